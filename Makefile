@@ -1,0 +1,50 @@
+# `make demo` and `make test` set everything up on a machine with Python 3.11 or newer, then do their job.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+READY  := $(VENV)/.ready
+# Two workers with one thread each: numerical libraries would otherwise fight for the same cores.
+PYTEST := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -q
+
+.PHONY: demo test check format test-slow test-dropin benchmark setup clean
+
+demo: $(READY)
+	$(BIN)/python examples/demo.py
+
+test: $(READY)
+	$(PYTEST) --cov --cov-report=term
+	$(MAKE) --no-print-directory test-dropin
+
+# What every commit passes, in under three minutes.
+check: $(READY)
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(PYTEST) tests/laws
+
+format: $(READY)
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+test-slow: $(READY)
+	$(PYTEST) -m slow
+
+# scikit-learn's own mixture tests, run on our class.
+test-dropin: $(READY)
+
+benchmark: $(READY)
+	$(BIN)/python benchmarks/gaussian_mixture.py
+
+setup: $(READY)
+
+$(READY): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "jensen needs Python 3.11 or newer, but $(PYTHON) is $$($(PYTHON) --version 2>&1); try: make PYTHON=python3.12"; exit 1; }
+	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || { \
+	  echo "$(PYTHON) has no venv module; install it (Debian: apt-get install python3-venv) or choose another PYTHON="; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	@touch $(READY)
+
+clean:
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .coverage build dist

@@ -1,0 +1,35 @@
+"""Latent-variable models under one contract, because they all raise one number: the evidence lower bound."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+__version__ = "0.1.0"
+
+# Public names and where they live: loaded when first asked for, so that `import jensen` costs nothing.
+_HOMES = {
+    "Bound": "jensen.bound",
+    "ConjugatePrior": "jensen.models.conjugate_prior",
+    "GaussianMixture": "jensen.models.gaussian_mixture",
+    "conditional_kl": "jensen.formulas.information",
+    "cross_entropy": "jensen.formulas.information",
+    "entropy": "jensen.formulas.information",
+    "gaussian_kl": "jensen.formulas.gaussian",
+    "kl": "jensen.formulas.information",
+    "load": "jensen.registry",
+}
+
+__all__ = [*_HOMES]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'jensen' has no attribute {name!r}")
+    value = getattr(import_module(_HOMES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_HOMES])

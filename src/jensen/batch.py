@@ -1,0 +1,42 @@
+"""A batch: the rows an E-step reads at once.
+
+Rows lie feature-major, so that densities are matrix products and reductions run over the first axis. Rows with holes
+come in blocks that share their pattern of holes: every tensor then has a leading axis of blocks.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+__all__ = ["Batch", "Footprint"]
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Rows in the engine's own units.
+
+    Args:
+        x: values (*blocks, d, n); missing entries are 0.
+        rows: where each column of x stands in the user's table (*blocks, n); padding points one past the end.
+        weight: (*blocks, n), or None when every row counts once; padding weighs 0.
+        observed: which features a block has (*blocks, d), or None when all.
+        label: the class of a row (*blocks, n), -1 where unknown, or None when no row has one.
+        log_jacobian: ln |dx̃/dx| over the observed features (*blocks, 1); a log-density plus it is in the user's units.
+    """
+
+    x: Tensor
+    rows: Tensor
+    weight: Tensor | None
+    observed: Tensor | None
+    label: Tensor | None
+    log_jacobian: Tensor
+
+
+@dataclass(frozen=True)
+class Footprint:
+    """Numbers an E-step holds per row, and per block of rows with the same holes: they decide a batch's size."""
+
+    per_row: int
+    per_block: int

@@ -1,0 +1,49 @@
+"""The evidence lower bound, term by term.
+
+ln p(x) ≥ E_q[ln p(x|z)] - Σ KL(q ‖ prior), per row, in nats and in the units of the data.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = ["Bound"]
+
+
+@dataclass(frozen=True)
+class Bound:
+    """`total = reconstruction - Σ kl`, one value per row, in the kind of array the rows came in.
+
+    Args:
+        reconstruction: E_q[ln p(x|z)] per row.
+        kl: the divergences from the prior that are paid for it, by name.
+        is_exact: whether the total is ln p(x) itself rather than below it.
+        standard_error: of the total, when it was sampled.
+        unit: "nats" or "bits".
+
+    Example:
+        >>> import numpy as np
+        >>> bound = Bound(np.array([-1.0]), {"component": np.array([0.5])}, is_exact=True)
+        >>> float(bound.total[0])
+        -1.5
+    """
+
+    reconstruction: Any
+    kl: Mapping[str, Any]
+    is_exact: bool
+    standard_error: Any = None
+    unit: str = "nats"
+
+    @property
+    def total(self) -> Any:
+        return self.reconstruction - sum(self.kl.values())
+
+    def in_bits(self) -> Bound:
+        if self.unit == "bits":
+            return self
+        error = None if self.standard_error is None else self.standard_error / math.log(2)
+        kl = {name: value / math.log(2) for name, value in self.kl.items()}
+        return Bound(self.reconstruction / math.log(2), kl, self.is_exact, error, unit="bits")

@@ -1,0 +1,218 @@
+"""The contract: what every model answers, and the two ways of fitting one.
+
+LatentVariableModel -> EMEstimator | GradientEstimator -> final classes
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from numbers import Integral
+from typing import Any, Self
+
+import numpy as np
+import torch
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+from torch import Tensor
+
+from jensen.bound import Bound
+from jensen.engines import em
+from jensen.engines.sources import ArraySource
+from jensen.interop.files import write_record
+from jensen.interop.labels import encode_labels
+from jensen.interop.tables import Kind, check_columns, column_names, read_table, read_weights
+
+__all__ = ["EMEstimator", "GradientEstimator", "LatentVariableModel", "Problem", "Rows"]
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Training rows: values (n, d), weights and class numbers, and the kind of table they came in."""
+
+    x: Tensor
+    weight: Tensor | None
+    label: Tensor | None
+    classes: np.ndarray
+    kind: Kind
+
+
+class LatentVariableModel(BaseEstimator, ABC):
+    """A model of rows x with something hidden z: p(x) = ∫ p(x|z) p(z) dz.
+
+    NaN in X is missing and never needs filling in before. Scores are nats per row in the units of X. A method that a
+    model cannot honour does not exist on it.
+    """
+
+    random_state: Any
+    theta_: Any
+    _kind: Kind
+
+    @abstractmethod
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Learn p(x); -1, None or NaN in y means unlabelled."""
+
+    @abstractmethod
+    def score_samples(self, X: Any) -> Any:
+        """ln p(x) of every row, or the tightest lower bound the model is configured for."""
+
+    @abstractmethod
+    def bound(self, X: Any) -> Bound:
+        """The evidence lower bound of every row, term by term."""
+
+    @abstractmethod
+    def posterior(self, X: Any) -> torch.distributions.Distribution:
+        """q(z|x), one distribution per row."""
+
+    @abstractmethod
+    def sample(self, n_samples: int = 1, y: Any = None, random_state: Any = None) -> tuple[Any, Any]:
+        """New rows, and what they came from."""
+
+    @abstractmethod
+    def impute(self, X: Any) -> Any:
+        """X with every missing entry replaced by its posterior mean; observed entries come back bit for bit."""
+
+    @abstractmethod
+    def impute_draws(self, X: Any, n_draws: int = 1, random_state: Any = None) -> list[Any]:
+        """`n_draws` copies of X with missing entries drawn from their posterior."""
+
+    @abstractmethod
+    def _theta_record(self) -> dict[str, Tensor]:
+        """theta_ as named tensors, for a file."""
+
+    @abstractmethod
+    def _theta_from(self, record: dict[str, Tensor]) -> Any:
+        """Undo `_theta_record`, refusing values that no fit could have left."""
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Mean of `score_samples` over the rows; y is ignored."""
+        return float(self.score_samples(X).mean())
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted model to one safetensors file; `jensen.load` reads it back."""
+        check_is_fitted(self)
+        attributes = {name: value for name, value in vars(self).items() if is_attribute(name) and name != "theta_"}
+        kind = {"container": self._kind.container, "dtype": self._kind.dtype, "columns": self._kind.columns}
+        fitted = {"theta": self._theta_record(), "kind": kind, "attributes": attributes}
+        write_record(path, {"class": type(self).__name__, "params": self.get_params(deep=False), "fitted": fitted})
+
+    def _restore(self, fitted: dict[str, Any]) -> None:
+        """Take over what `save` wrote of a fit."""
+        self._validate_params()
+        for name, value in fitted["attributes"].items():
+            if not is_attribute(name):
+                raise ValueError(f"the file sets {name!r}, which is not a fitted attribute")
+            setattr(self, name, value)
+        self._kind = Kind(**fitted["kind"])
+        self.theta_ = self._theta_from(fitted["theta"])
+
+    def _read(self, X: Any) -> tuple[Tensor, Kind]:
+        """Rows to answer about."""
+        check_is_fitted(self)
+        return read_table(self, X, reset=False)
+
+    def _read_rows(self, X: Any, y: Any, sample_weight: Any, *, reset: bool) -> Rows:
+        """Rows to learn from; those of weight 0 are left out."""
+        x, kind = read_table(self, X, reset=reset)
+        label, classes = encode_labels(y, len(x), None if reset else getattr(self, "classes_", np.array([])))
+        weight = read_weights(sample_weight, len(x))
+        if weight is not None:
+            kept = weight > 0
+            x, weight, label = x[kept], weight[kept], None if label is None else label[kept]
+        if reset:
+            check_columns(x, column_names(self))
+        return Rows(x, weight, label, classes, kind)
+
+    def _column(self, column: int | str) -> int:
+        """The number of a feature given by number or name."""
+        check_is_fitted(self)
+        names = list(getattr(self, "feature_names_in_", []))
+        if column in names:
+            return names.index(column)
+        if isinstance(column, Integral) and -self.n_features_in_ <= column < self.n_features_in_:
+            return int(column) % int(self.n_features_in_)
+        raise ValueError(f"column {column!r} is not among {names or f'0..{self.n_features_in_ - 1}'}")
+
+    def _generator(self, random_state: Any = None) -> torch.Generator:
+        """One generator per call, seeded from the argument or the model's own random_state."""
+        state = check_random_state(self.random_state if random_state is None else random_state)
+        return torch.Generator().manual_seed(int(state.randint(np.iinfo(np.int32).max)))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.estimator_type = "density_estimator"
+        tags.input_tags.allow_nan = True
+        return tags
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What EM needs to fit a model to rows.
+
+    Args:
+        verbs: the model's E- and M-step in the source's frame.
+        source: the rows.
+        start: draws a first theta.
+        plausibility: of (theta, log-likelihood, weight): by it the best of several fits is chosen.
+    """
+
+    verbs: em.Verbs
+    source: ArraySource
+    start: Callable[[torch.Generator], Any]
+    plausibility: Callable[[Any, float, float], float]
+
+
+def is_attribute(name: str) -> bool:
+    """scikit-learn's mark of what a fit leaves: a public name that ends in an underscore."""
+    return name.endswith("_") and not name.startswith("_")
+
+
+class EMEstimator(LatentVariableModel):
+    """A model that gives verbs to the EM engine."""
+
+    max_iter: int
+    tol: float
+    n_init: int
+    verbose: int
+
+    @abstractmethod
+    def _algorithm(self) -> em.Algorithm: ...
+
+    def _run(self, problem: Problem) -> em.Fit:
+        """The most plausible of `n_init` fits."""
+        generator = self._generator()
+        algorithm = self._algorithm()
+        best, best_value = None, -np.inf
+        for attempt in range(self.n_init):
+            fitted = em.fit(
+                problem.verbs,
+                problem.start(generator),
+                problem.source,
+                max_iter=self.max_iter,
+                tol=self.tol,
+                algorithm=algorithm,
+                progress=f"{type(self).__name__} {attempt + 1}/{self.n_init}" if self.verbose else None,
+            )
+            value = problem.plausibility(fitted.theta, fitted.objective * fitted.weight, fitted.weight)
+            if best is None or value > best_value:
+                best, best_value = fitted, value
+            if fitted.interrupted:
+                break
+        assert best is not None
+        if not best.converged and not best.interrupted and self.max_iter > 0:
+            warnings.warn(
+                f"EM did not converge in max_iter={self.max_iter} steps: the last gain is above tol={self.tol}; "
+                "raise max_iter or tol, or try acceleration='squarem'",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+        return best
+
+
+class GradientEstimator(LatentVariableModel):
+    """A model whose bound is the forward pass of a network, trained by stochastic gradients."""

@@ -1,0 +1,1 @@
+"""Engines: they know verbs, not models."""

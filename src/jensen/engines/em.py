@@ -1,0 +1,203 @@
+"""Expectation-maximisation over additive statistics.
+
+    E:  stats, bound = Σ_batches e_step(θ, batch)        M:  θ ← m_step(stats)
+The objective, Σ_i w_i ELBO_i + ln prior(θ) per unit of weight, never falls (Dempster, Laird & Rubin 1977), and is
+watched for it. Convergence is tested between E and M, so the θ returned is the θ scored.
+
+An algorithm is a generator of states, one per M-step: `plain`, `squarem` (Varadhan & Roland 2008) or `gradient`.
+`stepwise` is online EM (Cappé & Moulines 2009).
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import reduce
+from operator import add
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+from tqdm.auto import tqdm
+
+from jensen.batch import Batch
+from jensen.statistics import Summary
+
+__all__ = ["Fit", "Running", "State", "Verbs", "fit", "gradient", "plain", "squarem", "stepwise", "sweep"]
+
+# Sums of 10⁶ rows in float64 agree to about 1e-10 of their size, and the expanded square adds about 1e-8 nats a row.
+ROUNDING = 1e-8
+
+
+class Verbs(Protocol):
+    """What a model tells the engine. All are pure; `theta` and `stats` are frozen values of the model's own."""
+
+    def e_step(self, theta: Any, batch: Batch) -> Summary: ...
+
+    def m_step(self, stats: Any) -> Any: ...
+
+    def log_prior(self, theta: Any) -> Tensor: ...
+
+    def surrogate(self, theta: Any, stats: Any) -> Tensor:
+        """Σ_i w_i E_q[ln p(x_i, z)], differentiable in theta."""
+
+    def pack(self, theta: Any) -> Tensor:
+        """Unconstrained coordinates."""
+
+    def unpack(self, vector: Tensor) -> Any: ...
+
+    def project(self, theta: Any) -> Any:
+        """The nearest theta that keeps to the model's constraints."""
+
+
+@dataclass(frozen=True)
+class State:
+    """A theta with its sweep: the objective per unit weight, and what the last plain step gained."""
+
+    theta: Any
+    summary: Summary
+    objective: float
+    gain: float = math.inf
+
+
+@dataclass(frozen=True)
+class Fit:
+    theta: Any
+    objective: float
+    weight: float
+    history: list[float]
+    n_iter: int
+    converged: bool
+    interrupted: bool = False
+
+
+Evaluate = Callable[[Any], State]
+Algorithm = Callable[[Verbs, State, Evaluate], Iterator[State]]
+
+
+def sweep(verbs: Verbs, theta: Any, source: Iterable[Batch]) -> Summary:
+    """One pass over the data."""
+    return reduce(add, (verbs.e_step(theta, batch) for batch in source))
+
+
+def fit(
+    verbs: Verbs,
+    theta: Any,
+    source: Iterable[Batch],
+    *,
+    max_iter: int,
+    tol: float,
+    algorithm: Algorithm | None = None,
+    progress: str | None = None,
+) -> Fit:
+    """Iterate from theta until a step gains less than `tol`, or `max_iter` M-steps are done.
+
+    `progress` names the bar shown on a terminal. Ctrl-C ends the fit with the last theta, which is also the best.
+    """
+
+    def evaluate(theta: Any) -> State:
+        summary = sweep(verbs, theta, source)
+        return State(theta, summary, float((summary.bound + verbs.log_prior(theta)) / summary.weight))
+
+    state = evaluate(theta)
+    history, converged, interrupted = [state.objective], False, False
+    steps = (algorithm or plain)(verbs, state, evaluate)
+    bar = tqdm(total=max_iter, desc=progress, unit="step", leave=False, disable=None if progress else True)
+    try:
+        while len(history) <= max_iter and not converged:
+            new = next(steps)
+            check_rise(state, new, len(history))
+            state, converged = new, abs(new.gain) < tol
+            history.append(state.objective)
+            bar.update()
+            bar.set_postfix_str(f"{state.objective:.6f} nats/row")
+    except KeyboardInterrupt:
+        interrupted = True
+        warnings.warn(
+            f"interrupted after {len(history) - 1} EM steps; the best parameters so far are kept",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+    finally:
+        bar.close()
+    weight = float(state.summary.weight)
+    return Fit(state.theta, state.objective, weight, history, len(history) - 1, converged, interrupted)
+
+
+def check_rise(old: State, new: State, iteration: int) -> None:
+    fall = old.objective - new.objective
+    if not fall <= ROUNDING * (1 + abs(old.objective)):
+        raise ArithmeticError(
+            f"the objective fell from {old.objective!r} to {new.objective!r} in EM step {iteration}; "
+            "EM cannot do that, so this is a bug in jensen: please report it"
+        )
+
+
+def plain(verbs: Verbs, state: State, evaluate: Evaluate) -> Iterator[State]:
+    while True:
+        old, state = state, evaluate(verbs.m_step(state.summary.stats))
+        state = State(state.theta, state.summary, state.objective, gain=state.objective - old.objective)
+        yield state
+
+
+def squarem(verbs: Verbs, state: State, evaluate: Evaluate) -> Iterator[State]:
+    """Two plain steps, then an extrapolation through them; where that is worse than the step, the step is kept."""
+    while True:
+        first = next(plain(verbs, state, evaluate))
+        yield first
+        second_theta = verbs.m_step(first.summary.stats)
+        v0, v1, v2 = (verbs.pack(theta) for theta in (state.theta, first.theta, second_theta))
+        r, v = v1 - v0, (v2 - v1) - (v1 - v0)
+        alpha = -r.norm() / v.norm() if v.norm() > 0 else -1.0
+        jump = None
+        if alpha < -1:
+            jump = evaluate(verbs.project(verbs.unpack(v0 - 2 * alpha * r + alpha**2 * v)))
+        state = jump if jump is not None and jump.objective >= first.objective else evaluate(second_theta)
+        yield state
+
+
+def gradient(learning_rate: float) -> Algorithm:
+    """Gradient EM: θ ← θ + η ∇_θ ELBO(q, θ) in unconstrained coordinates, η halved until the objective rises."""
+
+    def steps(verbs: Verbs, state: State, evaluate: Evaluate) -> Iterator[State]:
+        while True:
+            start = verbs.pack(state.theta).detach()
+            point = start.clone().requires_grad_()
+            theta = verbs.unpack(point)
+            value = (verbs.surrogate(theta, state.summary.stats) + verbs.log_prior(theta)) / state.summary.weight
+            (slope,) = torch.autograd.grad(value, point)
+            rate, new = learning_rate, None
+            while rate > 1e-12 * learning_rate and (new is None or not new.objective >= state.objective):
+                new = evaluate(verbs.project(verbs.unpack(start + rate * slope)))
+                rate /= 2
+            if new is None or not new.objective >= state.objective:
+                new = state
+            gain = new.objective - state.objective
+            state = State(new.theta, new.summary, new.objective, gain)
+            yield state
+
+    return steps
+
+
+@dataclass(frozen=True)
+class Running:
+    """Stepwise EM's memory: mean statistics per unit weight, the weight and the number of batches they saw."""
+
+    stats: Any
+    weight: float
+    n_batches: int
+
+
+def stepwise(
+    verbs: Verbs, theta: Any, source: Iterable[Batch], running: Running | None, exponent: float = 0.7
+) -> tuple[Any, Running]:
+    """One step of online EM: s ← (1-γ_t) s + γ_t s(batch), γ_t = t^-exponent; any exponent in (½, 1] converges."""
+    summary = sweep(verbs, theta, source)
+    mean, weight = summary.stats * (1 / float(summary.weight)), float(summary.weight)
+    if running is not None:
+        rate = (running.n_batches + 1) ** -exponent
+        mean, weight = running.stats * (1 - rate) + mean * rate, weight + running.weight
+    running = Running(mean, weight, 1 if running is None else running.n_batches + 1)
+    return verbs.m_step(running.stats * running.weight), running

@@ -1,0 +1,146 @@
+"""Sources: re-iterable batches of standardised rows.
+
+An engine sweeps a source again and again. A source holds rows in units of its frame, x̃ = (x - origin) / scale, because
+raw moments lose digits far from the origin, and sorts rows with holes into blocks that share a pattern of holes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from jensen.batch import Batch, Footprint
+
+__all__ = ["ArraySource", "Frame"]
+
+# A batch's features and responsibilities should fit the cache; fewer rows than the lower limit starve the products.
+BATCH_BYTES, FEWEST_ROWS, MOST_ROWS = 2**23, 1024, 2**14
+
+
+@dataclass(frozen=True)
+class Frame:
+    """The engine's coordinates: x̃ = (x - origin) / scale, feature by feature."""
+
+    origin: Tensor  # (d,)
+    scale: Tensor  # (d,)
+
+    @classmethod
+    def of(cls, x: Tensor, weight: Tensor | None, units: Callable[[Tensor], Tensor]) -> Frame:
+        """Weighted mean and deviation of the observed entries of feature-major rows (d, n)."""
+        means, variances = [], []
+        for feature in x:  # one feature at a time: no temporary as large as the data
+            seen = ~feature.isnan()
+            value = feature[seen]
+            w = torch.ones_like(value) if weight is None else weight[seen]
+            mean = (w @ value) / w.sum()
+            # A second pass takes out what rounding left in the mean of data far from 0.
+            mean = mean + (w @ (value - mean)) / w.sum()
+            means.append(mean)
+            variances.append((w @ (value - mean).square()) / w.sum())
+        origin, variance = torch.stack(means), torch.stack(variances)
+        # A constant column has no spread of its own: it gets the average one, and the floor on variances binds there.
+        constant = variance <= (16 * torch.finfo(x.dtype).eps * origin).square()
+        usual = variance[~constant].mean() if not constant.all() else torch.ones_like(variance[0])
+        return cls(origin, units(torch.where(constant, usual, variance)))
+
+    def standardise(self, x: Tensor) -> Tensor:
+        """Feature-major rows (d, n), in place."""
+        return x.sub_(self.origin[:, None]).div_(self.scale[:, None])
+
+
+class ArraySource:
+    """Rows of an array in memory.
+
+    Args:
+        x: feature-major rows (d, n) in the user's units, float64; the source takes the tensor over. NaN is missing.
+        frame: the coordinates to hold them in.
+        weight: row weights (n,).
+        label: class per row (n,), -1 where unknown.
+        footprint: what an E-step holds, for the size of batches.
+    """
+
+    def __init__(
+        self,
+        x: Tensor,
+        frame: Frame,
+        *,
+        weight: Tensor | None = None,
+        label: Tensor | None = None,
+        footprint: Footprint,
+    ) -> None:
+        self.n_rows = x.shape[1]
+        self._weight, self._label = weight, label
+        self._log_scale = frame.scale.log()
+        self._width = max(FEWEST_ROWS, min(MOST_ROWS, BATCH_BYTES // (8 * footprint.per_row)))
+        self._blocks = max(1, BATCH_BYTES // (8 * footprint.per_block))
+        x = frame.standardise(x)
+        missing = x.isnan()
+        holes = missing.any(0)
+        if holes.any():
+            complete = (~holes).nonzero().squeeze(1)
+            incomplete = holes.nonzero().squeeze(1)
+            patterned = self._patterned(x[:, incomplete].nan_to_num(nan=0.0), ~missing[:, incomplete], incomplete)
+            self.batches = [*self._chunks(x[:, complete], complete), *patterned]
+        else:
+            self.batches = list(self._chunks(x, torch.arange(self.n_rows, device=x.device)))
+
+    def __iter__(self) -> Iterator[Batch]:
+        return iter(self.batches)
+
+    def _take(self, values: Tensor | None, rows: Tensor) -> Tensor | None:
+        return None if values is None else values[rows]
+
+    def _chunks(self, x: Tensor, rows: Tensor) -> Iterator[Batch]:
+        """Complete rows."""
+        log_jacobian = -self._log_scale.sum()[None]
+        for start in range(0, len(rows), self._width):
+            part, where = x[:, start : start + self._width], rows[start : start + self._width]
+            weight, label = self._take(self._weight, where), self._take(self._label, where)
+            yield Batch(part, where, weight, None, label, log_jacobian)
+
+    def _patterned(self, x: Tensor, observed: Tensor, rows: Tensor) -> Iterator[Batch]:
+        """Rows with holes, in blocks of one pattern; blocks of about equal length are stacked, padded with weight 0."""
+        for columns in stack_by_pattern(observed, self._width, self._blocks):
+            padding = columns < 0
+            kept = columns.clamp(min=0)
+            where = rows[kept].masked_fill(padding, self.n_rows)
+            weight = torch.ones_like(kept, dtype=x.dtype) if self._weight is None else self._weight[rows[kept]]
+            seen = observed[:, columns[:, 0]].T
+            yield Batch(
+                x[:, kept].permute(1, 0, 2).contiguous(),
+                where,
+                weight.masked_fill(padding, 0.0),
+                seen,
+                self._take(self._label, rows[kept]),
+                -(seen * self._log_scale).sum(1, keepdim=True),
+            )
+
+
+def stack_by_pattern(observed: Tensor, most_rows: int, most_blocks: int) -> Iterator[Tensor]:
+    """Column numbers (P, n) of feature-major `observed` (d, N): a row of them shares one pattern, -1 is padding."""
+    packed = np.packbits(observed.cpu().numpy(), axis=0)
+    _, pattern = np.unique(packed.T.copy().view(f"V{len(packed)}").ravel(), return_inverse=True)
+    order = np.argsort(pattern, kind="stable")
+    counts = np.bincount(pattern)
+    ends = np.cumsum(counts)
+    pieces = [
+        (start, min(most_rows, end - start))
+        for first, end in zip(ends - counts, ends, strict=True)
+        for start in range(first, end, most_rows)
+    ]
+    starts, lengths = np.array(pieces).T
+    doublings = np.ceil(np.log2(lengths)).astype(int)
+    for doubling in np.unique(doublings):
+        members = np.flatnonzero(doublings == doubling)
+        width = int(lengths[members].max())
+        per_stack = max(1, min(most_blocks, most_rows // width))
+        for first in range(0, len(members), per_stack):
+            chosen = members[first : first + per_stack]
+            offset = np.arange(width)
+            inside = offset < lengths[chosen, None]
+            columns = order[np.minimum(starts[chosen, None] + offset, len(order) - 1)]
+            yield torch.from_numpy(np.where(inside, columns, -1)).to(observed.device)

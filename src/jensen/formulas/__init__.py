@@ -1,0 +1,1 @@
+"""Pure tensor functions, one file per distribution or process."""

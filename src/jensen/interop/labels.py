@@ -1,0 +1,77 @@
+"""Labels: any values, some of them unknown.
+
+-1, None and NaN mean unlabelled, as in scikit-learn's semi-supervised estimators.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import torch
+from sklearn.utils.multiclass import type_of_target
+from torch import Tensor
+
+__all__ = ["decode_labels", "encode_labels"]
+
+UNLABELLED = -1
+
+
+def encode_labels(y: Any, n_rows: int, known: np.ndarray | None = None) -> tuple[Tensor | None, np.ndarray]:
+    """Class numbers (n,), -1 where unlabelled, and the classes in order; None when no row has a label.
+
+    With `known` classes, as in a later batch of the same data, others are an error.
+    """
+    no_labels = None, np.array([]) if known is None else known
+    if y is None:
+        return no_labels
+    y = np.asarray(y.cpu() if isinstance(y, Tensor) else y)
+    if y.ndim == 2 and y.shape[1] == 1:
+        y = y.ravel()
+    if y.shape != (n_rows,):
+        raise ValueError(
+            f"y has shape {y.shape}, but X has {n_rows} rows; give one label per row, -1 for an unknown one"
+        )
+    if y.dtype.kind in "iuf":
+        unknown = (y == UNLABELLED) | np.isnan(y)
+        if (y[~unknown] == 1).all() and (y == UNLABELLED).any() and not unknown.all():
+            warnings.warn(
+                "y holds only -1 and 1, and -1 means unlabelled: use other values, such as 0 and 1, if it is a class",
+                UserWarning,
+                stacklevel=4,
+            )
+    else:
+        unknown = np.array([is_unlabelled(value) for value in y.tolist()], dtype=bool)
+    if unknown.all():
+        return no_labels
+    if y.dtype.kind == "f" and type_of_target(y[~unknown]).startswith("continuous"):
+        raise ValueError(
+            f"Unknown label type: y holds continuous values such as {y[~unknown][0]}, but labels are classes; "
+            "pass y=None to ignore labels"
+        )
+    classes, codes = np.unique(y[~unknown], return_inverse=True)
+    if known is not None:
+        if not np.isin(classes, known).all():
+            new = classes[~np.isin(classes, known)].tolist()
+            raise ValueError(f"y holds the classes {new}, unseen in the first batch; give all classes there")
+        codes, classes = np.searchsorted(known, classes)[codes], known
+    label = np.full(n_rows, UNLABELLED, dtype=np.int64)
+    label[~unknown] = codes
+    return torch.from_numpy(label), classes
+
+
+def decode_labels(component: np.ndarray, classes: np.ndarray) -> np.ndarray:
+    """The class of each component; one beyond the classes is unlabelled: -1 among numbers, None among other values."""
+    beyond = component >= len(classes)
+    if not beyond.any():
+        return np.take(classes, component)
+    numeric = classes.dtype.kind in "iufb"
+    table = classes.astype(np.result_type(classes.dtype, np.int8) if numeric else object)
+    decoded: np.ndarray = table[np.minimum(component, len(classes) - 1)]
+    decoded[beyond] = UNLABELLED if numeric else None
+    return decoded
+
+
+def is_unlabelled(value: Any) -> bool:
+    return value is None or value != value or (not isinstance(value, (bool, str)) and value == UNLABELLED)

@@ -1,0 +1,137 @@
+"""Tables in, tables out: numpy, pandas, polars, torch and lists become one tensor, and results go back in kind."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from numbers import Real
+from typing import Any
+
+import numpy as np
+import torch
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import validate_data
+from torch import Tensor
+
+__all__ = ["Kind", "check_columns", "column_names", "read_table", "read_weights"]
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What the user gave, and so what they get back.
+
+    Args:
+        container: "numpy", "pandas", "polars" or "torch".
+        dtype: the name of the floating type, "float32" or "float64".
+        index: a pandas index, to stand beside results of the same rows.
+        columns: the names of a data frame's columns.
+        device: of a tensor.
+    """
+
+    container: str
+    dtype: str
+    index: Any = None
+    columns: list[str] | None = None
+    device: str = "cpu"
+
+    def values(self, tensor: Tensor) -> Any:
+        """One value, or a vector of them, per row: a tensor for tensors, else an array."""
+        if tensor.is_floating_point():
+            tensor = tensor.to(getattr(torch, self.dtype))
+        return tensor.to(self.device) if self.container == "torch" else tensor.cpu().numpy()
+
+    def table(self, tensor: Tensor) -> Any:
+        """Rows with the features of the input: a data frame for a data frame."""
+        values = self.values(tensor)
+        if self.container == "pandas":
+            import pandas as pd
+
+            index = self.index if self.index is not None and len(self.index) == len(values) else None
+            return pd.DataFrame(values, columns=self.columns, index=index)
+        if self.container == "polars":
+            import polars as pl
+
+            return pl.DataFrame(values, schema=self.columns)
+        return values
+
+
+def read_table(estimator: BaseEstimator, X: Any, *, reset: bool) -> tuple[Tensor, Kind]:
+    """Rows (n, d) as float64, NaN where missing, and their kind; checked against what the estimator was fitted on.
+
+    The tensor may share memory with X: it is not for writing.
+    """
+    if isinstance(X, Tensor):
+        if X.ndim != 2:
+            raise ValueError(f"X has shape {tuple(X.shape)}; expected rows and features (n, d): reshape it")
+        validate_data(estimator, X, reset=reset, skip_check_array=True)
+        dtype = "float32" if X.dtype == torch.float32 else "float64"
+        values, kind = X.detach().to(torch.float64), Kind("torch", dtype, device=str(X.device))
+    else:
+        container = type(X).__module__.split(".")[0] if hasattr(X, "columns") else "numpy"
+        if container in ("pandas", "polars"):
+            check_numeric(X)
+        array = validate_data(estimator, X, reset=reset, dtype=[np.float64, np.float32], ensure_all_finite=False)
+        columns = [str(name) for name in X.columns] if container in ("pandas", "polars") else None
+        kind = Kind(container, array.dtype.name, getattr(X, "index", None), columns)
+        # A read-only memory map would make torch warn about writes that never come.
+        array = array.astype(np.float64, copy=not array.flags.writeable)
+        values = torch.from_numpy(array)
+    check_finite(values, column_names(estimator))
+    return values, kind
+
+
+def read_weights(sample_weight: Any, n_rows: int) -> Tensor | None:
+    """Row weights (n,), or None when all are 1."""
+    if sample_weight is None:
+        return None
+    if isinstance(sample_weight, Real):
+        weight = torch.full((n_rows,), float(sample_weight), dtype=torch.float64)
+    else:
+        weight = torch.as_tensor(np.asarray(sample_weight, dtype=np.float64).copy())
+    if weight.shape != (n_rows,):
+        raise ValueError(
+            f"sample_weight has shape {tuple(weight.shape)}, but X has {n_rows} rows; give one weight per row"
+        )
+    if not weight.isfinite().all():
+        raise ValueError("sample_weight holds NaN or infinity; give finite weights, 0 to leave a row out")
+    if (weight < 0).any():
+        raise ValueError(f"sample_weight has a negative entry, {float(weight.min())}; weights are counts, 0 or more")
+    if not (weight > 0).any():
+        raise ValueError("sample_weight is zero for all rows; at least one row must count")
+    return None if bool((weight == 1).all()) else weight
+
+
+def column_names(estimator: BaseEstimator) -> list[str]:
+    """Names for messages: the data frame's, or the column's number."""
+    names = getattr(estimator, "feature_names_in_", range(estimator.n_features_in_))
+    return [repr(str(name)) if isinstance(name, str) else str(name) for name in names]
+
+
+def check_numeric(frame: Any) -> None:
+    """Every column must be a number; polars and pandas both name their types."""
+    bad = []
+    for name in frame.columns:
+        kind = str(frame[name].dtype).lower()
+        if not any(word in kind for word in ("int", "float", "bool", "decimal")):
+            try:
+                np.asarray(frame[name], dtype=np.float64)
+            except (TypeError, ValueError):
+                bad.append(f"{str(name)!r} ({frame[name].dtype})")
+    if bad:
+        raise ValueError(f"X has columns that are not numbers: {', '.join(bad)}; encode them as numbers or drop them")
+
+
+def check_finite(values: Tensor, names: list[str]) -> None:
+    infinite = values.isinf()
+    if infinite.any():
+        row, column = (int(i) for i in infinite.nonzero()[0])
+        raise ValueError(
+            f"X contains infinity, first in row {row}, column {names[column]}; "
+            "replace it by NaN to treat it as missing, or drop the row"
+        )
+
+
+def check_columns(values: Tensor, names: list[str]) -> None:
+    """Every column must have something to learn from."""
+    empty = [name for name, missing in zip(names, values.isnan().all(0).tolist(), strict=True) if missing]
+    if empty:
+        raise ValueError(f"X has no observed value in column {', '.join(empty)}; drop it: nothing can be learnt of it")

@@ -1,0 +1,365 @@
+"""Gaussian mixture.
+
+    z ~ Categorical(π),  x | z=k ~ N(μ_k, Σ_k)
+    E:  q_ik ∝ π_k N(x_i; μ_k, Σ_k)
+    M:  π_k = N_k / N,  μ_k = Σ_i q_ik x_i / N_k,  Σ_k = Σ_i q_ik (x_i-μ_k)(x_i-μ_k)ᵀ / N_k
+Bishop (2006) 9.23-9.27; missing features Ghahramani & Jordan (1994); priors Fraley & Raftery (2007).
+The bound is exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from numbers import Integral, Real
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import torch
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted
+from torch import Tensor
+
+from jensen.bound import Bound
+from jensen.contract import EMEstimator, Rows
+from jensen.engines import em
+from jensen.engines.sources import Frame
+from jensen.formulas.covariance import STRUCTURES
+from jensen.interop.labels import decode_labels
+from jensen.interop.tables import Kind
+from jensen.models.conjugate_prior import ConjugatePrior
+from jensen.models.mixture import MixtureTheta
+from jensen.models.mixture_answers import (
+    bound_terms,
+    condition,
+    draw,
+    fill,
+    fill_draws,
+    log_evidence,
+    marginal,
+    responsibilities,
+)
+from jensen.models.mixture_problem import checked_theta, mixture_problem, read_posterior
+from jensen.models.mixture_start import STARTS
+
+__all__ = ["GaussianMixture"]
+
+
+class GaussianMixture(EMEstimator):
+    """A mixture of K Gaussians by EM: a drop-in for scikit-learn's, with weights, labels, missing values and priors.
+
+    Args:
+        n_components: K; None is the number of classes in y, or 1.
+        covariance_type: "full", "tied", "diag" or "spherical".
+        tol: EM stops when a step gains less than this many nats per unit of weight.
+        reg_covar: no variance (eigenvalue, for "full" and "tied", of the covariance in standardised features) falls
+            below this share of the data's; 0 sets no floor, and a collapsing component is an error.
+        max_iter: M-steps at most; 0 returns the start.
+        n_init: fits from different starts; the most plausible is kept.
+        init_params: "portfolio" (several scalings, short runs, the best goes on), or scikit-learn's "kmeans",
+            "k-means++", "random", "random_from_data".
+        weights_init, means_init, precisions_init: given starting values.
+        random_state: seed or RandomState.
+        warm_start: start from the last fit.
+        verbose: 1 shows a progress bar on a terminal.
+        verbose_interval: kept for scikit-learn's sake; the bar moves with every step.
+        label_weight: α, how much a labelled row counts beside an unlabelled one.
+        prior: None for maximum likelihood, or a `ConjugatePrior` for the posterior mode.
+        algorithm: "em", or "gradient" for gradient EM.
+        learning_rate: first step size of gradient EM, halved where it overshoots.
+        acceleration: None, or "squarem" to extrapolate EM's steps.
+        freeze: names among "weights", "means", "covariances" whose given starting values stay.
+
+    Attributes:
+        weights_, means_, covariances_, precisions_, precisions_cholesky_: as in scikit-learn; the divisor is N_k.
+        theta_: the same parameters as one frozen value of tensors.
+        lower_bound_: the objective per unit of weight; equals score(X) without weights, labels and prior.
+        lower_bounds_: its history, one value per step.
+        classes_: after a fit with labels; component k < len(classes_) is class k.
+
+    Example:
+        >>> import numpy as np
+        >>> from jensen import GaussianMixture
+        >>> X = np.array([[0.0], [0.2], [np.nan], [9.9], [10.1]])
+        >>> model = GaussianMixture(n_components=2, random_state=0).fit(X)
+        >>> np.sort(model.means_.ravel()).round(1).tolist()
+        [0.1, 10.0]
+    """
+
+    theta_: MixtureTheta
+    classes_: np.ndarray
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "n_components": [Interval(Integral, 1, None, closed="left"), None],
+        "covariance_type": [StrOptions(set(STRUCTURES))],
+        "tol": [Interval(Real, 0.0, None, closed="left")],
+        "reg_covar": [Interval(Real, 0.0, None, closed="left")],
+        "max_iter": [Interval(Integral, 0, None, closed="left")],
+        "n_init": [Interval(Integral, 1, None, closed="left")],
+        "init_params": [StrOptions(set(STARTS))],
+        "weights_init": ["array-like", None],
+        "means_init": ["array-like", None],
+        "precisions_init": ["array-like", None],
+        "random_state": ["random_state"],
+        "warm_start": ["boolean"],
+        "verbose": ["verbose"],
+        "verbose_interval": [Interval(Integral, 1, None, closed="left")],
+        "label_weight": [Interval(Real, 0.0, None, closed="neither")],
+        "prior": [ConjugatePrior, None],
+        "algorithm": [StrOptions({"em", "gradient"})],
+        "learning_rate": [Interval(Real, 0.0, None, closed="neither")],
+        "acceleration": [StrOptions({"squarem"}), None],
+        "freeze": [tuple, list],
+    }
+
+    def __init__(
+        self,
+        n_components: int | None = None,
+        *,
+        covariance_type: str = "full",
+        tol: float = 1e-3,
+        reg_covar: float = 1e-6,
+        max_iter: int = 100,
+        n_init: int = 1,
+        init_params: str = "portfolio",
+        weights_init: Any = None,
+        means_init: Any = None,
+        precisions_init: Any = None,
+        random_state: Any = None,
+        warm_start: bool = False,
+        verbose: int = 0,
+        verbose_interval: int = 10,
+        label_weight: float = 1.0,
+        prior: ConjugatePrior | None = None,
+        algorithm: str = "em",
+        learning_rate: float = 1.0,
+        acceleration: str | None = None,
+        freeze: Sequence[str] = (),
+    ) -> None:
+        self.n_components = n_components
+        self.covariance_type = covariance_type
+        self.tol = tol
+        self.reg_covar = reg_covar
+        self.max_iter = max_iter
+        self.n_init = n_init
+        self.init_params = init_params
+        self.weights_init = weights_init
+        self.means_init = means_init
+        self.precisions_init = precisions_init
+        self.random_state = random_state
+        self.warm_start = warm_start
+        self.verbose = verbose
+        self.verbose_interval = verbose_interval
+        self.label_weight = label_weight
+        self.prior = prior
+        self.algorithm = algorithm
+        self.learning_rate = learning_rate
+        self.acceleration = acceleration
+        self.freeze = freeze
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Fit by EM from the most promising start.
+
+        Args:
+            X: rows (n, d), NaN where missing.
+            y: labels (n,), -1, None or NaN where unknown; None ignores labels.
+            sample_weight: a count per row: 2 is the row twice, 0 leaves it out.
+        """
+        self._validate_params()
+        rows = self._read_rows(X, y, sample_weight, reset=True)
+        start = self.theta_ if self.warm_start and hasattr(self, "theta_") else None
+        problem, frame = mixture_problem(self, rows, start)
+        fitted = self._run(problem)
+        self.theta_ = fitted.theta.outside(frame)
+        self.converged_, self.n_iter_ = fitted.converged, fitted.n_iter
+        self.lower_bound_, self.lower_bounds_ = fitted.objective, fitted.history
+        self._remember(rows)
+        self._stream: tuple[Frame, em.Running] | None = None
+        return self
+
+    def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
+        """Fit, then `predict` the same rows."""
+        return self.fit(X, y, sample_weight).predict(X)
+
+    def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """One step of stepwise EM with a batch of rows; the first one also gives the start, the units and the classes.
+
+        After `fit` it goes on from there.
+        """
+        self._validate_params()
+        first = not hasattr(self, "theta_")
+        rows = self._read_rows(X, y, sample_weight, reset=first)
+        if first:
+            self.fit(X, y, sample_weight)
+        frame, running = getattr(self, "_stream", None) or (self.theta_.frame(), None)
+        problem, _ = mixture_problem(self, rows, self.theta_, frame)
+        theta, now = em.stepwise(problem.verbs, self.theta_.within(frame), problem.source, running)
+        self.theta_, self._stream = theta.outside(frame), (frame, now)
+        return self
+
+    def score_samples(self, X: Any) -> Any:
+        """ln p(x) per row, over the features that are observed; a row with none has ln p = 0."""
+        x, kind = self._read(X)
+        return kind.values(log_evidence(self.theta_, x))
+
+    def bound(self, X: Any, q: Any = None) -> Bound:
+        """E_q[ln p(x|z)] and KL(q ‖ π) per row: exact with the posterior as q, a lower bound with any other (n, K).
+
+        With one-hot q the total is the joint ln p(x, z).
+        """
+        x, kind = self._read(X)
+        given = None if q is None else read_posterior(q, len(x), len(self.theta_.weights))
+        reconstruction, kl = bound_terms(self.theta_, x, given)
+        return Bound(kind.values(reconstruction), {"component": kind.values(kl)}, is_exact=q is None)
+
+    def posterior(self, X: Any) -> torch.distributions.Categorical:
+        """q(z|x), a distribution over components per row."""
+        return torch.distributions.Categorical(probs=responsibilities(self.theta_, self._read(X)[0]))
+
+    def predict_proba(self, X: Any) -> Any:
+        """q(k|x), (n, K)."""
+        x, kind = self._read(X)
+        return kind.values(responsibilities(self.theta_, x))
+
+    def predict(self, X: Any) -> Any:
+        """The most probable component, or after a fit with labels its class."""
+        x, kind = self._read(X)
+        component = responsibilities(self.theta_, x).argmax(1)
+        if not hasattr(self, "classes_"):
+            return kind.values(component)
+        labels = decode_labels(component.cpu().numpy(), self.classes_)
+        return torch.as_tensor(labels) if kind.container == "torch" and labels.dtype.kind in "iufb" else labels
+
+    def sample(self, n_samples: int = 1, y: Any = None, random_state: Any = None) -> tuple[Any, Any]:
+        """Rows and the component each came from; y asks for a class (or component), one for all rows or one each."""
+        check_is_fitted(self)
+        if not (isinstance(n_samples, Integral) and n_samples >= 1):
+            raise ValueError(f"n_samples={n_samples!r} must be a whole number, 1 or more")
+        component = None if y is None else self._components_of(y, int(n_samples))
+        x, component = draw(self.theta_, int(n_samples), self._generator(random_state), component)
+        return self._kind.table(x), self._kind.values(component)
+
+    def impute(self, X: Any) -> Any:
+        """X with missing entries at their posterior mean; observed ones bit for bit."""
+        x, kind = self._read(X)
+        return kind.table(fill(self.theta_, x))
+
+    def impute_draws(self, X: Any, n_draws: int = 1, random_state: Any = None) -> list[Any]:
+        """Copies of X with missing entries drawn from their posterior, for multiple imputation."""
+        x, kind = self._read(X)
+        if not (isinstance(n_draws, Integral) and n_draws >= 1):
+            raise ValueError(f"n_draws={n_draws!r} must be a whole number, 1 or more")
+        draws = fill_draws(self.theta_, x, int(n_draws), self._generator(random_state))
+        return [kind.table(values) for values in draws]
+
+    def marginal(self, columns: Sequence[int | str]) -> GaussianMixture:
+        """The mixture of some features, by number or name, in the order given."""
+        numbers = [self._column(c) for c in columns]
+        return self._derived(marginal(self.theta_, torch.tensor(numbers)), numbers)
+
+    def condition(self, given: Mapping[int | str, float]) -> GaussianMixture:
+        """The mixture of the other features given values of some, by number or name."""
+        check_is_fitted(self)
+        x = torch.full((self.n_features_in_,), torch.nan, dtype=torch.float64)
+        for column, value in given.items():
+            x[self._column(column)] = float(value)
+        rest = x.isnan().nonzero().squeeze(1).tolist()
+        if not given or not rest:
+            raise ValueError(f"given names {len(given)} of {len(x)} features; give at least one and leave at least one")
+        return self._derived(condition(self.theta_, x), rest)
+
+    def bic(self, X: Any) -> float:
+        """-2 Σ ln p(x) + (number of parameters) ln n; smaller is better (Schwarz 1978)."""
+        x, _ = self._read(X)
+        return float(-2 * log_evidence(self.theta_, x).sum() + self._n_parameters() * np.log(len(x)))
+
+    def aic(self, X: Any) -> float:
+        """-2 Σ ln p(x) + 2 (number of parameters); smaller is better (Akaike 1974)."""
+        return float(-2 * log_evidence(self.theta_, self._read(X)[0]).sum() + 2 * self._n_parameters())
+
+    def icl(self, X: Any) -> float:
+        """bic + 2 Σ H(q): also asks that components be apart (Biernacki, Celeux & Govaert 2000)."""
+        return self.bic(X) + 2 * float(self.posterior(X).entropy().sum())
+
+    @classmethod
+    def from_parameters(
+        cls, weights: Any, means: Any, covariances: Any, covariance_type: str = "full"
+    ) -> GaussianMixture:
+        """A fitted mixture with these parameters, shaped as scikit-learn's attributes."""
+        model = cls(len(weights), covariance_type=covariance_type)
+        model._validate_params()
+        means = torch.as_tensor(means, dtype=torch.float64)
+        model.n_features_in_ = means.shape[1]
+        model._kind = Kind("numpy", "float64")
+        model.theta_ = checked_theta(model, weights, means, covariances)
+        return model
+
+    @property
+    def weights_(self) -> np.ndarray:
+        return self._attribute(lambda theta: theta.weights)
+
+    @property
+    def means_(self) -> np.ndarray:
+        return self._attribute(lambda theta: theta.components.means)
+
+    @property
+    def covariances_(self) -> np.ndarray:
+        return self._attribute(lambda theta: theta.components.user_shape(theta.components.covariances))
+
+    @property
+    def precisions_(self) -> np.ndarray:
+        return self._attribute(
+            lambda theta: theta.components.user_shape(theta.components.inverse(theta.components.covariances))
+        )
+
+    @property
+    def precisions_cholesky_(self) -> np.ndarray:
+        return self._attribute(lambda theta: theta.components.user_shape(theta.components.precision_factors()))
+
+    def _attribute(self, of: Callable[[MixtureTheta], Tensor]) -> np.ndarray:
+        check_is_fitted(self)
+        array: np.ndarray = of(self.theta_).cpu().numpy().astype(self._kind.dtype)
+        return array
+
+    def _algorithm(self) -> em.Algorithm:
+        if self.algorithm == "gradient":
+            return em.gradient(self.learning_rate)
+        return em.squarem if self.acceleration == "squarem" else em.plain
+
+    def _n_parameters(self) -> int:
+        k, d = self.theta_.components.means.shape
+        return k - 1 + int(self.theta_.components.n_parameters(k, d))
+
+    def _remember(self, rows: Rows) -> None:
+        self._kind = Kind(rows.kind.container, rows.kind.dtype, None, rows.kind.columns, rows.kind.device)
+        if hasattr(self, "classes_"):
+            del self.classes_
+        if rows.label is not None:
+            self.classes_ = rows.classes
+
+    def _components_of(self, y: Any, n: int) -> Tensor:
+        values = np.broadcast_to(np.asarray(y), (n,))
+        known = getattr(self, "classes_", np.arange(len(self.theta_.weights)))
+        if not np.isin(values, known).all():
+            raise ValueError(f"y={y!r} is not among {known.tolist()}; sample from one of these")
+        return torch.from_numpy(np.searchsorted(known, values))
+
+    def _derived(self, theta: MixtureTheta, columns: list[int]) -> GaussianMixture:
+        """A fitted mixture of some of the features."""
+        model = GaussianMixture(**{**self.get_params(deep=False), "n_components": len(theta.weights)})
+        model.theta_, model.n_features_in_ = theta, len(columns)
+        names = getattr(self, "feature_names_in_", None)
+        if names is not None:
+            model.feature_names_in_ = names[columns]
+        kept = None if self._kind.columns is None else [self._kind.columns[c] for c in columns]
+        model._kind = Kind(self._kind.container, self._kind.dtype, None, kept, self._kind.device)
+        if hasattr(self, "classes_"):
+            model.classes_ = self.classes_
+        return model
+
+    def _theta_record(self) -> dict[str, Tensor]:
+        components = self.theta_.components
+        covariances = components.user_shape(components.covariances)
+        return {"weights": self.theta_.weights, "means": components.means, "covariances": covariances}
+
+    def _theta_from(self, record: dict[str, Tensor]) -> MixtureTheta:
+        return checked_theta(self, record["weights"], record["means"], record["covariances"])

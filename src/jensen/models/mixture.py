@@ -1,0 +1,141 @@
+"""The verbs of a mixture, whatever its components.
+
+    E:  q_ik ∝ π_k p_k(x_i), over the components that row i's label allows
+    M:  π_k = (N_k + a_k - 1) / Σ_j (N_j + a_j - 1),  N_k = Σ_i w_i q_ik;  components from their weighted moments
+Dempster, Laird & Rubin (1977). The objective is Σ_i w_i ln Σ_{k allowed} π_k p_k(x_i) + ln prior.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from jensen.batch import Batch
+from jensen.engines.sources import Frame
+from jensen.formulas.covariance import Gaussians, Moments
+from jensen.formulas.mixture import allowed_components, posterior_in_place
+from jensen.formulas.normal_inverse_wishart import NormalInverseWishart
+from jensen.statistics import Summary
+
+__all__ = ["MixtureTheta", "MixtureVerbs"]
+
+
+@dataclass(frozen=True)
+class MixtureTheta:
+    """Weights π (K,) and components."""
+
+    weights: Tensor
+    components: Gaussians
+
+    @cached_property
+    def log_weights(self) -> Tensor:
+        return self.weights.log()
+
+    def frame(self) -> Frame:
+        """The mixture's own mean and spread: coordinates in which its densities lose no digits."""
+        means, weights = self.components.means, self.weights[:, None]
+        origin = (weights * means).sum(0)
+        variances = self.components.full().diagonal(dim1=-2, dim2=-1)
+        spread = (weights * (variances + (means - origin).square())).sum(0)
+        return Frame(origin, self.components.units(spread))
+
+    def within(self, frame: Frame) -> MixtureTheta:
+        """From the user's units to the frame's."""
+        return self.affine(-frame.origin / frame.scale, 1 / frame.scale)
+
+    def outside(self, frame: Frame) -> MixtureTheta:
+        """From the frame's units to the user's."""
+        return self.affine(frame.origin, frame.scale)
+
+    def affine(self, origin: Tensor, scale: Tensor) -> MixtureTheta:
+        return MixtureTheta(self.weights, self.components.affine(origin, scale))
+
+
+@dataclass(frozen=True)
+class MixtureVerbs:
+    """
+    Args:
+        family: the components' covariance structure.
+        n_components: K.
+        n_features: d.
+        floor: eigenvalues (variances) are kept above it; 0 means no floor, and a collapse is an error.
+        prior: on means and covariances.
+        concentration: a of the Dirichlet prior on the weights.
+        frozen: parameters that keep their value, by name: weights, means, covariances.
+    """
+
+    family: type[Gaussians]
+    n_components: int
+    n_features: int
+    floor: float
+    prior: NormalInverseWishart | None
+    concentration: float
+    frozen: dict[str, Tensor]
+
+    def e_step(self, theta: MixtureTheta, batch: Batch) -> Summary:
+        view = theta.components.view(batch)
+        log_joint = theta.components.log_density(view).add_(theta.log_weights[:, None])
+        log_evidence, q = posterior_in_place(log_joint, allowed_components(batch.label, self.n_components))
+        log_evidence += batch.log_jacobian
+        if batch.weight is None:
+            weight, bound = log_evidence.new_tensor(log_evidence.shape[-1]), log_evidence.sum()
+        else:
+            q *= batch.weight[..., None, :]
+            weight, bound = batch.weight.sum(), (batch.weight * log_evidence).sum()
+        return Summary(theta.components.moments(q, view), bound, weight)
+
+    def m_step(self, stats: Moments) -> MixtureTheta:
+        weights = self.frozen.get("weights")
+        if weights is None:
+            count = (stats.mass + (self.concentration - 1)).clamp(min=0)
+            weights = count / count.sum()
+        components = self.family.from_moments(stats, self.prior, self.frozen.get("means"))
+        return self.project(MixtureTheta(weights, components))
+
+    def project(self, theta: MixtureTheta) -> MixtureTheta:
+        covariances = self.frozen.get("covariances")
+        if covariances is not None:
+            components = replace(theta.components, covariances=covariances)
+        else:
+            components = theta.components.clipped(self.floor)
+            if self.floor == 0 and (broken := components.collapsed()).any():
+                number = int(broken.nonzero()[0])
+                raise ValueError(
+                    f"component {number} collapsed: its covariance is singular and reg_covar=0 sets no floor; "
+                    "raise reg_covar, give a prior or lower n_components"
+                )
+        return MixtureTheta(self.frozen.get("weights", theta.weights), components)
+
+    def log_prior(self, theta: MixtureTheta) -> Tensor:
+        value = theta.weights.new_zeros(())
+        if self.prior is not None:
+            value = theta.components.log_prior(self.prior)
+        if self.concentration != 1:
+            k, a = self.n_components, self.concentration
+            value = value + (a - 1) * theta.log_weights.sum() + math.lgamma(k * a) - k * math.lgamma(a)
+        return value
+
+    def surrogate(self, theta: MixtureTheta, stats: Moments) -> Tensor:
+        log_prior_of_z: Tensor = torch.special.xlogy(stats.mass, theta.weights).sum()
+        return log_prior_of_z + theta.components.expected_log_density(stats)
+
+    def pack(self, theta: MixtureTheta) -> Tensor:
+        # A weight of 0 has no logit; e⁻⁷⁰⁰ is the smallest that float64 still holds.
+        logits = theta.weights.log().clamp(min=-700)
+        return torch.cat([logits, theta.components.means.flatten(), theta.components.pack()])
+
+    def unpack(self, vector: Tensor) -> MixtureTheta:
+        k, d = self.n_components, self.n_features
+        logits, means, rest = vector[:k], vector[k : k + k * d], vector[k + k * d :]
+        return MixtureTheta(logits.softmax(0), self.family.unpack(means.reshape(k, d), rest))
+
+    def plausibility(self, theta: MixtureTheta, log_likelihood: float, weight: float) -> float:
+        """The log-likelihood less Chen & Tan's (2009) penalty on singular components, by which starts are compared.
+
+        A spurious maximum, a component shrunk on a few rows, has a large likelihood and no meaning.
+        """
+        return log_likelihood - float(theta.components.roughness()) / weight

@@ -1,0 +1,144 @@
+"""What a fitted mixture says about rows: pure functions of its theta and of rows (n, d) in the user's units."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from jensen.batch import Batch
+from jensen.engines.sources import ArraySource
+from jensen.formulas.gaussian import Observed, cholesky
+from jensen.formulas.mixture import posterior_in_place
+from jensen.models.mixture import MixtureTheta
+
+__all__ = ["bound_terms", "condition", "draw", "fill", "fill_draws", "log_evidence", "marginal", "responsibilities"]
+
+
+def log_evidence(theta: MixtureTheta, x: Tensor) -> Tensor:
+    """ln p(x), over the observed features (n,)."""
+    return over_rows(theta, x, lambda local, batch: posterior_in_place(log_joint(local, batch))[0][..., None, :])[:, 0]
+
+
+def responsibilities(theta: MixtureTheta, x: Tensor) -> Tensor:
+    """q(k | x), (n, K)."""
+    return over_rows(theta, x, lambda local, batch: posterior_in_place(log_joint(local, batch))[1])
+
+
+def bound_terms(theta: MixtureTheta, x: Tensor, q: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    """Σ_k q_k ln N(x; μ_k, Σ_k) and KL(q ‖ π) per row, for any q (n, K) or the posterior."""
+    # Padding of a batch points one past the last row.
+    padded = None if q is None else torch.cat([q, q.new_ones(1, q.shape[1])])
+
+    def terms(local: MixtureTheta, batch: Batch) -> Tensor:
+        log_density = local.components.log_density(local.components.view(batch)) + batch.log_jacobian[..., None]
+        if padded is None:
+            _, r = posterior_in_place(log_density + local.log_weights[:, None])
+        else:
+            r = padded[batch.rows].movedim(-1, -2)
+        reconstruction = torch.where(r > 0, r * log_density, 0.0).sum(-2)
+        kl = (torch.special.xlogy(r, r) - torch.special.xlogy(r, local.weights[:, None])).sum(-2)
+        return torch.stack([reconstruction, kl], -2)
+
+    both = over_rows(theta, x, terms)
+    return both[:, 0], both[:, 1]
+
+
+def fill(theta: MixtureTheta, x: Tensor) -> Tensor:
+    """E[x | x_o]: rows with holes filled by their posterior mean."""
+
+    def mean(local: MixtureTheta, batch: Batch) -> Tensor:
+        if batch.observed is None:
+            return batch.x
+        _, q = posterior_in_place(log_joint(local, batch))
+        return (q[:, :, None, :] * local.components.conditional(batch)[0]).sum(1)
+
+    return with_holes_filled(theta, x, mean)[0]
+
+
+def fill_draws(theta: MixtureTheta, x: Tensor, n_draws: int, generator: torch.Generator) -> list[Tensor]:
+    """Draws of the missing entries given the observed ones: first the component, then its conditional Gaussian."""
+
+    def draws(local: MixtureTheta, batch: Batch) -> Tensor:
+        if batch.observed is None:
+            return batch.x.repeat(n_draws, 1)
+        _, q = posterior_in_place(log_joint(local, batch))
+        mean, cov = local.components.conditional(batch)
+        n_blocks, k, d, n = mean.shape
+        # The residual is 0 on the observed block; a 1 there makes it factorise, and its draw is not used.
+        chol = torch.linalg.cholesky_ex(cov + torch.diag_embed(batch.observed[:, None].to(cov.dtype))).L
+        rows = q.movedim(1, 2).reshape(-1, k).cpu()
+        parts = []
+        for _ in range(n_draws):
+            component = torch.multinomial(rows, 1, generator=generator).reshape(n_blocks, 1, 1, n).to(mean.device)
+            noise = torch.randn(n_blocks, d, n, generator=generator, dtype=mean.dtype).to(mean.device)
+            value = mean + chol @ noise[:, None]
+            parts.append(value.gather(1, component.expand(-1, 1, d, -1)).squeeze(1))
+        return torch.cat(parts, 1)
+
+    return with_holes_filled(theta, x, draws)
+
+
+def draw(
+    theta: MixtureTheta, n: int, generator: torch.Generator, component: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
+    """n rows and the component each came from, in order of the components unless these are given."""
+    if component is None:
+        drawn = torch.multinomial(theta.weights.cpu(), n, replacement=True, generator=generator)
+        component = drawn.sort().values
+    noise = torch.randn(n, theta.components.n_features, generator=generator, dtype=torch.float64)
+    chol = cholesky(theta.components.full())
+    x = torch.empty_like(noise)
+    for k in range(len(chol)):
+        chosen = component == k
+        x[chosen] = theta.components.means[k] + noise[chosen] @ chol[k].mT
+    return x, component
+
+
+def marginal(theta: MixtureTheta, columns: Tensor) -> MixtureTheta:
+    return MixtureTheta(theta.weights, theta.components.select(columns))
+
+
+def condition(theta: MixtureTheta, x: Tensor) -> MixtureTheta:
+    """The mixture of the missing features of one row x (d,), given the observed ones."""
+    missing = x.isnan().nonzero().squeeze(1)
+    weights = responsibilities(theta, x[None])[0]
+    components = theta.components
+    seen = (~x.isnan()).to(x.dtype)
+    observed = Observed(components.full(), seen)
+    deviation = (x.nan_to_num(nan=0.0) - components.means) * seen
+    means = components.means + (observed.gain @ deviation[..., None]).squeeze(-1)
+    kept = observed.residual[:, missing][:, :, missing]
+    return MixtureTheta(weights, type(components).from_full(means[:, missing], kept))
+
+
+def log_joint(theta: MixtureTheta, batch: Batch) -> Tensor:
+    """ln π_k p_k(x), (*blocks, K, n), in the user's units."""
+    log_density = theta.components.log_density(theta.components.view(batch))
+    return log_density.add_(theta.log_weights[:, None]).add_(batch.log_jacobian[..., None])
+
+
+def over_rows(theta: MixtureTheta, x: Tensor, answer: Callable[[MixtureTheta, Batch], Tensor]) -> Tensor:
+    """Answers (*blocks, m, n) of every batch, put back in the order of the rows (n, m)."""
+    frame = theta.frame()
+    local = theta.within(frame)
+    k, d = theta.components.means.shape
+    source = ArraySource(
+        x.T.clone(memory_format=torch.contiguous_format), frame, footprint=theta.components.footprint(k, d)
+    )
+    out = None
+    for batch in source:
+        values = answer(local, batch).movedim(-2, -1)
+        if out is None:
+            out = values.new_empty(len(x) + 1, values.shape[-1])
+        out[batch.rows] = values
+    assert out is not None
+    return out[:-1]
+
+
+def with_holes_filled(theta: MixtureTheta, x: Tensor, answer: Callable[[MixtureTheta, Batch], Tensor]) -> list[Tensor]:
+    """Versions of x, one for every d of the answer's features; observed entries stay bit for bit."""
+    frame = theta.frame()
+    versions = over_rows(theta, x, answer).reshape(len(x), -1, x.shape[1]) * frame.scale + frame.origin
+    return [torch.where(x.isnan(), values, x) for values in versions.unbind(1)]

@@ -1,0 +1,198 @@
+"""From a mixture's arguments and rows to the problem EM solves."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+from sklearn.utils.validation import check_is_fitted
+from torch import Tensor
+
+from jensen.contract import Problem, Rows
+from jensen.engines import em
+from jensen.engines.sources import ArraySource, Frame
+from jensen.engines.start import distinct_rows
+from jensen.formulas.covariance import STRUCTURES, FullGaussians, Gaussians
+from jensen.models.mixture import MixtureTheta, MixtureVerbs
+from jensen.models.mixture_start import STARTS, Sample
+
+__all__ = ["checked_theta", "mixture_problem", "read_posterior"]
+
+PARAMETERS = ("weights", "means", "covariances")
+
+
+def mixture_problem(
+    model: Any, rows: Rows, start: MixtureTheta | None = None, frame: Frame | None = None
+) -> tuple[Problem, Frame]:
+    """The problem in the frame's units.
+
+    Args:
+        model: a `GaussianMixture`, for its arguments.
+        rows: training rows.
+        start: parameters to start from, in the user's units; None finds them.
+        frame: the engine's coordinates; None takes them from the rows.
+    """
+    family = STRUCTURES[model.covariance_type]
+    n, d = rows.x.shape
+    k = len(start.weights) if start is not None else model.n_components or max(1, len(rows.classes))
+    if len(rows.classes) > k:
+        raise ValueError(
+            f"y has {len(rows.classes)} classes, but n_components={k}; raise n_components to at least "
+            f"{len(rows.classes)}, or pass y=None to ignore labels"
+        )
+    if n < k:
+        raise ValueError(f"n_components={k} needs at least {k} distinct rows, got {n}; lower n_components or add data")
+    if start is not None and start.components.n_features != d:
+        raise ValueError(f"warm_start: the last fit had {start.components.n_features} features, X has {d}")
+    rows = with_label_weight(rows, model.label_weight)
+    x = rows.x.T.clone(memory_format=torch.contiguous_format)
+    frame = frame or Frame.of(x, rows.weight, family.units)
+    source = ArraySource(x, frame, weight=rows.weight, label=rows.label, footprint=family.footprint(k, d))
+    given = given_parameters(model, family, k, d, frame)
+    prior, concentration = None, 1.0
+    if model.prior is not None:
+        prior = model.prior.resolve(family, k, frame, spread(source, d))
+        concentration = model.prior.weight_concentration
+    frozen = {name: given[name] for name in checked_freeze(model.freeze, given)}
+    verbs = MixtureVerbs(family, k, d, model.reg_covar, prior, concentration, frozen)
+    if start is not None:
+        first = verbs.project(start.within(frame))
+        return Problem(verbs, source, lambda generator: first, verbs.plausibility), frame
+
+    def begin(generator: torch.Generator) -> MixtureTheta:
+        if len(given) == len(PARAMETERS):
+            theta = standard_theta(verbs)
+        elif k == 1 or (rows.label is not None and len(rows.classes) == k and bool((rows.label >= 0).all())):
+            # One M-step ends it from anywhere.
+            theta = standard_theta(verbs)
+        else:
+            theta = STARTS[model.init_params](verbs, distinct_sample(rows, frame, verbs), generator, given.get("means"))
+        weights, means, covariances = (
+            given.get(name, value)
+            for name, value in zip(
+                PARAMETERS, (theta.weights, theta.components.means, theta.components.covariances), strict=True
+            )
+        )
+        return verbs.project(MixtureTheta(weights, family(means, covariances)))
+
+    return Problem(verbs, source, begin, verbs.plausibility), frame
+
+
+def with_label_weight(rows: Rows, label_weight: float) -> Rows:
+    """Labelled rows count α times."""
+    if rows.label is None or label_weight == 1:
+        return rows
+    weight = torch.ones(len(rows.x), dtype=rows.x.dtype) if rows.weight is None else rows.weight
+    return replace(rows, weight=torch.where(rows.label >= 0, label_weight * weight, weight))
+
+
+def distinct_sample(rows: Rows, frame: Frame, verbs: MixtureVerbs) -> Sample:
+    values = rows.x.cpu().numpy()
+    if rows.label is not None:
+        values = np.column_stack([values, rows.label.numpy()])
+    numbers, weight, is_everything = distinct_rows(values, None if rows.weight is None else rows.weight.numpy())
+    k, d = verbs.n_components, verbs.n_features
+    if len(numbers) < k:
+        raise ValueError(
+            f"n_components={k} needs at least {k} distinct rows, got {len(numbers)}; lower n_components or add data"
+        )
+    chosen, mass = torch.from_numpy(numbers), torch.from_numpy(weight)
+    label = None if rows.label is None else rows.label[chosen]
+    x = frame.standardise(rows.x[chosen].T.clone(memory_format=torch.contiguous_format))
+    filled = x.nan_to_num(nan=0.0).T.contiguous()
+    unit = Frame(torch.zeros_like(frame.origin), torch.ones_like(frame.scale))
+    source = ArraySource(x, unit, weight=mass, label=label, footprint=verbs.family.footprint(k, d))
+    return Sample(filled, mass, label, frame.scale, source, is_everything)
+
+
+def standard_theta(verbs: MixtureVerbs) -> MixtureTheta:
+    """K standard normals in the frame's units."""
+    k, d = verbs.n_components, verbs.n_features
+    eye = torch.eye(d, dtype=torch.float64).expand(k, d, d)
+    components = verbs.family.from_full(torch.zeros(k, d, dtype=torch.float64), eye)
+    return verbs.project(MixtureTheta(torch.full((k,), 1 / k, dtype=torch.float64), components))
+
+
+def spread(source: ArraySource, d: int) -> Tensor:
+    """The covariance of the rows in the frame's units, by one step of EM for a single Gaussian."""
+    verbs = MixtureVerbs(FullGaussians, 1, d, 1e-6, None, 1.0, {})
+    theta = standard_theta(verbs)
+    summary = em.sweep(verbs, theta, (replace(batch, label=None) for batch in source))
+    return verbs.m_step(summary.stats).components.covariances[0]
+
+
+def given_parameters(model: Any, family: type[Gaussians], k: int, d: int, frame: Frame) -> dict[str, Tensor]:
+    """Starting values from the constructor, in the frame's units."""
+    given: dict[str, Tensor] = {}
+    if model.weights_init is not None:
+        given["weights"] = checked_weights(shaped("weights_init", model.weights_init, (k,)), "weights_init")
+    if model.means_init is not None:
+        given["means"] = (shaped("means_init", model.means_init, (k, d)) - frame.origin) / frame.scale
+    if model.precisions_init is not None:
+        internal = family.covariance_shape(k, d)
+        shape = tuple(family.user_shape(torch.empty(internal, device="meta")).shape)
+        precisions = shaped("precisions_init", model.precisions_init, shape).reshape(internal)
+        checked_definite(family, precisions, k, d, "precisions_init")
+        unscaled = family(torch.zeros(k, d, dtype=torch.float64), family.inverse(precisions))
+        given["covariances"] = unscaled.affine(torch.zeros_like(frame.origin), 1 / frame.scale).covariances
+    return given
+
+
+def checked_freeze(freeze: Any, given: dict[str, Tensor]) -> list[str]:
+    for name in freeze:
+        if name not in PARAMETERS:
+            raise ValueError(f"freeze names {name!r}; it can name {', '.join(PARAMETERS)}")
+        if name not in given:
+            argument = "precisions_init" if name == "covariances" else f"{name}_init"
+            raise ValueError(f"freeze names {name!r}, but {argument} is None; give the values to keep")
+    return list(freeze)
+
+
+def checked_theta(model: Any, weights: Any, means: Any, covariances: Any) -> MixtureTheta:
+    """A theta from values of scikit-learn's shapes, refused when no fit could have left them."""
+    check_is_fitted(model, "n_features_in_")
+    family, k, d = STRUCTURES[model.covariance_type], len(weights), model.n_features_in_
+    internal = family.covariance_shape(k, d)
+    shape = tuple(family.user_shape(torch.empty(internal, device="meta")).shape)
+    cov = shaped("covariances", covariances, shape).reshape(internal)
+    checked_definite(family, cov, k, d, "covariances")
+    return MixtureTheta(
+        checked_weights(shaped("weights", weights, (k,)), "weights"), family(shaped("means", means, (k, d)), cov)
+    )
+
+
+def shaped(name: str, value: Any, shape: tuple[int, ...]) -> Tensor:
+    tensor = torch.as_tensor(np.asarray(value, dtype=np.float64)).clone()
+    if tuple(tensor.shape) != shape:
+        raise ValueError(f"{name} has shape {tuple(tensor.shape)}, but {shape} is needed for this model and data")
+    if not tensor.isfinite().all():
+        raise ValueError(f"{name} holds NaN or infinity; give finite values")
+    return tensor
+
+
+def checked_weights(weights: Tensor, name: str) -> Tensor:
+    total = float(weights.sum())
+    # One part in 10⁶ leaves room for weights that came through float32.
+    if bool((weights < 0).any()) or abs(total - 1) > 1e-6:
+        raise ValueError(f"{name} must be 0 or more and sum to 1, got {weights.tolist()} with sum {total}")
+    # Weights of a fit come back bit for bit.
+    return weights if abs(total - 1) < 1e-12 else weights / total
+
+
+def checked_definite(family: type[Gaussians], matrices: Tensor, k: int, d: int, name: str) -> None:
+    symmetric = not family.is_dense or torch.allclose(matrices, matrices.mT)
+    if not symmetric or family(torch.zeros(k, d, dtype=torch.float64), matrices).collapsed().any():
+        kind = "symmetric and positive definite" if family.is_dense else "positive"
+        raise ValueError(f"{name} must be {kind} for covariance_type={family.name!r}")
+
+
+def read_posterior(q: Any, n: int, k: int) -> Tensor:
+    """A q (n, K) of the user's own."""
+    tensor = torch.as_tensor(np.asarray(q.cpu() if isinstance(q, Tensor) else q, dtype=np.float64))
+    if tensor.shape != (n, k):
+        raise ValueError(f"q has shape {tuple(tensor.shape)}; expected one row of probabilities per row of X, {(n, k)}")
+    if (tensor < 0).any() or not torch.allclose(tensor.sum(1), torch.ones(n, dtype=torch.float64), atol=1e-6):
+        raise ValueError("q must be probabilities: 0 or more, each row with sum 1")
+    return tensor

@@ -1,0 +1,195 @@
+"""Where a mixture starts.
+
+The start decides which local maximum EM reaches, and no single scaling of the features wins everywhere. So a small
+portfolio is tried: greedy k-means++ in the data's own units, standardised and sphered, each a few EM steps on at most
+20 000 distinct rows; the most plausible goes on. Labelled classes need no guess: they start from their own M-step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import reduce
+from operator import add
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from jensen.engines import em
+from jensen.engines.sources import ArraySource
+from jensen.engines.start import kmeans_plus_plus, lloyd
+from jensen.formulas.covariance import Moments
+from jensen.models.mixture import MixtureTheta, MixtureVerbs
+
+__all__ = ["STARTS", "Sample", "assign_nearest", "theta_from_responsibilities"]
+
+DRAWS_PER_SCALING = 4
+# EM steps of a round, and how many candidates are left after it: some climb slowly and overtake.
+ROUNDS = ((10, 3), (20, 1))
+SUBSAMPLE_RUN = 100
+
+
+@dataclass(frozen=True)
+class Sample:
+    """The distinct rows a start is found on.
+
+    Args:
+        x: standardised rows (n, d), 0 (the mean) where missing.
+        weight: (n,).
+        label: class numbers (n,), -1 where unknown, or None.
+        scale: of the frame (d,): x * scale is in the data's own units.
+        source: the same rows for the engine.
+        is_everything: whether these are all distinct rows.
+    """
+
+    x: Tensor
+    weight: Tensor
+    label: Tensor | None
+    scale: Tensor
+    source: ArraySource
+    is_everything: bool
+
+
+Start = Callable[[MixtureVerbs, Sample, torch.Generator, Tensor | None], MixtureTheta]
+
+
+def portfolio(verbs: MixtureVerbs, sample: Sample, generator: torch.Generator, means: Tensor | None) -> MixtureTheta:
+    """The most plausible of several short runs."""
+    if means is not None or not needs_seeds(verbs, sample):
+        return from_assignment(verbs, sample, assign(verbs, sample, generator, sample.x, means, 0))
+    partitions: dict[bytes, Tensor] = {}
+    for x in scalings(sample):
+        for _ in range(DRAWS_PER_SCALING):
+            assignment = assign(verbs, sample, generator, x, None, 10)
+            partitions.setdefault(fingerprint(assignment), assignment)
+    candidates = [from_assignment(verbs, sample, assignment) for assignment in partitions.values()]
+    for n_steps, n_kept in ROUNDS:
+        runs = [em.fit(verbs, theta, sample.source, max_iter=n_steps, tol=1e-7) for theta in candidates]
+        runs.sort(key=lambda run: rank(verbs, run))
+        candidates = [run.theta for run in runs[:n_kept]]
+    best = candidates[0]
+    if not sample.is_everything:
+        # Steps on the subsample cost little and leave few for all the rows.
+        best = em.fit(verbs, best, sample.source, max_iter=SUBSAMPLE_RUN, tol=1e-4).theta
+    return best
+
+
+def rank(verbs: MixtureVerbs, run: em.Fit) -> float:
+    """Small is good. Rounded, so that runs to one maximum tie and the first stays first, whatever the order of rows."""
+    return -float(f"{verbs.plausibility(run.theta, run.objective * run.weight, run.weight):.8e}")
+
+
+def kmeans(verbs: MixtureVerbs, sample: Sample, generator: torch.Generator, means: Tensor | None) -> MixtureTheta:
+    """k-means in the data's own units, scikit-learn's default."""
+    x = sample.x * sample.scale
+    given = None if means is None else means * sample.scale
+    return from_assignment(verbs, sample, assign(verbs, sample, generator, x, given, 300))
+
+
+def plus_plus(verbs: MixtureVerbs, sample: Sample, generator: torch.Generator, means: Tensor | None) -> MixtureTheta:
+    """Every row to the nearest k-means++ seed."""
+    return from_assignment(verbs, sample, assign(verbs, sample, generator, sample.x * sample.scale, means, 0))
+
+
+def random_from_data(
+    verbs: MixtureVerbs, sample: Sample, generator: torch.Generator, means: Tensor | None
+) -> MixtureTheta:
+    """Every row to the nearest of K rows drawn at random."""
+    if means is None:
+        chosen = torch.multinomial(sample.weight.cpu(), verbs.n_components, generator=generator)
+        means = sample.x[chosen.to(sample.x.device)]
+    return from_assignment(verbs, sample, assign_nearest(sample.x, means))
+
+
+def random(verbs: MixtureVerbs, sample: Sample, generator: torch.Generator, means: Tensor | None) -> MixtureTheta:
+    """Responsibilities drawn at random, as scikit-learn's "random"."""
+    q = torch.rand(len(sample.x), verbs.n_components, generator=generator, dtype=sample.x.dtype)
+    return theta_from_responsibilities(verbs, sample, (q / q.sum(1, keepdim=True)).to(sample.x.device))
+
+
+STARTS: dict[str, Start] = {
+    "portfolio": portfolio,
+    "kmeans": kmeans,
+    "k-means++": plus_plus,
+    "random": random,
+    "random_from_data": random_from_data,
+}
+
+
+def scalings(sample: Sample) -> Iterator[Tensor]:
+    """Raw, standardised, and sphered by the principal axes of the data."""
+    yield sample.x * sample.scale / sample.scale.mean()
+    yield sample.x
+    centred = sample.x - sample.weight @ sample.x / sample.weight.sum()
+    values, vectors = torch.linalg.eigh((centred * sample.weight[:, None]).T @ centred / sample.weight.sum())
+    # Directions without spread carry rounding only.
+    kept = values > 1e-9 * values[-1]
+    yield centred @ (vectors[:, kept] / values[kept].sqrt())
+
+
+def fingerprint(assignment: Tensor) -> bytes:
+    """The same for two assignments that differ only in the clusters' numbers."""
+    _, first, number = np.unique(assignment.cpu().numpy(), return_index=True, return_inverse=True)
+    return np.argsort(np.argsort(first))[number].tobytes()
+
+
+def needs_seeds(verbs: MixtureVerbs, sample: Sample) -> bool:
+    return sample.label is None or int(sample.label.max()) + 1 < verbs.n_components
+
+
+def assign(
+    verbs: MixtureVerbs, sample: Sample, generator: torch.Generator, x: Tensor, means: Tensor | None, n_steps: int
+) -> Tensor:
+    """A component for every row: around given means, or the labelled classes' means and k-means++ seeds beyond."""
+    if means is None:
+        centres = class_means(sample, x)
+        n_seeds = verbs.n_components - len(centres)
+        if n_seeds:
+            seeds = kmeans_plus_plus(x, sample.weight, n_seeds, generator, centres if len(centres) else None)
+            centres = torch.cat([centres, x[seeds]])
+        means = centres
+    assignment = lloyd(x, sample.weight, means, n_steps) if n_steps else assign_nearest(x, means)
+    return assignment if sample.label is None else torch.where(sample.label >= 0, sample.label, assignment)
+
+
+def class_means(sample: Sample, x: Tensor) -> Tensor:
+    if sample.label is None:
+        return x[:0]
+    labelled = sample.label >= 0
+    one_hot = torch.nn.functional.one_hot(sample.label[labelled]).to(x.dtype) * sample.weight[labelled, None]
+    return one_hot.T @ x[labelled] / one_hot.sum(0)[:, None]
+
+
+def assign_nearest(x: Tensor, means: Tensor) -> Tensor:
+    return lloyd(x, x.new_ones(len(x)), means, 0)
+
+
+def from_assignment(verbs: MixtureVerbs, sample: Sample, assignment: Tensor) -> MixtureTheta:
+    one_hot = torch.nn.functional.one_hot(assignment, verbs.n_components).to(sample.x.dtype)
+    if sample.label is not None and not needs_seeds(verbs, sample):
+        # Every component is a class: start from the labelled rows alone.
+        one_hot = one_hot * (sample.label >= 0)[:, None]
+    return theta_from_responsibilities(verbs, sample, one_hot)
+
+
+def theta_from_responsibilities(verbs: MixtureVerbs, sample: Sample, responsibilities: Tensor) -> MixtureTheta:
+    """An M-step, its covariances drawn towards their average: a cluster of few rows must not start out singular."""
+    k, d = verbs.n_components, verbs.n_features
+    padded = torch.cat([responsibilities * sample.weight[:, None], responsibilities.new_zeros(1, k)])
+    # Missing entries count as the mean, with the spread of standardised data.
+    seed = verbs.family(sample.x.new_zeros(k, d), sample.x.new_ones(verbs.family.covariance_shape(k, d)))
+    if verbs.family.is_dense:
+        seed = replace(seed, covariances=torch.eye(d, dtype=sample.x.dtype).expand(len(seed.covariances), d, d))
+    parts: Iterator[Moments] = (seed.moments(padded[b.rows].movedim(-1, -2), seed.view(b)) for b in sample.source)
+    moments = reduce(add, parts)
+    theta = verbs.m_step(moments)
+    covariances = theta.components.covariances
+    if len(covariances) == 1 or "covariances" in verbs.frozen:
+        return theta
+    shape = (-1, *[1] * (covariances.ndim - 1))
+    mass = moments.mass.reshape(shape)
+    average = (mass * covariances).sum(0) / mass.sum()
+    pseudo = (d + 1) * sample.weight.mean()
+    blended = (mass * covariances + pseudo * average) / (mass + pseudo)
+    return verbs.project(MixtureTheta(theta.weights, replace(theta.components, covariances=blended)))

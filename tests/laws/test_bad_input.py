@@ -1,0 +1,65 @@
+"""One clear error each: the argument, the value, the way out."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse
+
+
+def test_infinite_values(case, model):
+    rows = case.x.copy()
+    rows[3, 1] = np.inf
+    for call in (case.make().fit, model.score_samples, model.impute):
+        with pytest.raises(ValueError, match="X contains infinity, first in row 3, column 1; replace it by NaN"):
+            call(rows)
+
+
+def test_a_column_without_values_is_named(case):
+    rows = pd.DataFrame(case.x, columns=list("abc"))
+    rows["b"] = np.nan
+    with pytest.raises(ValueError, match="no observed value in column 'b'; drop it"):
+        case.make().fit(rows)
+
+
+def test_the_wrong_number_of_features(case, model):
+    with pytest.raises(ValueError, match=r"X has 2 features, but .* is expecting 3 features"):
+        model.score_samples(case.x[:, :2])
+
+
+@pytest.mark.parametrize(
+    ("weight", "message"),
+    [
+        (lambda n: -np.ones(n), "sample_weight has a negative entry, -1.0"),
+        (lambda n: np.zeros(n), "sample_weight is zero for all rows"),
+        (lambda n: np.full(n, np.nan), "sample_weight holds NaN or infinity"),
+        (lambda n: np.ones(n - 1), r"sample_weight has shape \(89,\), but X has 90 rows"),
+    ],
+)
+def test_bad_weights(case, weight, message):
+    with pytest.raises(ValueError, match=message):
+        case.make().fit(case.x, sample_weight=weight(len(case.x)))
+
+
+def test_columns_that_are_not_numbers_are_named(case):
+    rows = pd.DataFrame(case.x, columns=["a", "b", "c"])
+    rows["city"] = "Paris"
+    with pytest.raises(ValueError, match="columns that are not numbers: 'city'"):
+        case.make().fit(rows)
+
+
+def test_sparse_input_has_a_way_out(case):
+    with pytest.raises(TypeError, match="toarray"):
+        case.make().fit(scipy.sparse.csr_array(case.x))
+
+
+def test_a_tensor_of_the_wrong_shape(case):
+    import torch
+
+    with pytest.raises(ValueError, match=r"X has shape \(3,\); expected rows and features"):
+        case.make().fit(torch.zeros(3))
+
+
+def test_too_few_distinct_rows(case):
+    rows = np.repeat(case.x[:2], 10, axis=0)
+    with pytest.raises(ValueError, match="n_components=3 needs at least 3 distinct rows, got 2; lower n_components"):
+        case.make().fit(rows)

@@ -1,0 +1,57 @@
+"""ln p(x) = ELBO(q) + KL(q ‖ posterior)."""
+
+import numpy as np
+from numpy.testing import assert_allclose
+
+from cases import log_likelihood
+
+
+def test_an_exact_bound_is_the_log_likelihood_by_enumeration(case, model):
+    bound = model.bound(case.x)
+    assert bound.is_exact
+    assert_allclose(bound.total, log_likelihood(case, model, case.x), rtol=1e-9)
+    assert_allclose(model.score_samples(case.x), bound.total, rtol=1e-9)
+
+
+def test_every_kl_is_at_least_zero(case, model, holes):
+    for rows in (case.x, holes):
+        for name, kl in model.bound(rows).kl.items():
+            assert (kl >= -1e-12).all(), name
+
+
+def test_any_other_q_lies_below_by_its_divergence_from_the_posterior(case, model):
+    rng = np.random.default_rng(1)
+    posterior = model.predict_proba(case.x)
+    q = rng.dirichlet(np.ones(posterior.shape[1]), size=len(case.x))
+    bound = model.bound(case.x, q=q)
+    assert not bound.is_exact
+    log_joint = case.log_joint(model, case.x)
+    assert_allclose(bound.total, (q * (log_joint - np.log(q))).sum(1), rtol=1e-9)
+    log_posterior = log_joint - log_likelihood(case, model, case.x)[:, None]
+    gap = (q * (np.log(q) - log_posterior)).sum(1)
+    assert_allclose(model.score_samples(case.x) - bound.total, gap, rtol=1e-7, atol=1e-9)
+
+
+def test_a_one_hot_q_gives_the_joint(case, model):
+    rng = np.random.default_rng(2)
+    z = rng.integers(len(model.weights_), size=len(case.x))
+    expected = case.log_joint(model, case.x)[np.arange(len(z)), z]
+    assert_allclose(model.bound(case.x, q=np.eye(len(model.weights_))[z]).total, expected, rtol=1e-9)
+
+
+def test_the_posterior_is_bayes_rule(case, model, holes):
+    for rows in (case.x, holes):
+        log_joint = case.log_joint(model, rows)
+        expected = np.exp(log_joint - log_likelihood(case, model, rows)[:, None])
+        assert_allclose(model.predict_proba(rows), expected, atol=1e-9)
+        assert_allclose(model.posterior(rows).probs.numpy(), expected, atol=1e-9)
+
+
+def test_bits_are_nats_over_ln_2(case, model):
+    bound = model.bound(case.x)
+    assert_allclose(bound.in_bits().total * np.log(2), bound.total)
+    assert_allclose(bound.in_bits().in_bits().total, bound.in_bits().total)
+
+
+def test_score_is_the_mean_over_rows(case, model):
+    assert_allclose(model.score(case.x), model.score_samples(case.x).mean())

@@ -1,0 +1,57 @@
+"""NaN is missing: likelihoods are marginal, imputations conditional."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from cases import log_likelihood
+
+
+def test_a_row_with_holes_has_the_marginal_likelihood(case, model, holes):
+    assert_allclose(model.score_samples(holes), log_likelihood(case, model, holes), rtol=1e-8, atol=1e-9)
+
+
+def test_a_row_with_nothing_has_likelihood_one(case, model):
+    row = np.full((1, case.x.shape[1]), np.nan)
+    assert_allclose(model.score_samples(row), 0.0, atol=1e-12)
+    assert_allclose(model.impute(row)[0], model.weights_ @ model.means_, rtol=1e-9)
+
+
+def test_no_holes_is_the_limit_of_holes(case, holes):
+    """Rows of NaN add nothing but themselves: the likelihood of the others is maximised as if they were not there."""
+    with_nothing = np.vstack([case.x, np.full((5, case.x.shape[1]), np.nan)])
+    labels = None if case.y is None else np.append(case.y, [-1] * 5)
+    padded = case.make().set_params(prior=None, tol=1e-9).fit(with_nothing, labels)
+    plain = case.make().set_params(prior=None, tol=1e-9).fit(case.x, case.y)
+    assert padded.score(case.x) == pytest.approx(plain.score(case.x), abs=1e-3)
+
+
+def test_observed_entries_come_back_bit_for_bit(case, model, holes):
+    seen = ~np.isnan(holes)
+    for filled in (model.impute(holes), *model.impute_draws(holes, n_draws=2, random_state=0)):
+        assert_array_equal(filled[seen], holes[seen])
+        assert np.isfinite(filled).all()
+    assert_array_equal(model.impute(case.x), case.x)
+
+
+def test_imputation_is_the_mean_of_its_draws(case, model, holes):
+    draws = np.stack(model.impute_draws(holes, n_draws=400, random_state=0))
+    error = draws.std(0) / np.sqrt(len(draws))
+    missing = np.isnan(holes)
+    z = (draws.mean(0) - model.impute(holes))[missing] / error[missing]
+    # About 60 entries: 4.5 standard errors happen by chance once in thousands of runs, and the seed is fixed.
+    assert np.abs(z).max() < 4.5
+
+
+def test_imputation_is_the_conditional_mean_by_quadrature(case, model):
+    """E[x_0 | the rest] on a fine grid of x_0, through score_samples alone."""
+    row = case.x[4]
+    spread = case.x[:, 0].std()
+    grid = np.linspace(case.x[:, 0].min() - 10 * spread, case.x[:, 0].max() + 10 * spread, 20_001)
+    rows = np.tile(row, (len(grid), 1))
+    rows[:, 0] = grid
+    density = np.exp(model.score_samples(rows) - model.score_samples(rows).max())
+    expected = np.trapezoid(density * grid, grid) / np.trapezoid(density, grid)
+    hole = row[None].copy()
+    hole[0, 0] = np.nan
+    assert_allclose(model.impute(hole)[0, 0], expected, rtol=1e-6)

@@ -1,0 +1,28 @@
+"""Samples come from the density they claim."""
+
+import numpy as np
+from numpy.testing import assert_allclose, assert_array_equal
+
+
+def test_samples_match_the_moments(case, model):
+    n = 40_000
+    x, z = model.sample(n, random_state=0)
+    assert x.shape == (n, case.x.shape[1])
+    mean = model.weights_ @ model.means_
+    assert (np.abs(x.mean(0) - mean) < 5 * x.std(0) / np.sqrt(n)).all()
+    shares = np.bincount(z, minlength=len(model.weights_)) / n
+    assert_allclose(shares, model.weights_, atol=5 / np.sqrt(n))
+
+
+def test_samples_have_the_entropy_of_the_model(case, model):
+    """E[-ln p] over samples equals that over other samples, and is finite: no row falls outside the density."""
+    first = model.score_samples(model.sample(20_000, random_state=1)[0])
+    second = model.score_samples(model.sample(20_000, random_state=2)[0])
+    error = np.sqrt(first.var() / len(first) + second.var() / len(second))
+    assert abs(first.mean() - second.mean()) < 5 * error
+
+
+def test_a_seed_repeats_a_sample(case, model):
+    assert_array_equal(model.sample(5, random_state=3)[0], model.sample(5, random_state=3)[0])
+    assert not np.array_equal(model.sample(5, random_state=3)[0], model.sample(5, random_state=4)[0])
+    assert_array_equal(model.sample(5)[0], model.sample(5)[0])
