@@ -1,0 +1,94 @@
+"""Seeds see the set of distinct rows and their weights, nothing else."""
+
+import numpy as np
+import pytest
+import torch
+from numpy.testing import assert_allclose, assert_array_equal
+
+from jensen.engines import start
+
+
+@pytest.fixture
+def rows():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(5000, 3)).round(1)
+    x[rng.random(x.shape) < 0.05] = np.nan
+    x[0, 0], x[1, 0] = 0.0, -0.0
+    return x
+
+
+@pytest.mark.parametrize("limit", [50, 400, 10**6])
+def test_duplicates_share_their_fate_and_order_does_not_matter(rows, limit, monkeypatch):
+    monkeypatch.setattr(start, "LIMIT", limit)
+    numbers, weight, _ = start.distinct_rows(rows, None)
+    order = np.random.default_rng(1).permutation(len(rows))
+    again, weight_again, _ = start.distinct_rows(rows[order], None)
+    assert_array_equal(rows[numbers] + 0.0, rows[order][again] + 0.0)
+    assert_array_equal(weight, weight_again)
+    twice, weight_twice, _ = start.distinct_rows(np.repeat(rows, 2, axis=0), None)
+    assert_array_equal(np.repeat(rows, 2, axis=0)[twice] + 0.0, rows[numbers] + 0.0)
+    assert_array_equal(weight_twice, 2 * weight)
+    assert len(numbers) <= limit
+
+
+def test_all_distinct_rows_are_found_and_their_weights_add_up(rows):
+    weight = np.random.default_rng(2).random(len(rows))
+    numbers, total, is_everything = start.distinct_rows(rows, weight)
+    expected = {tuple(np.nan_to_num(r + 0.0, nan=99.0)) for r in rows}
+    assert {tuple(np.nan_to_num(r + 0.0, nan=99.0)) for r in rows[numbers]} == expected
+    assert len(numbers) == len(expected)
+    assert is_everything
+    assert_allclose(total.sum(), weight.sum())
+    assert_array_equal(np.lexsort(rows[numbers].T[::-1]), np.arange(len(numbers)))
+
+
+def test_a_share_of_the_rows_is_taken_when_there_are_many(rows, monkeypatch):
+    monkeypatch.setattr(start, "LIMIT", 400)
+    numbers, _, is_everything = start.distinct_rows(rows, None)
+    assert 100 < len(numbers) <= 400
+    assert not is_everything
+
+
+def test_greedy_seeding_finds_separated_clusters():
+    rng = np.random.default_rng(0)
+    centres = np.arange(20) * 100.0
+    x = torch.tensor((centres[:, None] + rng.normal(size=(20, 30))).ravel()[:, None])
+    found = 0
+    for seed in range(20):
+        generator = torch.Generator().manual_seed(seed)
+        seeds = start.kmeans_plus_plus(x, torch.ones(len(x)).double(), 20, generator)
+        found += len(set((x[seeds, 0] / 100).round().int().tolist())) == 20
+    assert found >= 19
+
+
+def test_seeds_beyond_given_centres_go_where_those_are_not():
+    x = torch.tensor([[0.0], [0.1], [10.0], [10.1]]).double()
+    generator = torch.Generator().manual_seed(0)
+    seeds = start.kmeans_plus_plus(x, torch.ones(4).double(), 1, generator, centres=x[:1])
+    assert int(seeds[0]) >= 2
+
+
+def test_draws_follow_the_weights():
+    mass = torch.tensor([0.0, 1.0, 3.0]).double()
+    draws = start.draw(mass, 40_000, torch.Generator().manual_seed(0))
+    shares = torch.bincount(draws, minlength=3) / 40_000
+    assert_allclose(shares, [0, 0.25, 0.75], atol=0.02)
+    assert set(start.draw(mass * 0, 100, torch.Generator().manual_seed(0)).tolist()) == {0, 1, 2}
+
+
+def test_k_means_steps_lower_the_loss_and_keep_empty_centres():
+    rng = np.random.default_rng(0)
+    x = torch.tensor(rng.normal(size=(200, 2)))
+    weight = torch.tensor(rng.random(200))
+    centres = torch.cat([x[:3], torch.tensor([[1e3, 1e3]])])
+
+    def loss(assignment):
+        total = 0.0
+        for k in assignment.unique():
+            part, w = x[assignment == k], weight[assignment == k]
+            total += float((w[:, None] * (part - w @ part / w.sum()) ** 2).sum())
+        return total
+
+    losses = [loss(start.lloyd(x, weight, centres, n)) for n in range(6)]
+    assert (np.diff(losses) <= 1e-9).all()
+    assert not (start.lloyd(x, weight, centres, 6) == 3).any()

@@ -1,0 +1,222 @@
+"""The four structures: densities against scipy, M-steps against numerical maximisation, one answer by every form."""
+
+import numpy as np
+import pytest
+import scipy.stats
+import torch
+from numpy.testing import assert_allclose
+
+from jensen.batch import Batch
+from jensen.formulas.covariance import STRUCTURES, Moments, base, dense, diagonal
+from jensen.formulas.normal_inverse_wishart import NormalInverseWishart
+
+K, D, N = 3, 4, 60
+
+
+def random_gaussians(family, seed=0):
+    rng = np.random.default_rng(seed)
+    factor = rng.normal(size=(K, D, 2 * D))
+    full = torch.tensor(factor @ np.swapaxes(factor, 1, 2) / D)
+    shapes = {
+        "full": full,
+        "tied": full[:1],
+        "diag": full.diagonal(dim1=1, dim2=2),
+        "spherical": full[:, :1, 0],
+    }
+    return family(torch.tensor(rng.normal(size=(K, D))), shapes[family.name])
+
+
+def batch_of(x, observed=None):
+    lead = x.shape[:-2]
+    rows = torch.arange(x.shape[-1]).expand(*lead, -1)
+    return Batch(x, rows, None, observed, None, torch.zeros(*lead, 1).double())
+
+
+@pytest.fixture(params=STRUCTURES.values(), ids=STRUCTURES)
+def family(request):
+    return request.param
+
+
+@pytest.fixture
+def x():
+    return torch.tensor(np.random.default_rng(1).normal(size=(D, N)))
+
+
+@pytest.fixture
+def responsibilities():
+    return torch.tensor(np.random.default_rng(2).dirichlet(np.ones(K), size=N).T.copy())
+
+
+def scipy_densities(gaussians, x):
+    full = gaussians.full()
+    return np.stack(
+        [
+            scipy.stats.multivariate_normal.logpdf(x.T.numpy(), m.numpy(), c.numpy())
+            for m, c in zip(gaussians.means, full, strict=True)
+        ]
+    )
+
+
+def force_direct(monkeypatch):
+    """The form for nearly singular covariances and wide rows."""
+    monkeypatch.setattr(dense, "LARGEST_EXPANDED_PRECISION", 0.0)
+    monkeypatch.setattr(diagonal, "LARGEST_EXPANDED_PRECISION", 0.0)
+
+
+@pytest.mark.parametrize("direct", [False, True])
+def test_densities_against_scipy(family, x, direct, monkeypatch):
+    if direct:
+        force_direct(monkeypatch)
+    gaussians = random_gaussians(family)
+    view = gaussians.view(batch_of(x))
+    assert_allclose(gaussians.log_density(view), scipy_densities(gaussians, x), rtol=1e-10)
+
+
+@pytest.mark.parametrize("direct", [False, True])
+def test_moments_are_weighted_sums(family, x, responsibilities, direct, monkeypatch):
+    if direct:
+        force_direct(monkeypatch)
+    gaussians = random_gaussians(family)
+    moments = gaussians.moments(responsibilities, gaussians.view(batch_of(x)))
+    second = torch.einsum("kn,in,jn->kij", responsibilities, x, x)
+    expected = {
+        "full": second,
+        "tied": second.sum(0, keepdim=True),
+        "diag": second.diagonal(dim1=1, dim2=2),
+        "spherical": second.diagonal(dim1=1, dim2=2),
+    }[family.name]
+    assert_allclose(moments.mass, responsibilities.sum(1))
+    assert_allclose(moments.first, responsibilities @ x.T)
+    assert_allclose(moments.second, expected)
+
+
+@pytest.mark.parametrize("direct", [False, True])
+def test_holes_add_conditional_means_and_covariances(family, x, responsibilities, direct, monkeypatch):
+    """Ghahramani & Jordan, row by row."""
+    if direct:
+        force_direct(monkeypatch)
+    gaussians = random_gaussians(family)
+    seen = torch.tensor([True, False, True, False])
+    o, m = seen.nonzero().squeeze(1), (~seen).nonzero().squeeze(1)
+    full = gaussians.full()
+    first, second = torch.zeros(K, D).double(), torch.zeros(K, D, D).double()
+    for k in range(K):
+        gain = full[k][m][:, o] @ torch.linalg.inv(full[k][o][:, o])
+        residual = full[k][m][:, m] - gain @ full[k][o][:, m]
+        for i in range(N):
+            row = x[:, i].clone()
+            row[m] = gaussians.means[k, m] + gain @ (row[o] - gaussians.means[k, o])
+            first[k] += responsibilities[k, i] * row
+            second[k] += responsibilities[k, i] * torch.outer(row, row)
+            second[k][m[:, None], m] += responsibilities[k, i] * residual
+    holed = torch.where(seen[:, None], x, 0.0)[None]
+    view = gaussians.view(batch_of(holed, seen[None]))
+    moments = gaussians.moments(responsibilities[None], view)
+    expected = {
+        "full": second,
+        "tied": second.sum(0, keepdim=True),
+        "diag": second.diagonal(dim1=1, dim2=2),
+        "spherical": second.diagonal(dim1=1, dim2=2),
+    }[family.name]
+    assert_allclose(moments.first, first, atol=1e-12)
+    assert_allclose(moments.second, expected, atol=1e-12)
+    marginal = scipy.stats.multivariate_normal.logpdf(
+        x[o].T.numpy(), gaussians.means[0, o].numpy(), full[0][o][:, o].numpy()
+    )
+    assert_allclose(gaussians.log_density(view)[0, 0], marginal, rtol=1e-10)
+
+
+def prior_for(family):
+    scale = {
+        "full": torch.eye(D).double() * 2,
+        "tied": torch.eye(D).double() * 2,
+        "diag": torch.full((D,), 2.0).double(),
+        "spherical": torch.tensor([2.0]).double(),
+    }[family.name]
+    return NormalInverseWishart(torch.ones(D).double(), 0.5, D + 3.0, scale)
+
+
+@pytest.mark.parametrize("with_prior", [False, True])
+@pytest.mark.parametrize("with_means", [False, True])
+def test_the_m_step_is_the_maximum(family, x, responsibilities, with_prior, with_means):
+    """The gradient of expected log-density plus log-prior is 0 in unconstrained coordinates."""
+    gaussians = random_gaussians(family)
+    moments = gaussians.moments(responsibilities, gaussians.view(batch_of(x)))
+    prior = prior_for(family) if with_prior else None
+    given = gaussians.means if with_means else None
+    best = family.from_moments(moments, prior, given)
+    vector = torch.cat([best.means.flatten(), best.pack()]).requires_grad_()
+    trial = family.unpack(vector[: K * D].reshape(K, D), vector[K * D :])
+    value = trial.expected_log_density(moments)
+    if prior is not None:
+        value = value + trial.log_prior(prior)
+    (slope,) = torch.autograd.grad(value, vector)
+    free = slope[K * D :] if with_means else slope
+    assert_allclose(free, 0, atol=1e-9)
+
+
+def test_expected_log_density_is_a_sum_over_rows(family, x, responsibilities):
+    gaussians = random_gaussians(family)
+    moments = gaussians.moments(responsibilities, gaussians.view(batch_of(x)))
+    expected = (responsibilities.numpy() * scipy_densities(gaussians, x)).sum()
+    assert_allclose(gaussians.expected_log_density(moments), expected)
+
+
+def test_the_prior_against_scipy(family):
+    gaussians, prior = random_gaussians(family), prior_for(family)
+    full = gaussians.full().numpy()
+    expected = sum(
+        scipy.stats.multivariate_normal.logpdf(m, prior.mean.numpy(), c / prior.mean_precision)
+        for m, c in zip(gaussians.means.numpy(), full, strict=True)
+    )
+    nu = prior.degrees_of_freedom
+    if family.is_dense:
+        for cov in gaussians.covariances.numpy():
+            expected += scipy.stats.invwishart.logpdf(cov, nu, prior.scale.numpy())
+    else:
+        scale = prior.scale.expand(gaussians.covariances.shape[1]).numpy()
+        expected += scipy.stats.invgamma.logpdf(gaussians.covariances.numpy(), nu / 2, scale=scale / 2).sum()
+    assert_allclose(gaussians.log_prior(prior), expected)
+
+
+def test_packing_round_trips(family):
+    gaussians = random_gaussians(family)
+    assert_allclose(family.unpack(gaussians.means, gaussians.pack()).covariances, gaussians.covariances)
+    full = family.from_full(gaussians.means, gaussians.full())
+    assert_allclose(full.covariances, gaussians.covariances)
+
+
+def test_affine_maps_change_densities_by_the_jacobian(family, x):
+    gaussians = random_gaussians(family)
+    origin = torch.arange(D).double()
+    scale = (
+        torch.full((D,), 2.5).double() if family.name == "spherical" else torch.tensor([1.0, 2.0, 0.1, 5.0]).double()
+    )
+    moved = gaussians.affine(origin, scale)
+    there = scipy_densities(moved, origin[:, None] + scale[:, None] * x)
+    assert_allclose(there + scale.log().sum().item(), scipy_densities(gaussians, x))
+
+
+def test_precisions_invert_covariances(family):
+    gaussians = random_gaussians(family)
+    factor = gaussians.precision_factors()
+    precision = factor @ factor.mT if family.is_dense else factor**2
+    assert_allclose(precision, family.inverse(gaussians.covariances))
+
+
+def test_an_empty_component_takes_the_mean_and_spread_of_all(family, x, responsibilities):
+    gaussians = random_gaussians(family)
+    responsibilities[0] = 0
+    moments = gaussians.moments(responsibilities, gaussians.view(batch_of(x)))
+    revived = family.from_moments(moments, None)
+    total = responsibilities.sum()
+    assert_allclose(revived.means[0], (responsibilities.sum(0) @ x.T) / total)
+    assert revived.full().isfinite().all()
+    assert not revived.collapsed().any()
+
+
+def test_statistics_add_and_scale():
+    one = Moments(torch.ones(2), torch.ones(2, 3), torch.ones(2, 3))
+    both = one + 2.0 * one
+    assert_allclose(both.first, 3)
+    assert base.EMPTY < 1e-9

@@ -1,0 +1,133 @@
+"""A model file holds values only, is checked when read, and appears whole or not at all."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from safetensors import safe_open
+from safetensors.torch import save_file
+from sklearn.base import BaseEstimator
+from sklearn.datasets import load_iris
+
+import jensen
+from jensen import ConjugatePrior, GaussianMixture
+from jensen.interop.files import decode, encode, place, read_record
+
+X, Y = load_iris(return_X_y=True)
+
+
+@pytest.fixture
+def path(tmp_path):
+    path = tmp_path / "model.jensen"
+    prior = ConjugatePrior(mean=np.zeros(4))
+    model = GaussianMixture(2, prior=prior, means_init=X[:2], freeze=("means",), random_state=0, max_iter=3)
+    model.fit(X, np.where(Y == 0, "a", None)).save(path)
+    return path
+
+
+def rewrite(path, change_content=None, change_tensors=None, metadata=None):
+    with safe_open(path, framework="pt") as file:
+        meta = dict(file.metadata())
+        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    content = json.loads(meta["content"])
+    if change_content:
+        change_content(content)
+    if change_tensors:
+        change_tensors(tensors)
+    save_file(tensors, path, metadata=meta | {"content": json.dumps(content)} | (metadata or {}))
+
+
+def test_recipes_arrays_and_labels_survive(path):
+    model = jensen.load(path)
+    assert isinstance(model.prior, ConjugatePrior)
+    assert model.prior.mean.tolist() == [0, 0, 0, 0]
+    assert model.freeze == ("means",)
+    assert model.means_init.tolist() == X[:2].tolist()
+    assert model.classes_.tolist() == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"change_content": lambda c: c.update({"class": "Popen"})}, "there is no model 'Popen'"),
+        ({"change_content": lambda c: c["params"]["dict"].update(n_components=-1)}, "'n_components' parameter"),
+        ({"change_content": lambda c: c["params"]["dict"].update(colour=1)}, "does not describe a fitted model"),
+        ({"change_content": lambda c: c["params"]["dict"]["prior"].update(recipe="Popen")}, "recipe 'Popen'"),
+        (
+            {"change_content": lambda c: c["fitted"]["dict"]["attributes"]["dict"].update(fit=1)},
+            "sets 'fit', which is not a fitted attribute",
+        ),
+        ({"change_content": lambda c: c.pop("fitted")}, "does not describe a fitted model"),
+        (
+            {"change_tensors": lambda t: t.update({"fitted.theta.means": torch.zeros(2, 3)})},
+            r"means has shape \(2, 3\), but \(2, 4\) is needed",
+        ),
+        (
+            {"change_tensors": lambda t: t.update({"fitted.theta.weights": torch.tensor([2.0, -1.0])})},
+            "weights must be 0 or more and sum to 1",
+        ),
+        (
+            {"change_tensors": lambda t: t["fitted.theta.covariances"].fill_(torch.nan)},
+            "covariances holds NaN or infinity",
+        ),
+        (
+            {"change_tensors": lambda t: t["fitted.theta.covariances"].neg_()},
+            "covariances must be symmetric and positive definite",
+        ),
+        ({"change_tensors": lambda t: t.pop("fitted.theta.means")}, "is damaged"),
+        ({"metadata": {"version": "99"}}, "format version '99'; this jensen reads version 1"),
+        ({"metadata": {"format": "pt"}}, "not a jensen model"),
+    ],
+)
+def test_a_file_no_fit_could_have_written_is_refused(path, change, message):
+    rewrite(path, **change)
+    with pytest.raises(ValueError, match=message):
+        jensen.load(path)
+
+
+def test_other_files_are_refused(tmp_path):
+    (tmp_path / "text").write_text("hello")
+    with pytest.raises(ValueError, match="is not a jensen model file"):
+        jensen.load(tmp_path / "text")
+    with pytest.raises(FileNotFoundError):
+        jensen.load(tmp_path / "nothing")
+
+
+def test_a_value_that_needs_pickle_is_an_error_before_writing(tmp_path):
+    model = GaussianMixture(random_state=np.random.RandomState(0)).fit(X)
+    with pytest.raises(TypeError, match=r"params.random_state=.* cannot be saved: .* never pickled objects"):
+        model.save(tmp_path / "model.jensen")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_failed_write_leaves_the_old_file(path, monkeypatch):
+    old = path.read_bytes()
+    monkeypatch.setattr("jensen.interop.files.save_file", lambda *a, **k: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        jensen.load(path).save(path)
+    assert path.read_bytes() == old
+    assert [p.name for p in path.parent.iterdir()] == ["model.jensen"]
+
+
+def test_an_unfitted_model_cannot_be_saved(tmp_path):
+    with pytest.raises(Exception, match="not fitted yet"):
+        GaussianMixture().save(tmp_path / "model.jensen")
+
+
+class Net(BaseEstimator):
+    def __init__(self, hidden=(2, 3)):
+        self.hidden = hidden
+
+
+def test_a_users_recipe_must_be_given(path):
+    tensors: dict = {}
+    value = {"net": Net((4, 5)), "list": [1, 2.5, None, float("inf")], "names": np.array(["a", "b"])}
+    record = {name: place(json.loads(json.dumps(encode(v, tensors, name))), tensors) for name, v in value.items()}
+    with pytest.raises(ValueError, match=r"the recipe 'Net', which is not known; .* never imported from a file"):
+        decode(record, {})
+    back = decode(record, {"Net": Net})
+    assert back["net"].hidden == (4, 5)
+    assert back["list"] == value["list"]
+    assert back["names"].tolist() == ["a", "b"]
+    assert read_record(path)["class"] == "GaussianMixture"
