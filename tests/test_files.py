@@ -90,6 +90,8 @@ def test_other_files_are_refused(tmp_path):
     (tmp_path / "text").write_text("hello")
     with pytest.raises(ValueError, match="is not a jensen model file"):
         jensen.load(tmp_path / "text")
+    with pytest.raises(ValueError, match="is a directory, not a jensen model file"):
+        jensen.load(tmp_path)
     with pytest.raises(FileNotFoundError):
         jensen.load(tmp_path / "nothing")
 

@@ -52,19 +52,19 @@ def test_a_share_of_the_rows_is_taken_when_there_are_many(rows, monkeypatch):
 def test_greedy_seeding_finds_separated_clusters():
     rng = np.random.default_rng(0)
     centres = np.arange(20) * 100.0
-    x = torch.tensor((centres[:, None] + rng.normal(size=(20, 30))).ravel()[:, None])
+    x = torch.tensor((centres[:, None] + rng.normal(size=(20, 30))).reshape(1, -1))
     found = 0
     for seed in range(20):
         generator = torch.Generator().manual_seed(seed)
-        seeds = start.kmeans_plus_plus(x, torch.ones(len(x)).double(), 20, generator)
-        found += len(set((x[seeds, 0] / 100).round().int().tolist())) == 20
+        seeds = start.kmeans_plus_plus(x, torch.ones(600).double(), 20, generator)
+        found += len(set((x[0, seeds] / 100).round().int().tolist())) == 20
     assert found >= 19
 
 
 def test_seeds_beyond_given_centres_go_where_those_are_not():
-    x = torch.tensor([[0.0], [0.1], [10.0], [10.1]]).double()
+    x = torch.tensor([[0.0, 0.1, 10.0, 10.1]]).double()
     generator = torch.Generator().manual_seed(0)
-    seeds = start.kmeans_plus_plus(x, torch.ones(4).double(), 1, generator, centres=x[:1])
+    seeds = start.kmeans_plus_plus(x, torch.ones(4).double(), 1, generator, centres=x[:, :1])
     assert int(seeds[0]) >= 2
 
 
@@ -78,15 +78,15 @@ def test_draws_follow_the_weights():
 
 def test_k_means_steps_lower_the_loss_and_keep_empty_centres():
     rng = np.random.default_rng(0)
-    x = torch.tensor(rng.normal(size=(200, 2)))
+    x = torch.tensor(rng.normal(size=(2, 200)))
     weight = torch.tensor(rng.random(200))
-    centres = torch.cat([x[:3], torch.tensor([[1e3, 1e3]])])
+    centres = torch.cat([x[:, :3], torch.full((2, 1), 1e3)], 1)
 
     def loss(assignment):
         total = 0.0
         for k in assignment.unique():
-            part, w = x[assignment == k], weight[assignment == k]
-            total += float((w[:, None] * (part - w @ part / w.sum()) ** 2).sum())
+            part, w = x[:, assignment == k], weight[assignment == k]
+            total += float((w * (part - (part @ w / w.sum())[:, None]) ** 2).sum())
         return total
 
     losses = [loss(start.lloyd(x, weight, centres, n)) for n in range(6)]

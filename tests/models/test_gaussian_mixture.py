@@ -187,6 +187,8 @@ def test_bad_labels():
         GaussianMixture().fit(X, Y[:-1])
     with pytest.raises(ValueError, match=r"Unknown label type: y holds continuous values such as 5.1"):
         GaussianMixture().fit(X, X[:, 0])
+    with pytest.raises(ValueError, match="y mixes values of the kinds int, str; give labels of one kind"):
+        GaussianMixture(2).fit(X, np.array(["a", 1, None] * 50, dtype=object))
     with pytest.warns(UserWarning, match="y holds only -1 and 1, and -1 means unlabelled"):
         GaussianMixture().fit(X, np.where(Y == 0, 1, -1))
 

@@ -52,48 +52,57 @@ def hash_rows(x: np.ndarray) -> np.ndarray:
 def kmeans_plus_plus(
     x: Tensor, weight: Tensor, n_clusters: int, generator: torch.Generator, centres: Tensor | None = None
 ) -> Tensor:
-    """Row numbers of greedy k-means++ seeds in x (n, d), beyond given centres; of 2 + ln k draws the best is kept."""
+    """Column numbers of greedy k-means++ seeds in feature-major x (d, n), beyond given centres (d, k).
+
+    Of 2 + ln k draws the one that lowers the loss most is kept.
+    """
     n_draws = 2 + int(math.log(n_clusters))
-    squared = x.square().sum(1)
+    squared = x.square().sum(0)
     chosen: list[int] = []
-    closest = None if centres is None else squared_distances(x, squared, centres).amin(1)
+    closest = None if centres is None else squared_distances(x, squared, centres).amin(0)
     for _ in range(n_clusters):
         mass = weight if closest is None else weight * closest
         draws = draw(mass, 1 if closest is None else n_draws, generator)
-        candidate = squared_distances(x, squared, x[draws])
+        candidate = squared_distances(x, squared, x[:, draws])
         if closest is not None:
-            candidate = torch.minimum(candidate, closest[:, None])
-        best = int((weight @ candidate).argmin())
+            candidate = torch.minimum(candidate, closest)
+        best = int((candidate @ weight).argmin())
         chosen.append(int(draws[best]))
-        closest = candidate[:, best].contiguous()
+        closest = candidate[best]
         closest[chosen[-1]] = 0
     return torch.tensor(chosen, device=x.device)
 
 
 def draw(mass: Tensor, n: int, generator: torch.Generator) -> Tensor:
-    """Row numbers in proportion to mass; where all of it is 0, every row has the same chance."""
+    """Numbers drawn in proportion to mass; where all of it is 0, each has the same chance."""
     cumulative = mass.cumsum(0)
     if not cumulative[-1] > 0:
         cumulative = torch.ones_like(mass).cumsum(0)
     uniform = torch.rand(n, generator=generator, dtype=mass.dtype).to(mass.device)
-    # right=True never lands on a row of mass 0, except through rounding at the very end.
+    # right=True never lands on a mass of 0, except through rounding at the very end.
     return torch.searchsorted(cumulative, uniform * cumulative[-1], right=True).clamp(max=len(mass) - 1)
 
 
 def squared_distances(x: Tensor, squared: Tensor, centres: Tensor) -> Tensor:
-    """‖x_i - c_j‖² (n, k) through one product."""
-    return (squared[:, None] - 2 * x @ centres.T + centres.square().sum(1)).clamp_(min=0)
+    """‖x_i - c_j‖² (k, n) of feature-major points (d, n) and centres (d, k), through one product."""
+    product = torch.addmm(squared, centres.T, x, alpha=-2)
+    return product.add_(centres.square().sum(0)[:, None]).clamp_(min=0)
 
 
 def lloyd(x: Tensor, weight: Tensor, centres: Tensor, max_iter: int) -> Tensor:
-    """The cluster of every row after at most max_iter k-means steps; an emptied cluster keeps its centre."""
-    squared = x.square().sum(1)
-    assignment = squared_distances(x, squared, centres).argmin(1)
+    """The cluster of every point of feature-major x (d, n) after at most max_iter k-means steps from centres (d, k).
+
+    An emptied cluster keeps its centre.
+    """
+    k = centres.shape[1]
+    squared = x.square().sum(0)
+    assignment = squared_distances(x, squared, centres).argmin(0)
+    weighted = x * weight
     for _ in range(max_iter):
-        one_hot = torch.nn.functional.one_hot(assignment, len(centres)).to(x.dtype) * weight[:, None]
-        mass = one_hot.sum(0)
-        centres = torch.where(mass[:, None] > 0, one_hot.T @ x / mass.clamp(min=1e-300)[:, None], centres)
-        new = squared_distances(x, squared, centres).argmin(1)
+        mass = weight.new_zeros(k).index_add_(0, assignment, weight)
+        total = torch.zeros_like(centres).index_add_(1, assignment, weighted)
+        centres = torch.where(mass > 0, total / mass.where(mass > 0, 1.0), centres)
+        new = squared_distances(x, squared, centres).argmin(0)
         if torch.equal(new, assignment):
             break
         assignment = new

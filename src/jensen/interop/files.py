@@ -45,11 +45,13 @@ def write_record(path: str | os.PathLike[str], record: dict[str, Any]) -> None:
 
 def read_record(path: str | os.PathLike[str]) -> dict[str, Any]:
     """The record with its tensors in place and its recipes still by name: `decode` turns them into objects."""
+    if Path(path).is_dir():
+        raise ValueError(f"{path} is a directory, not a jensen model file")
     try:
         with safe_open(path, framework="pt") as file:
             metadata = file.metadata() or {}
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a mapping)
-    except (SafetensorError, IsADirectoryError) as error:
+    except SafetensorError as error:
         raise ValueError(f"{path} is not a jensen model file: {error}") from None
     if metadata.get("format") != FORMAT:
         raise ValueError(f"{path} is a safetensors file, but not a jensen model: save one with model.save(path)")

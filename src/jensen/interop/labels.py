@@ -50,7 +50,11 @@ def encode_labels(y: Any, n_rows: int, known: np.ndarray | None = None) -> tuple
             f"Unknown label type: y holds continuous values such as {y[~unknown][0]}, but labels are classes; "
             "pass y=None to ignore labels"
         )
-    classes, codes = np.unique(y[~unknown], return_inverse=True)
+    try:
+        classes, codes = np.unique(y[~unknown], return_inverse=True)
+    except TypeError:
+        kinds = sorted({type(value).__name__ for value in y[~unknown].tolist()})
+        raise ValueError(f"y mixes values of the kinds {', '.join(kinds)}; give labels of one kind") from None
     if known is not None:
         if not np.isin(classes, known).all():
             new = classes[~np.isin(classes, known)].tolist()

@@ -287,8 +287,7 @@ class GaussianMixture(EMEstimator):
         """A fitted mixture with these parameters, shaped as scikit-learn's attributes."""
         model = cls(len(weights), covariance_type=covariance_type)
         model._validate_params()
-        means = torch.as_tensor(means, dtype=torch.float64)
-        model.n_features_in_ = means.shape[1]
+        model.n_features_in_ = np.shape(means)[1]
         model._kind = Kind("numpy", "float64")
         model.theta_ = checked_theta(model, weights, means, covariances)
         return model

@@ -101,7 +101,7 @@ def distinct_sample(rows: Rows, frame: Frame, verbs: MixtureVerbs) -> Sample:
     chosen, mass = torch.from_numpy(numbers), torch.from_numpy(weight)
     label = None if rows.label is None else rows.label[chosen]
     x = frame.standardise(rows.x[chosen].T.clone(memory_format=torch.contiguous_format))
-    filled = x.nan_to_num(nan=0.0).T.contiguous()
+    filled = x.nan_to_num(nan=0.0)
     unit = Frame(torch.zeros_like(frame.origin), torch.ones_like(frame.scale))
     source = ArraySource(x, unit, weight=mass, label=label, footprint=verbs.family.footprint(k, d))
     return Sample(filled, mass, label, frame.scale, source, is_everything)

@@ -22,7 +22,7 @@ from jensen.engines.start import kmeans_plus_plus, lloyd
 from jensen.formulas.covariance import Moments
 from jensen.models.mixture import MixtureTheta, MixtureVerbs
 
-__all__ = ["STARTS", "Sample", "assign_nearest", "theta_from_responsibilities"]
+__all__ = ["STARTS", "Sample", "theta_from_responsibilities"]
 
 DRAWS_PER_SCALING = 4
 # EM steps of a round, and how many candidates are left after it: some climb slowly and overtake.
@@ -35,10 +35,10 @@ class Sample:
     """The distinct rows a start is found on.
 
     Args:
-        x: standardised rows (n, d), 0 (the mean) where missing.
+        x: standardised rows, feature-major (d, n), 0 (the mean) where missing.
         weight: (n,).
         label: class numbers (n,), -1 where unknown, or None.
-        scale: of the frame (d,): x * scale is in the data's own units.
+        scale: of the frame (d,); times it, x is in the data's own units.
         source: the same rows for the engine.
         is_everything: whether these are all distinct rows.
     """
@@ -82,14 +82,14 @@ def rank(verbs: MixtureVerbs, run: em.Fit) -> float:
 
 def kmeans(verbs: MixtureVerbs, sample: Sample, generator: torch.Generator, means: Tensor | None) -> MixtureTheta:
     """k-means in the data's own units, scikit-learn's default."""
-    x = sample.x * sample.scale
     given = None if means is None else means * sample.scale
-    return from_assignment(verbs, sample, assign(verbs, sample, generator, x, given, 300))
+    return from_assignment(verbs, sample, assign(verbs, sample, generator, raw(sample), given, 300))
 
 
 def plus_plus(verbs: MixtureVerbs, sample: Sample, generator: torch.Generator, means: Tensor | None) -> MixtureTheta:
     """Every row to the nearest k-means++ seed."""
-    return from_assignment(verbs, sample, assign(verbs, sample, generator, sample.x * sample.scale, means, 0))
+    given = None if means is None else means * sample.scale
+    return from_assignment(verbs, sample, assign(verbs, sample, generator, raw(sample), given, 0))
 
 
 def random_from_data(
@@ -98,13 +98,13 @@ def random_from_data(
     """Every row to the nearest of K rows drawn at random."""
     if means is None:
         chosen = torch.multinomial(sample.weight.cpu(), verbs.n_components, generator=generator)
-        means = sample.x[chosen.to(sample.x.device)]
-    return from_assignment(verbs, sample, assign_nearest(sample.x, means))
+        means = sample.x[:, chosen.to(sample.x.device)].T
+    return from_assignment(verbs, sample, assign(verbs, sample, generator, sample.x, means, 0))
 
 
 def random(verbs: MixtureVerbs, sample: Sample, generator: torch.Generator, means: Tensor | None) -> MixtureTheta:
     """Responsibilities drawn at random, as scikit-learn's "random"."""
-    q = torch.rand(len(sample.x), verbs.n_components, generator=generator, dtype=sample.x.dtype)
+    q = torch.rand(len(sample.weight), verbs.n_components, generator=generator, dtype=sample.x.dtype)
     return theta_from_responsibilities(verbs, sample, (q / q.sum(1, keepdim=True)).to(sample.x.device))
 
 
@@ -119,13 +119,18 @@ STARTS: dict[str, Start] = {
 
 def scalings(sample: Sample) -> Iterator[Tensor]:
     """Raw, standardised, and sphered by the principal axes of the data."""
-    yield sample.x * sample.scale / sample.scale.mean()
+    yield raw(sample)
     yield sample.x
-    centred = sample.x - sample.weight @ sample.x / sample.weight.sum()
-    values, vectors = torch.linalg.eigh((centred * sample.weight[:, None]).T @ centred / sample.weight.sum())
+    centred = sample.x - (sample.x @ sample.weight / sample.weight.sum())[:, None]
+    values, vectors = torch.linalg.eigh((centred * sample.weight) @ centred.T / sample.weight.sum())
     # Directions without spread carry rounding only.
     kept = values > 1e-9 * values[-1]
-    yield centred @ (vectors[:, kept] / values[kept].sqrt())
+    yield (vectors[:, kept] / values[kept].sqrt()).T @ centred
+
+
+def raw(sample: Sample) -> Tensor:
+    """The data's own units, up to one factor."""
+    return sample.x * sample.scale[:, None]
 
 
 def fingerprint(assignment: Tensor) -> bytes:
@@ -141,28 +146,26 @@ def needs_seeds(verbs: MixtureVerbs, sample: Sample) -> bool:
 def assign(
     verbs: MixtureVerbs, sample: Sample, generator: torch.Generator, x: Tensor, means: Tensor | None, n_steps: int
 ) -> Tensor:
-    """A component for every row: around given means, or the labelled classes' means and k-means++ seeds beyond."""
+    """A component for every row: around given means (K, d), or the labelled classes' and k-means++ seeds beyond."""
     if means is None:
         centres = class_means(sample, x)
-        n_seeds = verbs.n_components - len(centres)
+        n_seeds = verbs.n_components - centres.shape[1]
         if n_seeds:
-            seeds = kmeans_plus_plus(x, sample.weight, n_seeds, generator, centres if len(centres) else None)
-            centres = torch.cat([centres, x[seeds]])
-        means = centres
-    assignment = lloyd(x, sample.weight, means, n_steps) if n_steps else assign_nearest(x, means)
+            seeds = kmeans_plus_plus(x, sample.weight, n_seeds, generator, centres if centres.numel() else None)
+            centres = torch.cat([centres, x[:, seeds]], 1)
+    else:
+        centres = means.T
+    assignment = lloyd(x, sample.weight, centres, n_steps)
     return assignment if sample.label is None else torch.where(sample.label >= 0, sample.label, assignment)
 
 
 def class_means(sample: Sample, x: Tensor) -> Tensor:
+    """Means of the labelled rows (d, classes)."""
     if sample.label is None:
-        return x[:0]
+        return x[:, :0]
     labelled = sample.label >= 0
     one_hot = torch.nn.functional.one_hot(sample.label[labelled]).to(x.dtype) * sample.weight[labelled, None]
-    return one_hot.T @ x[labelled] / one_hot.sum(0)[:, None]
-
-
-def assign_nearest(x: Tensor, means: Tensor) -> Tensor:
-    return lloyd(x, x.new_ones(len(x)), means, 0)
+    return x[:, labelled] @ one_hot / one_hot.sum(0)
 
 
 def from_assignment(verbs: MixtureVerbs, sample: Sample, assignment: Tensor) -> MixtureTheta:

@@ -1,0 +1,345 @@
+"""The `jensen` command: fit, score, sample, impute and predict on CSV, TSV, Parquet and npy files.
+
+Results go to standard output, messages to standard error; a mistake of the user's is one line and exit code 2.
+Libraries are imported inside functions, so that `jensen --help` answers at once.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import math
+import os
+import sys
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from jensen.options import argument_descriptions, default_text, flag_of, read_arguments, type_text, value_of
+
+__all__ = ["app", "main"]
+
+
+class Commands(TyperGroup):
+    """One line for what is wrong with the input; other exceptions are bugs and keep their traceback."""
+
+    def invoke(self, ctx: Any) -> Any:
+        with warnings.catch_warnings():
+            warnings.showwarning = lambda message, *_, **__: tell(f"warning: {message}")
+            try:
+                return super().invoke(ctx)
+            except BrokenPipeError:
+                raise
+            except (ValueError, TypeError, OSError, ImportError) as error:
+                tell(f"error: {error}")
+                raise typer.Exit(2) from None
+
+
+app = typer.Typer(
+    cls=Commands,
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+)
+
+Data = Annotated[Path, typer.Argument(help="Table: .csv, .tsv, .parquet or .npy; empty cells are missing.")]
+Model = Annotated[Path, typer.Argument(help="Model file that `jensen fit` wrote.")]
+Output = Annotated[Path | None, typer.Option("--output", "-o", help="File to write: .csv, .tsv, .parquet or .npy.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
+Seed = Annotated[int | None, typer.Option(help="Random seed; without it the model's own.")]
+
+
+def print_version(wanted: bool) -> None:
+    if wanted:
+        from jensen import __version__
+
+        typer.echo(f"jensen {__version__}")
+        raise typer.Exit
+
+
+Version = Annotated[bool, typer.Option("--version", callback=print_version, is_eager=True, help="Print the version.")]
+
+
+@app.callback()
+def root(version: Version = False) -> None:
+    """Latent-variable models of tables: learn p(x), then score, sample, impute and predict.
+
+    Missing cells need no preparation, and every score is in nats per row.
+
+    Examples:
+      jensen fit gaussian-mixture iris.csv --label species -o iris.jensen
+      jensen score iris.jensen new.csv
+      jensen impute iris.jensen holes.csv --output filled.csv
+    """
+
+
+@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
+def fit(
+    ctx: typer.Context,
+    model: Annotated[str, typer.Argument(help="Name of a model; `jensen models` lists them.")],
+    data: Annotated[str, typer.Argument(help="Table: .csv, .tsv, .parquet or .npy; empty cells are missing.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Model file to write.")],
+    label: Annotated[str | None, typer.Option(help="Column of labels (npy: its number); empty is unlabelled.")] = None,
+    weight: Annotated[str | None, typer.Option(help="Column of row weights (npy: its number).")] = None,
+    drop: Annotated[list[str] | None, typer.Option(help="Column to leave out; may be repeated.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Random seed; 0 when not given.")] = None,
+    as_json: Json = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar and no table.")] = False,
+) -> None:
+    """Learn a model from a table and write it to a file.
+
+    Every option of the model is an option here; `jensen models NAME` lists them.
+    Lists are written a,b and arrays and objects as JSON; none is None.
+
+    Examples:
+      jensen fit gaussian-mixture iris.csv --label species -o iris.jensen
+      jensen fit gaussian-mixture x.npy --n-components 3 --n-init 5 -o x.jensen
+      jensen fit gaussian-mixture a.csv --drop id --prior '{}' -o a.jensen
+    """
+    import numpy as np
+    import pandas as pd
+
+    from jensen.interop.datasets import read_dataset, split_columns
+    from jensen.registry import MODELS, model_class
+
+    # An unknown option may have been taken for a positional argument: the model's name tells which word is which.
+    words = [model, data, *ctx.args]
+    words.remove(name := next((word for word in words if word in MODELS), model))
+    cls = model_class(name)
+    parameters = inspect.signature(cls, eval_str=True).parameters
+    own_flags = [flag for parameter in ctx.command.params for flag in parameter.opts if flag.startswith("--")]
+    path, given = read_arguments(words, parameters, own_flags)
+    if seed is not None and "random_state" in given:
+        raise ValueError(f"--seed {seed} and --random-state {given['random_state']} are the same option; give one")
+    # Before the work, not after it.
+    if output.is_dir() or not os.access(output.parent, os.W_OK):
+        raise ValueError(f"--output {output} cannot be written; give a file in a directory that exists")
+    usual = {"random_state": seed or 0, "verbose": int(not (as_json or quiet))}
+    estimator = cls(**{name: value for name, value in usual.items() if name in parameters} | given)
+    X, y, weights = split_columns(read_dataset(path), label=label, weight=weight, drop=drop or [])
+    estimator.fit(X, y, sample_weight=weights)
+    if "verbose" in parameters and "verbose" not in given:
+        # The bar is this command's, not a property of the model.
+        estimator.set_params(verbose=parameters["verbose"].default)
+    estimator.save(output)
+    scores = np.asarray(estimator.score_samples(X), dtype=np.float64)
+    summary = {
+        "features": estimator.n_features_in_,
+        "missing_entries": int(np.asarray(pd.isna(X)).sum()),
+        **in_units(estimator, np.average(scores, weights=weights)),
+        "iterations": getattr(estimator, "n_iter_", None),
+        "converged": getattr(estimator, "converged_", None),
+    }
+    report(estimator, len(X), summary, output, as_json, quiet)
+
+
+@app.command()
+def score(model: Model, data: Data, output: Output = None, as_json: Json = False) -> None:
+    """How likely are the rows of a table? ln p(x), or the model's lower bound of it.
+
+    With --output also writes a column log_likelihood, one value per row.
+
+    Examples:
+      jensen score iris.jensen new.csv
+      jensen score iris.jensen new.csv --output scores.csv --json
+    """
+    import numpy as np
+    import pandas as pd
+
+    estimator, X = open_both(model, data)
+    scores = np.asarray(estimator.score_samples(X), dtype=np.float64)
+    summary = {
+        **in_units(estimator, scores.mean()),
+        "standard_error": scores.std(ddof=1) / math.sqrt(len(scores)) if len(scores) > 1 else None,
+        "least_likely": [{"row": int(i), "nats": scores[i]} for i in scores.argsort()[:5]],
+    }
+    if output:
+        deliver(pd.DataFrame({"log_likelihood": scores}), output)
+    report(estimator, len(scores), summary, output, as_json)
+
+
+@app.command()
+def sample(
+    model: Model,
+    n_samples: Annotated[int, typer.Option("-n", "--n-samples", help="Number of rows.")] = 1,
+    y: Annotated[str | None, typer.Option(metavar="CLASS", help="Only from this class (or component).")] = None,
+    seed: Seed = None,
+    output: Output = None,
+) -> None:
+    """Draw new rows, with the column names of the fit; without --output as CSV to standard output.
+
+    Examples:
+      jensen sample iris.jensen -n 100 --y setosa --seed 1 --output new.csv
+      jensen sample iris.jensen -n 1000 | head
+    """
+    from jensen.registry import load
+
+    estimator = load(model)
+    classes = {str(value): value for value in getattr(estimator, "classes_", [])}
+    wanted = None if y is None else classes.get(y, value_of(y, Any))
+    rows, _ = estimator.sample(n_samples, y=wanted, random_state=seed)
+    deliver(rows, output)
+
+
+@app.command()
+def impute(
+    model: Model,
+    data: Data,
+    draws: Annotated[int | None, typer.Option(min=1, help="Draw this many tables instead of the mean.")] = None,
+    seed: Seed = None,
+    output: Output = None,
+) -> None:
+    """Fill empty cells with their posterior mean; all other cells and columns stay as they are.
+
+    With --draws N writes filled-1.csv to filled-N.csv, drawn from the posterior.
+
+    Examples:
+      jensen impute iris.jensen holes.csv > filled.csv
+      jensen impute iris.jensen holes.csv --draws 5 --seed 0 --output filled.csv
+    """
+    from jensen.interop.datasets import fill_cells, is_text, read_cells, read_dataset
+
+    if draws and draws > 1 and output is None:
+        raise ValueError(f"--draws {draws} makes {draws} tables, too many for standard output; give --output")
+    estimator, X = open_both(model, data)
+    cells = read_cells(data) if output is None or is_text(output) else read_dataset(data)
+    if draws is None:
+        return deliver(fill_cells(cells, X, estimator.impute(X)), output)
+    for i, filled in enumerate(estimator.impute_draws(X, draws, random_state=seed), start=1):
+        deliver(fill_cells(cells, X, filled), output and output.with_name(f"{output.stem}-{i}{output.suffix}"))
+
+
+@app.command()
+def predict(
+    model: Model,
+    data: Data,
+    output: Output = None,
+    proba: Annotated[bool, typer.Option("--proba", help="Also the probability of each class or component.")] = False,
+    as_json: Json = False,
+) -> None:
+    """The class of every row, or its component after a fit without labels; without --output as CSV.
+
+    Examples:
+      jensen predict iris.jensen new.csv
+      jensen predict iris.jensen new.csv --proba --output predicted.csv
+    """
+    import pandas as pd
+
+    estimator, X = open_both(model, data)
+    result = pd.DataFrame({"prediction": method(estimator, "predict")(X)})
+    if proba:
+        probabilities = method(estimator, "predict_proba")(X)
+        classes = getattr(estimator, "classes_", [])
+        names = [*classes, *(f"component_{k}" for k in range(len(classes), probabilities.shape[1]))]
+        result[[f"probability_{name}" for name in names]] = probabilities
+    if output or not as_json:
+        deliver(result, output)
+    if as_json:
+        report(estimator, len(result), {str(name): list(result[name]) for name in result}, output, as_json)
+
+
+@app.command()
+def models(name: Annotated[str | None, typer.Argument(help="A model, to list its options.")] = None) -> None:
+    """List the models, or all options of one with their defaults.
+
+    Examples:
+      jensen models
+      jensen models gaussian-mixture
+    """
+    from jensen.registry import MODELS, model_class
+
+    if name is None:
+        lines = {known: inspect.getdoc(model_class(known)) or "" for known in MODELS}
+        return show(("model", "what it is"), [(known, text.partition("\n")[0]) for known, text in lines.items()])
+    cls = model_class(name)
+    meaning = argument_descriptions(cls)
+    show(
+        ("option", "type", "default", "meaning"),
+        [
+            (flag_of(p.name), type_text(p), default_text(p.default), meaning.get(p.name, ""))
+            for p in inspect.signature(cls, eval_str=True).parameters.values()
+        ],
+    )
+
+
+def open_both(model: Path, data: Path) -> tuple[Any, Any]:
+    """A fitted model, and its own columns of a table."""
+    from jensen.interop.datasets import read_dataset, select_features
+
+    # First the table: a mistake in its name need not wait for the import of torch.
+    table = read_dataset(data)
+    from jensen.registry import load
+
+    estimator = load(model)
+    return estimator, select_features(estimator, table)
+
+
+def method(estimator: Any, verb: str) -> Any:
+    try:
+        return getattr(estimator, verb)
+    except AttributeError as error:
+        raise ValueError(f"{type(estimator).__name__} has no {verb}: {error.__cause__ or error}") from None
+
+
+def in_units(estimator: Any, nats: float) -> dict[str, float]:
+    return {"nats_per_row": nats, "bits_per_dimension": -nats / (estimator.n_features_in_ * math.log(2))}
+
+
+def deliver(table: Any, output: Path | None) -> None:
+    """A table to a file, or as CSV to standard output."""
+    from jensen.interop.datasets import as_frame, write_dataset
+
+    if output is None:
+        as_frame(table).to_csv(sys.stdout, index=False, lineterminator="\n")
+        return
+    write_dataset(output, table)
+    tell(f"wrote {len(table)} rows to {output}")
+
+
+def report(
+    estimator: Any, n_rows: int, summary: dict[str, Any], output: Path | None, as_json: bool, quiet: bool = False
+) -> None:
+    """One JSON object, or a table for people."""
+    summary = {"model": type(estimator).__name__, "rows": n_rows, **summary}
+    if output:
+        summary["output"] = str(output)
+    if as_json:
+        text = json.dumps(summary, default=lambda value: value.item())
+        # JSON has no NaN and no infinity.
+        typer.echo(json.dumps(json.loads(text, parse_constant=lambda _: None)))
+    elif not quiet:
+        least = summary.pop("least_likely", [])
+        show(("", ""), [(name.replace("_", " "), cell(value)) for name, value in summary.items()])
+        if least:
+            show(("least likely row, from 0", "nats"), [(cell(one["row"]), cell(one["nats"])) for one in least])
+
+
+def cell(value: Any) -> str:
+    if value is None or isinstance(value, bool):
+        return {None: "-", True: "yes", False: "no"}[value]
+    return f"{value:.4f}" if isinstance(value, float) else str(value)
+
+
+def show(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(*header, show_header=any(header))
+    for row in rows:
+        table.add_row(*(Text(text, overflow="fold") for text in row))
+    Console().print(table)
+
+
+def tell(message: str) -> None:
+    """One line on standard error."""
+    typer.echo(" ".join(message.split()), err=True)
+
+
+def main() -> None:
+    app(prog_name="jensen")

@@ -1,0 +1,115 @@
+"""A model's constructor arguments from words on the command line, by their annotations and defaults."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import re
+from collections import deque
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
+from types import NoneType, UnionType
+from typing import Any, Union, get_args, get_origin
+
+__all__ = ["argument_descriptions", "convert", "default_text", "flag_of", "read_arguments", "type_text", "value_of"]
+
+BOOLEANS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
+
+
+def read_arguments(
+    tokens: Sequence[str], parameters: Mapping[str, inspect.Parameter], own_flags: Sequence[str]
+) -> tuple[str, dict[str, Any]]:
+    """The data file, and the model's arguments from `--name value` and `--name=value`; a bare `--flag` is true."""
+    words, values, queue = [], {}, deque(tokens)
+    while queue:
+        flag, equals, text = (token := queue.popleft()).partition("=")
+        name = flag.removeprefix("--").replace("-", "_")
+        if not token.startswith("--"):
+            words.append(token)
+            continue
+        if name not in parameters:
+            flags = sorted([*map(flag_of, parameters), *own_flags])
+            close = "".join(f"; did you mean {match}?" for match in get_close_matches(flag, flags, 1))
+            raise ValueError(f"there is no option {flag}{close or ';'} There are {', '.join(flags)}")
+        if not equals and isinstance(parameters[name].default, bool):
+            text = queue.popleft() if queue and queue[0].lower() in BOOLEANS else "true"
+        elif not equals:
+            if not queue or queue[0].startswith("--"):
+                raise ValueError(f"{flag} needs a value: {type_text(parameters[name])}")
+            text = queue.popleft()
+        values[name] = convert(text, parameters[name])
+    if len(words) != 1:
+        raise ValueError(f"fit takes one data file, got {', '.join(words) or 'none'}; options start with --")
+    return words[0], values
+
+
+def convert(text: str, parameter: inspect.Parameter) -> Any:
+    """The value that a text means for an argument, by its annotation, or else by its default."""
+    kinds = kinds_of(parameter)
+    if text.lower() == "none" and (parameter.default is None or NoneType in kinds):
+        return None
+    for kind in sorted((kind for kind in kinds if kind is not NoneType), key=lambda kind: kind is str):
+        try:
+            return value_of(text, kind)
+        except (ValueError, KeyError, TypeError):
+            continue
+    flag = flag_of(parameter.name)
+    default = default_text(parameter.default)
+    raise ValueError(f"{flag} {text!r} cannot be read as {type_text(parameter)}; its default is {default}")
+
+
+def value_of(text: str, kind: Any) -> Any:
+    import numpy as np
+    from sklearn.base import BaseEstimator
+
+    if kind is bool:
+        return BOOLEANS[text.lower()]
+    if kind in (int, float, str):
+        return kind(text)
+    if get_origin(kind) in (list, tuple, Sequence) or kind in (list, tuple):
+        item = (get_args(kind) or (Any,))[0]
+        return tuple(value_of(part.strip(" '\""), item) for part in text.strip("[]()").split(",") if part.strip())
+    try:
+        value = json.loads(text)
+    except json.JSONDecodeError:
+        if text.startswith(("[", "{")):
+            raise
+        value = text
+    if isinstance(kind, type) and issubclass(kind, BaseEstimator):
+        return kind(**value)
+    return np.array(value) if isinstance(value, list) else value
+
+
+def kinds_of(parameter: inspect.Parameter) -> tuple[Any, ...]:
+    hint = parameter.annotation
+    if hint is parameter.empty:
+        return (Any if parameter.default is None else type(parameter.default),)
+    return get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+
+
+def flag_of(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
+
+
+def type_text(parameter: inspect.Parameter) -> str:
+    names = {Any: "number, word or JSON", NoneType: "none"}
+    return " | ".join(names.get(kind) or kind_text(kind) for kind in kinds_of(parameter))
+
+
+def kind_text(kind: Any) -> str:
+    if hasattr(kind, "get_params"):
+        return f"JSON object of {', '.join(inspect.signature(kind).parameters)}"
+    return re.sub(r"[\w.]+\.", "", inspect.formatannotation(kind))
+
+
+def default_text(default: Any) -> str:
+    if default is None or isinstance(default, bool):
+        return str(default).lower()
+    return ",".join(map(str, default)) if isinstance(default, (list, tuple)) else str(default)
+
+
+def argument_descriptions(cls: type) -> dict[str, str]:
+    """What the class's docstring says of each argument."""
+    section = re.search(r"^Args:\n(.*?)(?:\n\n|\Z)", inspect.getdoc(cls) or "", re.DOTALL | re.MULTILINE)
+    entries = re.findall(r"^    (\w[\w, ]*): (.*(?:\n {8}.*)*)", section[1] if section else "", re.MULTILINE)
+    return {name: " ".join(text.split()) for names, text in entries for name in names.split(", ")}

@@ -1,0 +1,452 @@
+"""The command line: what a user types, reads and pipes."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import math
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.datasets import load_iris
+from sklearn.exceptions import ConvergenceWarning
+from typer.testing import CliRunner
+
+import jensen
+from jensen.cli import app
+from jensen.options import convert
+from jensen.interop.datasets import read_dataset, write_dataset
+from jensen.registry import MODELS, model_class
+
+NAMES = ["sepal length", "sepal width", "petal length", "petal width"]
+COMMAND = [sys.executable, "-c", "from jensen.cli import main; main()"]
+
+
+def run(*arguments: Any) -> Any:
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def succeed(*arguments: Any) -> str:
+    result = run(*arguments)
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def fail(*arguments: Any) -> str:
+    """The one line that a mistake of the user's gets."""
+    result = run(*arguments)
+    assert result.exit_code == 2, result.output
+    assert result.stdout == ""
+    assert result.stderr.startswith("error: ")
+    assert result.stderr.count("\n") == 1
+    return result.stderr
+
+
+@pytest.fixture(scope="module")
+def iris() -> pd.DataFrame:
+    """Iris with holes, half of its labels, whole-number codes of them, an identifier and weights."""
+    data = load_iris()
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(data.data, columns=NAMES)
+    frame = frame.mask(rng.random(frame.shape) < 0.2)
+    labelled = rng.random(len(frame)) < 0.5
+    frame.insert(1, "species", np.where(labelled, data.target_names[data.target], ""))
+    frame["code"] = np.where(labelled, data.target.astype(str), "")
+    frame["id"] = [f"{i:03d}" for i in range(len(frame))]
+    frame["weight"] = rng.integers(1, 4, len(frame))
+    return frame
+
+
+@pytest.fixture(scope="module")
+def folder(iris, tmp_path_factory) -> Path:
+    """The table in every kind of file, and three models of it."""
+    path = tmp_path_factory.mktemp("iris")
+    write_dataset(path / "iris.csv", iris)
+    write_dataset(path / "iris.tsv", iris)
+    write_dataset(path / "iris.parquet", read_dataset(path / "iris.csv"))
+    write_dataset(path / "x.npy", iris[NAMES].to_numpy())
+    write_dataset(path / "bare.csv", iris[NAMES])
+    fit = ("fit", "gaussian-mixture", "--quiet", "--n-components", 3)
+    succeed(*fit, path / "bare.csv", "-o", path / "plain.jensen")
+    others = ("--drop", "code", "--drop", "id", "--drop", "weight")
+    succeed(*fit, path / "iris.csv", "--label", "species", *others, "-o", path / "labelled.jensen")
+    succeed(*fit, path / "x.npy", "-o", path / "nameless.jensen")
+    return path
+
+
+def test_fit_prints_a_table_and_writes_the_model(folder, tmp_path):
+    out = succeed("fit", "gaussian-mixture", folder / "bare.csv", "--n-components", 2, "-o", tmp_path / "m")
+    for word in (
+        "GaussianMixture",
+        "rows",
+        "150",
+        "missing entries",
+        "nats per row",
+        "bits per dimension",
+        "converged",
+    ):
+        assert word in out
+    model = jensen.load(tmp_path / "m")
+    assert model.n_components == 2
+    assert model.random_state == 0
+    assert model.verbose == 0
+
+
+def test_fit_as_json_is_one_object_that_agrees_with_the_model(folder, iris, tmp_path):
+    out = succeed("fit", "gaussian-mixture", folder / "bare.csv", "--json", "-o", tmp_path / "m")
+    summary = json.loads(out)
+    nats = jensen.load(tmp_path / "m").score_samples(iris[NAMES]).mean()
+    assert summary["nats_per_row"] == pytest.approx(nats, rel=1e-12)
+    assert summary["bits_per_dimension"] == pytest.approx(-nats / (4 * math.log(2)), rel=1e-12)
+    assert summary["missing_entries"] == iris[NAMES].isna().sum().sum()
+    assert (summary["rows"], summary["features"], summary["converged"]) == (150, 4, True)
+
+
+def test_quiet_prints_nothing(folder, tmp_path):
+    assert succeed("fit", "gaussian-mixture", folder / "bare.csv", "--quiet", "-o", tmp_path / "m") == ""
+
+
+def test_options_may_stand_anywhere_and_take_every_form(folder, tmp_path):
+    succeed(
+        *("fit", "--n-components", "2", "gaussian-mixture", "--tol=1e-2", "--warm-start", folder / "bare.csv", "-q"),
+        *("--means-init", "[[5, 3, 1, 0], [6, 3, 5, 2]]", "--weights-init", "[0.5, 0.5]", "--freeze", "weights,means"),
+        *("--acceleration", "none", "--seed", "3", "--prior", '{"mean_precision": 0.1}', "-o", tmp_path / "m"),
+    )
+    params = jensen.load(tmp_path / "m").get_params()
+    assert params["n_components"] == 2
+    assert params["tol"] == 1e-2
+    assert params["warm_start"] is True
+    assert params["freeze"] == ("weights", "means")
+    assert params["acceleration"] is None
+    assert params["random_state"] == 3
+    assert params["prior"].mean_precision == 0.1
+    np.testing.assert_array_equal(params["means_init"], [[5, 3, 1, 0], [6, 3, 5, 2]])
+
+
+@pytest.mark.parametrize(
+    ("text", "annotation", "value"),
+    [
+        ("3", int | None, 3),
+        ("None", int | None, None),
+        ("0.5", int | float, 0.5),
+        ("3", str | int, 3),
+        ("kmeans", str | int, "kmeans"),
+        ("no", bool, False),
+        ("64,32", tuple[int, ...], (64, 32)),
+        ('["a", "b"]', list[str], ("a", "b")),
+        ("", list[str], ()),
+        ("-1e-3", float, -1e-3),
+        ("-1e-3", inspect.Parameter.empty, -1e-3),
+    ],
+)
+def test_a_text_is_read_by_its_annotation(text, annotation, value):
+    parameter = inspect.Parameter("size", inspect.Parameter.KEYWORD_ONLY, default=1.0, annotation=annotation)
+    found = convert(text, parameter)
+    assert found == value
+    assert type(found) is type(value)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_models_lists_every_constructor_argument(name):
+    assert name in succeed("models")
+    out = succeed("models", name)
+    for argument in inspect.signature(model_class(name)).parameters:
+        assert f"--{argument.replace('_', '-')}" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--n-componets", 3], "there is no option --n-componets; did you mean --n-components? There are --accel"),
+        (["--n-components", "three"], "--n-components 'three' cannot be read as int | none; its default is none"),
+        (["--n-components"], "--n-components needs a value: int | none"),
+        (["--n-components", 0], "'n_components' parameter of GaussianMixture must be an int"),
+        (["--means-init", "[[0, 0]"], "--means-init '[[0, 0]' cannot be read as number, word or JSON"),
+        (["--prior", '{"strength": 1}'], "as JSON object of weight_concentration, mean, mean_precision"),
+        (["--seed", 1, "--random-state", 2], "--seed 1 and --random-state 2 are the same option; give one"),
+        (["more.csv"], "fit takes one data file, got"),
+        (["--label", "kind"], "there is no column 'kind'; there are sepal length, sepal width"),
+        (["-o", "nowhere/model"], "--output nowhere/model cannot be written; give a file in a directory that exists"),
+    ],
+)
+def test_mistakes_in_the_options_of_fit(folder, tmp_path, arguments, message):
+    assert message in fail("fit", "gaussian-mixture", folder / "bare.csv", "-o", tmp_path / "m", *arguments)
+
+
+def test_mistakes_in_the_data_of_fit(folder, tmp_path):
+    def failing(*arguments: Any) -> str:
+        return fail("fit", *arguments, "-o", tmp_path / "m")
+
+    assert "no model 'gaussian'; there are gaussian-mixture" in failing("gaussian", folder / "bare.csv")
+    assert "there is no file gone.csv" in failing("gaussian-mixture", "gone.csv")
+    assert "columns that are not numbers: 'species'" in failing("gaussian-mixture", folder / "iris.csv")
+    (tmp_path / "empty.csv").write_text("a,label,w\n1,,x\n2,,y\n")
+    assert "column 'label' has no label" in failing("gaussian-mixture", tmp_path / "empty.csv", "--label", "label")
+    assert "column 'w' does not hold weights" in failing("gaussian-mixture", tmp_path / "empty.csv", "--weight", "w")
+    assert "there are 0, 1, 2, 3" in failing("gaussian-mixture", folder / "x.npy", "--label", "species")
+
+
+def test_a_warning_is_one_line(folder, tmp_path):
+    warnings.simplefilter("always", ConvergenceWarning)
+    options = ("--n-components", 3, "--max-iter", 1, "--tol", 0, "--init-params", "random")
+    result = run("fit", "gaussian-mixture", folder / "bare.csv", *options, "--json", "-o", tmp_path / "m")
+    assert json.loads(result.stdout)["converged"] is False
+    assert result.stderr.startswith("warning: EM did not converge in max_iter=1 steps")
+    assert result.stderr.count("\n") == 1
+
+
+def test_labels_stay_whole_numbers_and_weights_count_rows(folder, iris, tmp_path):
+    others = ("--drop", "species", "--drop", "id")
+    fit = ("fit", "gaussian-mixture", folder / "iris.csv", "--json", *others, "-o", tmp_path / "m")
+    summary = json.loads(succeed(*fit, "--label", "code", "--weight", "weight"))
+    model = jensen.load(tmp_path / "m")
+    assert model.classes_.tolist() == [0, 1, 2]
+    assert model.classes_.dtype.kind == "i"
+    repeated = iris[NAMES].loc[iris.index.repeat(iris["weight"])]
+    assert summary["nats_per_row"] == pytest.approx(model.score_samples(repeated).mean(), rel=1e-12)
+
+
+def test_one_known_class_is_no_reason_to_warn(tmp_path):
+    (tmp_path / "d.csv").write_text("a,seen\n" + "".join(f"{i % 7},{'1' if i < 5 else ''}\n" for i in range(20)))
+    result = run("fit", "gaussian-mixture", tmp_path / "d.csv", "--label", "seen", "-o", tmp_path / "m")
+    assert (result.exit_code, result.stderr) == (0, "")
+
+
+def test_npy_columns_are_given_by_number(iris, tmp_path):
+    table = np.column_stack([iris[NAMES], pd.to_numeric(iris["code"]), iris["weight"]])
+    write_dataset(tmp_path / "d.npy", table)
+    succeed("fit", "gaussian-mixture", tmp_path / "d.npy", "--label", 4, "--weight", 5, "-o", tmp_path / "m")
+    model = jensen.load(tmp_path / "m")
+    assert model.n_features_in_ == 4
+    assert model.classes_.tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize("name", ["iris.csv", "iris.tsv", "iris.parquet", "bare.csv", "x.npy"])
+def test_score_finds_the_models_own_columns_in_every_file(folder, iris, name):
+    summary = json.loads(succeed("score", folder / "plain.jensen", folder / name, "--json"))
+    scores = jensen.load(folder / "plain.jensen").score_samples(iris[NAMES])
+    assert summary["nats_per_row"] == pytest.approx(scores.mean(), rel=1e-12)
+    assert summary["standard_error"] == pytest.approx(scores.std(ddof=1) / math.sqrt(150), rel=1e-12)
+    assert [entry["row"] for entry in summary["least_likely"]] == np.argsort(scores)[:5].tolist()
+
+
+def test_score_writes_a_value_per_row(folder, iris, tmp_path):
+    result = run("score", folder / "plain.jensen", folder / "iris.csv", "--output", tmp_path / "s.csv")
+    assert "least likely row" in result.stdout
+    assert result.stderr == f"wrote 150 rows to {tmp_path / 's.csv'}\n"
+    scores = jensen.load(folder / "plain.jensen").score_samples(iris[NAMES])
+    assert read_dataset(tmp_path / "s.csv")["log_likelihood"].tolist() == scores.tolist()
+
+
+def test_a_score_of_one_row_has_no_standard_error(folder, tmp_path):
+    (tmp_path / "one.csv").write_text(",".join(NAMES) + "\n5,3,,0.2\n")
+    assert (
+        json.loads(succeed("score", folder / "plain.jensen", tmp_path / "one.csv", "--json"))["standard_error"] is None
+    )
+    assert "standard error" in succeed("score", folder / "plain.jensen", tmp_path / "one.csv")
+
+
+def test_mistakes_in_model_and_columns(folder, tmp_path):
+    assert "bare.csv is not a jensen model" in fail("score", folder / "bare.csv", folder / "bare.csv")
+    assert "gone.jensen" in fail("predict", "gone.jensen", folder / "bare.csv")
+    (tmp_path / "three.csv").write_text("sepal length,sepal width,petal length\n1,2,3\n")
+    message = fail("score", folder / "plain.jensen", tmp_path / "three.csv")
+    assert "there is no column 'petal width', which the model was fitted on" in message
+    message = fail("score", folder / "nameless.jensen", tmp_path / "three.csv")
+    assert "there are 3 columns, but the model was fitted on 4" in message
+
+
+def test_sample_prints_csv_with_the_names_of_the_fit_and_repeats_by_seed(folder, tmp_path):
+    printed = succeed("sample", folder / "labelled.jensen", "-n", 20, "--y", "setosa", "--seed", 1)
+    assert printed.splitlines()[0] == ",".join(NAMES)
+    assert len(printed.splitlines()) == 21
+    succeed("sample", folder / "labelled.jensen", "-n", 20, "--y", "setosa", "--seed", 1, "-o", tmp_path / "s.csv")
+    assert (tmp_path / "s.csv").read_text() == printed
+    # Setosa's petals are 1.0 to 1.9 long, the others' 3.0 and more.
+    assert read_dataset(tmp_path / "s.csv")["petal length"].max() < 3
+    assert "y='rose' is not among ['setosa'" in fail("sample", folder / "labelled.jensen", "--y", "rose")
+    assert "n_samples=0 must be a whole number" in fail("sample", folder / "labelled.jensen", "-n", 0)
+
+
+def test_what_a_nameless_model_samples_it_can_score(folder, tmp_path):
+    succeed("sample", folder / "nameless.jensen", "-n", 9, "--y", 2, "-o", tmp_path / "s.csv")
+    assert read_dataset(tmp_path / "s.csv").columns.tolist() == ["x0", "x1", "x2", "x3"]
+    assert json.loads(succeed("score", folder / "nameless.jensen", tmp_path / "s.csv", "--json"))["rows"] == 9
+
+
+def test_impute_changes_empty_cells_only(folder, iris, tmp_path):
+    succeed("impute", folder / "labelled.jensen", folder / "iris.csv", "--output", tmp_path / "f.csv")
+    assert (tmp_path / "f.csv").read_text() == succeed("impute", folder / "labelled.jensen", folder / "iris.csv")
+    written = pd.read_csv(folder / "iris.csv", dtype=str, na_filter=False)
+    filled = pd.read_csv(tmp_path / "f.csv", dtype=str, na_filter=False)
+    holes = iris.isna()
+    assert filled.columns.tolist() == iris.columns.tolist()
+    assert filled.where(~holes, "").equals(written)
+    mean = jensen.load(folder / "labelled.jensen").impute(iris[NAMES])
+    np.testing.assert_array_equal(filled[NAMES].astype(float), mean)
+
+
+def test_impute_keeps_the_types_of_a_parquet_file(folder, tmp_path):
+    succeed("impute", folder / "labelled.jensen", folder / "iris.parquet", "-o", tmp_path / "f.parquet")
+    before, after = read_dataset(folder / "iris.parquet"), read_dataset(tmp_path / "f.parquet")
+    assert after.dtypes.equals(before.dtypes)
+    assert not after[NAMES].isna().any(axis=None)
+    assert after["species"].equals(before["species"])
+
+
+def test_impute_draws_one_file_each(folder, iris, tmp_path):
+    draws = ("impute", folder / "nameless.jensen", folder / "x.npy", "--draws", 2, "--seed", 0)
+    succeed(*draws, "-o", tmp_path / "f.npy")
+    first, second = (read_dataset(tmp_path / f"f-{i}.npy") for i in (1, 2))
+    holes = iris[NAMES].isna().to_numpy()
+    assert (first[~holes] == second[~holes]).all()
+    assert (first[holes] != second[holes]).all()
+    assert "--draws 2 makes 2 tables, too many for standard output; give --output" in fail(*draws)
+
+
+def test_predict_gives_classes_with_probabilities(folder, iris, tmp_path):
+    model = jensen.load(folder / "labelled.jensen")
+    succeed("predict", folder / "labelled.jensen", folder / "iris.csv", "--proba", "-o", tmp_path / "p.csv")
+    table = read_dataset(tmp_path / "p.csv")
+    assert table["prediction"].tolist() == model.predict(iris[NAMES]).tolist()
+    assert table.columns.tolist()[1:] == [f"probability_{name}" for name in model.classes_]
+    np.testing.assert_array_equal(table.iloc[:, 1:], model.predict_proba(iris[NAMES]))
+    summary = json.loads(succeed("predict", folder / "labelled.jensen", folder / "iris.csv", "--json"))
+    assert summary["prediction"] == table["prediction"].tolist()
+    assert succeed("predict", folder / "plain.jensen", folder / "bare.csv").startswith("prediction\n")
+    message = fail("predict", folder / "labelled.jensen", folder / "iris.csv", "-o", tmp_path / "p.npy")
+    assert "p.npy cannot hold text" in message
+
+
+def test_a_model_that_cannot_predict_says_so(folder, monkeypatch):
+    monkeypatch.delattr(jensen.GaussianMixture, "predict")
+    assert "GaussianMixture has no predict: " in fail("predict", folder / "plain.jensen", folder / "bare.csv")
+
+
+def test_a_bug_keeps_its_traceback(folder, monkeypatch):
+    def broken(*_: Any) -> None:
+        raise RuntimeError("a bug")
+
+    monkeypatch.setattr(jensen.GaussianMixture, "score_samples", broken)
+    assert isinstance(run("score", folder / "plain.jensen", folder / "bare.csv").exception, RuntimeError)
+
+
+def test_parquet_without_pyarrow_names_the_extra(folder, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    message = fail("score", folder / "plain.jensen", folder / "iris.parquet")
+    assert "Parquet files need pyarrow: pip install jensen[scale]" in message
+    with pytest.raises(ImportError, match=r"jensen\[scale\]"):
+        write_dataset(tmp_path / "new.parquet", np.eye(2))
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("x.txt", b"a\n1\n", r"has the suffix '.txt'; give a file that ends in .csv, .tsv, .parquet, .npy"),
+        ("x.csv", b"", "is empty: it has no header line"),
+        ("x.csv", b"a,b\n", "is empty: it has 0 rows and 2 columns"),
+        ("x.csv", b"a,b\n1,2\n1,2,3\n", "cannot be read as a table: .*Expected 2 fields in line 3, saw 3"),
+        ("x.csv", b"a,b\n1,2,3\n4,5,6\n", "more cells in a row than names in its first line"),
+        ("x.csv", b"a\n\xff\xfe\n", "cannot be read as a table: .*codec can't decode"),
+        ("x.parquet", b"nonsense", "cannot be read as Parquet"),
+        ("x.npy", b"nonsense", "cannot be read as an npy file of numbers"),
+        ("x.npy", b"", "cannot be read as an npy file of numbers"),
+    ],
+)
+def test_unreadable_files(tmp_path, name, content, message):
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(ValueError, match=message):
+        read_dataset(tmp_path / name)
+
+
+@pytest.mark.parametrize(
+    ("array", "message"),
+    [
+        (np.zeros((2, 2, 2)), r"has shape \(2, 2, 2\); save rows and features"),
+        (np.array(1.0), r"has shape \(\); save rows"),
+        (np.array(["a"]), "holds <U1 values, which are not real numbers"),
+        (np.array([{}]), "cannot be read as an npy file of numbers: Object arrays"),
+        (np.zeros((0, 2)), "is empty: it has 0 rows and 2 columns"),
+    ],
+)
+def test_npy_files_hold_rows_of_numbers(tmp_path, array, message):
+    np.save(tmp_path / "x.npy", array, allow_pickle=True)
+    with pytest.raises(ValueError, match=message):
+        read_dataset(tmp_path / "x.npy")
+
+
+def test_one_column_keeps_its_missing_rows(tmp_path):
+    (tmp_path / "x.csv").write_text("a\n1\n\nNA\n4\n")
+    np.testing.assert_array_equal(read_dataset(tmp_path / "x.csv"), [[1], [np.nan], [np.nan], [4]])
+    write_dataset(tmp_path / "x.npy", np.array([1.0, np.nan]))
+    np.testing.assert_array_equal(read_dataset(tmp_path / "x.npy"), [[1], [np.nan]])
+
+
+def test_numbers_survive_a_text_file_bit_for_bit(tmp_path):
+    values = np.random.default_rng(0).standard_normal((500, 2)) * 10.0 ** np.arange(-250, 250)[:, None]
+    write_dataset(tmp_path / "x.csv", values)
+    np.testing.assert_array_equal(read_dataset(tmp_path / "x.csv"), values)
+
+
+def test_a_first_line_of_numbers_warns(tmp_path):
+    (tmp_path / "x.csv").write_text("5.1,3.5\n4.9,3.0\n")
+    with pytest.warns(UserWarning, match=r"first line of .* holds only numbers \(5.1, 3.5"):
+        read_dataset(tmp_path / "x.csv")
+
+
+@pytest.mark.parametrize("command", ["", "fit", "score", "sample", "impute", "predict", "models"])
+def test_help_has_examples(command):
+    out = succeed(*command.split(), "--help")
+    assert "Examples:" in out
+    assert f"jensen {command}" in out
+
+
+def test_help_answers_at_once():
+    code = """if True:
+        import sys, time
+        from jensen.cli import app
+        app(["--help"], standalone_mode=False)
+        assert not {"torch", "pandas", "numpy", "sklearn"} & set(sys.modules)
+        # Processor time, because other tests may be running beside this one.
+        assert time.process_time() < 0.6
+    """
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+
+
+def test_single_precision_is_reported_like_double(folder, iris, tmp_path):
+    write_dataset(tmp_path / "x.npy", iris[NAMES].to_numpy(dtype=np.float32))
+    summary = json.loads(succeed("score", folder / "nameless.jensen", tmp_path / "x.npy", "--json"))
+    double = json.loads(succeed("score", folder / "nameless.jensen", folder / "x.npy", "--json"))
+    # Seven digits of the data, and a score of a few nats.
+    assert summary["nats_per_row"] == pytest.approx(double["nats_per_row"], abs=1e-4)
+
+
+def test_the_version():
+    assert succeed("--version") == f"jensen {jensen.__version__}\n"
+
+
+def test_an_error_from_a_shell_is_one_line_and_code_2(tmp_path):
+    done = subprocess.run([*COMMAND, "score", "m.jensen", "gone.csv"], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", "error: there is no file gone.csv\n")
+
+
+def test_a_closed_pipe_is_no_error(folder):
+    sampling = subprocess.Popen(
+        [*COMMAND, "sample", str(folder / "plain.jensen"), "-n", "20000"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert sampling.stdout is not None
+    assert sampling.stderr is not None
+    assert sampling.stdout.readline().decode().strip() == ",".join(NAMES)
+    sampling.stdout.close()
+    assert sampling.stderr.read() == b""
+    sampling.stderr.close()
+    assert sampling.wait(timeout=60) != 2
