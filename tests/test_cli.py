@@ -20,8 +20,8 @@ from typer.testing import CliRunner
 
 import jensen
 from jensen.cli import app
-from jensen.options import convert
 from jensen.interop.datasets import read_dataset, write_dataset
+from jensen.options import convert
 from jensen.registry import MODELS, model_class
 
 NAMES = ["sepal length", "sepal width", "petal length", "petal width"]
