@@ -187,23 +187,29 @@ class EMEstimator(LatentVariableModel):
         """The most plausible of `n_init` fits."""
         generator = self._generator()
         algorithm = self._algorithm()
-        best, best_value = None, -np.inf
+        best, best_value, collapse = None, -np.inf, None
         for attempt in range(self.n_init):
-            fitted = em.fit(
-                problem.verbs,
-                problem.start(generator),
-                problem.source,
-                max_iter=self.max_iter,
-                tol=self.tol,
-                algorithm=algorithm,
-                progress=f"{type(self).__name__} {attempt + 1}/{self.n_init}" if self.verbose else None,
-            )
+            try:
+                fitted = em.fit(
+                    problem.verbs,
+                    problem.start(generator),
+                    problem.source,
+                    max_iter=self.max_iter,
+                    tol=self.tol,
+                    algorithm=algorithm,
+                    progress=f"{type(self).__name__} {attempt + 1}/{self.n_init}" if self.verbose else None,
+                )
+            except em.CollapseError as error:
+                collapse = error
+                continue
             value = problem.plausibility(fitted.theta, fitted.objective * fitted.weight, fitted.weight)
             if best is None or value > best_value:
                 best, best_value = fitted, value
             if fitted.interrupted:
                 break
-        assert best is not None
+        if best is None:
+            assert collapse is not None
+            raise collapse
         if not best.converged and not best.interrupted and self.max_iter > 0:
             warnings.warn(
                 f"EM did not converge in max_iter={self.max_iter} steps: the last gain is above tol={self.tol}; "

@@ -70,7 +70,7 @@ def test_a_seed_gives_one_result(case):
 def test_max_iter_zero_returns_the_start_and_steps_count(case):
     start = case.make().set_params(max_iter=0).fit(case.x, case.y)
     assert start.n_iter_ == 0
-    assert len(start.lower_bounds_) == 1
+    assert start.lower_bounds_ == []
     few = case.make().set_params(max_iter=2, tol=0).fit(case.x, case.y)
     assert few.n_iter_ == 2
     assert few.lower_bound_ >= start.lower_bound_ - 1e-9

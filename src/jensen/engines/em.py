@@ -25,10 +25,26 @@ from tqdm.auto import tqdm
 from jensen.batch import Batch
 from jensen.statistics import Summary
 
-__all__ = ["Fit", "Running", "State", "Verbs", "fit", "gradient", "plain", "squarem", "stepwise", "sweep"]
+__all__ = [
+    "CollapseError",
+    "Fit",
+    "Running",
+    "State",
+    "Verbs",
+    "fit",
+    "gradient",
+    "plain",
+    "squarem",
+    "stepwise",
+    "sweep",
+]
 
 # Sums of 10⁶ rows in float64 agree to about 1e-10 of their size, and the expanded square adds about 1e-8 nats a row.
 ROUNDING = 1e-8
+
+
+class CollapseError(ValueError):
+    """A fit that cannot go on because its parameters have degenerated; another start may not."""
 
 
 class Verbs(Protocol):

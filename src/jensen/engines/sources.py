@@ -31,17 +31,26 @@ class Frame:
     @classmethod
     def of(cls, x: Tensor, weight: Tensor | None, units: Callable[[Tensor], Tensor]) -> Frame:
         """Weighted mean and deviation of the observed entries of feature-major rows (d, n)."""
-        means, variances = [], []
-        for feature in x:  # one feature at a time: no temporary as large as the data
-            seen = ~feature.isnan()
-            value = feature[seen]
-            w = torch.ones_like(value) if weight is None else weight[seen]
-            mean = (w @ value) / w.sum()
-            # A second pass takes out what rounding left in the mean of data far from 0.
-            mean = mean + (w @ (value - mean)) / w.sum()
-            means.append(mean)
-            variances.append((w @ (value - mean).square()) / w.sum())
-        origin, variance = torch.stack(means), torch.stack(variances)
+        d, n = x.shape
+        chunks = [slice(start, start + MOST_ROWS) for start in range(0, n, MOST_ROWS)]  # no temporary as large as x
+
+        def weighted_sums(origin: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+            mass, first, second = x.new_zeros(3, d)
+            for chunk in chunks:
+                deviation = x[:, chunk] - origin[:, None]
+                w = deviation.isnan().logical_not_().to(x.dtype)
+                w = w if weight is None else w.mul_(weight[chunk])
+                weighted = deviation.nan_to_num_(nan=0.0) * w
+                mass += w.sum(1)
+                first += weighted.sum(1)
+                second += (weighted * deviation).sum(1)
+            return mass, first, second
+
+        mass, first, _ = weighted_sums(x.new_zeros(d))
+        origin = first / mass
+        # About the mean, squares keep their digits, and what rounding left in the mean comes out.
+        _, first, second = weighted_sums(origin)
+        origin, variance = origin + first / mass, second / mass - (first / mass).square()
         # A constant column has no spread of its own: it gets the average one, and the floor on variances binds there.
         constant = variance <= (16 * torch.finfo(x.dtype).eps * origin).square()
         usual = variance[~constant].mean() if not constant.all() else torch.ones_like(variance[0])

@@ -9,7 +9,7 @@ The bound is exact.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -38,7 +38,8 @@ from jensen.models.mixture_answers import (
     marginal,
     responsibilities,
 )
-from jensen.models.mixture_problem import checked_theta, mixture_problem, read_posterior
+from jensen.models.mixture_attributes import ThetaAttribute, checked_theta, theta_record
+from jensen.models.mixture_problem import mixture_problem, read_posterior
 from jensen.models.mixture_start import STARTS
 
 __all__ = ["GaussianMixture"]
@@ -52,7 +53,8 @@ class GaussianMixture(EMEstimator):
         covariance_type: "full", "tied", "diag" or "spherical".
         tol: EM stops when a step gains less than this many nats per unit of weight.
         reg_covar: no variance (eigenvalue, for "full" and "tied", of the covariance in standardised features) falls
-            below this share of the data's; 0 sets no floor, and a collapsing component is an error.
+            below this share of the data's (at least 1e-10, where rounding begins); 0 sets no floor, and a collapsing
+            component is an error.
         max_iter: M-steps at most; 0 returns the start.
         n_init: fits from different starts; the most plausible is kept.
         init_params: "portfolio" (several scalings, short runs, the best goes on), or scikit-learn's "kmeans",
@@ -73,7 +75,8 @@ class GaussianMixture(EMEstimator):
         weights_, means_, covariances_, precisions_, precisions_cholesky_: as in scikit-learn; the divisor is N_k.
         theta_: the same parameters as one frozen value of tensors.
         lower_bound_: the objective per unit of weight; equals score(X) without weights, labels and prior.
-        lower_bounds_: its history, one value per step.
+        lower_bounds_: its history, one value after every step.
+        n_iter_, converged_: M-steps after the start's short runs, and whether the last one gained less than tol.
         classes_: after a fit with labels; component k < len(classes_) is class k.
 
     Example:
@@ -87,6 +90,11 @@ class GaussianMixture(EMEstimator):
 
     theta_: MixtureTheta
     classes_: np.ndarray
+    weights_ = ThetaAttribute("weights")
+    means_ = ThetaAttribute("means")
+    covariances_ = ThetaAttribute("covariances")
+    precisions_ = ThetaAttribute("precisions")
+    precisions_cholesky_ = ThetaAttribute("precisions_cholesky")
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "n_components": [Interval(Integral, 1, None, closed="left"), None],
@@ -171,7 +179,7 @@ class GaussianMixture(EMEstimator):
         fitted = self._run(problem)
         self.theta_ = fitted.theta.outside(frame)
         self.converged_, self.n_iter_ = fitted.converged, fitted.n_iter
-        self.lower_bound_, self.lower_bounds_ = fitted.objective, fitted.history
+        self.lower_bound_, self.lower_bounds_ = fitted.objective, fitted.history[1:]
         self._remember(rows)
         self._stream: tuple[Frame, em.Running] | None = None
         return self
@@ -289,35 +297,9 @@ class GaussianMixture(EMEstimator):
         model._validate_params()
         model.n_features_in_ = np.shape(means)[1]
         model._kind = Kind("numpy", "float64")
-        model.theta_ = checked_theta(model, weights, means, covariances)
+        record = {"weights": weights, "means": means, "covariances": covariances}
+        model.theta_ = checked_theta(model.covariance_type, model.n_features_in_, record)
         return model
-
-    @property
-    def weights_(self) -> np.ndarray:
-        return self._attribute(lambda theta: theta.weights)
-
-    @property
-    def means_(self) -> np.ndarray:
-        return self._attribute(lambda theta: theta.components.means)
-
-    @property
-    def covariances_(self) -> np.ndarray:
-        return self._attribute(lambda theta: theta.components.user_shape(theta.components.covariances))
-
-    @property
-    def precisions_(self) -> np.ndarray:
-        return self._attribute(
-            lambda theta: theta.components.user_shape(theta.components.inverse(theta.components.covariances))
-        )
-
-    @property
-    def precisions_cholesky_(self) -> np.ndarray:
-        return self._attribute(lambda theta: theta.components.user_shape(theta.components.precision_factors()))
-
-    def _attribute(self, of: Callable[[MixtureTheta], Tensor]) -> np.ndarray:
-        check_is_fitted(self)
-        array: np.ndarray = of(self.theta_).cpu().numpy().astype(self._kind.dtype)
-        return array
 
     def _algorithm(self) -> em.Algorithm:
         if self.algorithm == "gradient":
@@ -356,9 +338,7 @@ class GaussianMixture(EMEstimator):
         return model
 
     def _theta_record(self) -> dict[str, Tensor]:
-        components = self.theta_.components
-        covariances = components.user_shape(components.covariances)
-        return {"weights": self.theta_.weights, "means": components.means, "covariances": covariances}
+        return theta_record(self.theta_)
 
     def _theta_from(self, record: dict[str, Tensor]) -> MixtureTheta:
-        return checked_theta(self, record["weights"], record["means"], record["covariances"])
+        return checked_theta(self.covariance_type, self.n_features_in_, record)

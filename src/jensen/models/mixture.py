@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from jensen.batch import Batch
+from jensen.engines import em
 from jensen.engines.sources import Frame
 from jensen.formulas.covariance import Gaussians, Moments
 from jensen.formulas.mixture import allowed_components, posterior_in_place
@@ -22,6 +23,10 @@ from jensen.formulas.normal_inverse_wishart import NormalInverseWishart
 from jensen.statistics import Summary
 
 __all__ = ["MixtureTheta", "MixtureVerbs"]
+
+# Moments about the mean of standardised data are sums near 1 with an error near 1e-16 per row: a variance below this
+# share of the data's is rounding.
+RESOLUTION = 1e-10
 
 
 @dataclass(frozen=True)
@@ -101,13 +106,13 @@ class MixtureVerbs:
         if covariances is not None:
             components = replace(theta.components, covariances=covariances)
         else:
-            components = theta.components.clipped(self.floor)
-            if self.floor == 0 and (broken := components.collapsed()).any():
+            if self.floor == 0 and (broken := theta.components.collapsed(RESOLUTION)).any():
                 number = int(broken.nonzero()[0])
-                raise ValueError(
+                raise em.CollapseError(
                     f"component {number} collapsed: its covariance is singular and reg_covar=0 sets no floor; "
                     "raise reg_covar, give a prior or lower n_components"
                 )
+            components = theta.components.clipped(max(self.floor, RESOLUTION))
         return MixtureTheta(self.frozen.get("weights", theta.weights), components)
 
     def log_prior(self, theta: MixtureTheta) -> Tensor:

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from jensen.contract import Problem, Rows
@@ -16,9 +15,10 @@ from jensen.engines.sources import ArraySource, Frame
 from jensen.engines.start import distinct_rows
 from jensen.formulas.covariance import STRUCTURES, FullGaussians, Gaussians
 from jensen.models.mixture import MixtureTheta, MixtureVerbs
+from jensen.models.mixture_attributes import checked_matrices, checked_weights, shaped
 from jensen.models.mixture_start import STARTS, Sample
 
-__all__ = ["checked_theta", "mixture_problem", "read_posterior"]
+__all__ = ["mixture_problem", "read_posterior"]
 
 PARAMETERS = ("weights", "means", "covariances")
 
@@ -68,7 +68,10 @@ def mixture_problem(
             # One M-step ends it from anywhere.
             theta = standard_theta(verbs)
         else:
-            theta = STARTS[model.init_params](verbs, distinct_sample(rows, frame, verbs), generator, given.get("means"))
+            # No candidate may end the search by collapsing, even where the fit itself has no floor.
+            gentle = replace(verbs, floor=max(verbs.floor, 1e-6))
+            sample = distinct_sample(rows, frame, verbs)
+            theta = STARTS[model.init_params](gentle, sample, generator, given.get("means"))
         weights, means, covariances = (
             given.get(name, value)
             for name, value in zip(
@@ -131,10 +134,7 @@ def given_parameters(model: Any, family: type[Gaussians], k: int, d: int, frame:
     if model.means_init is not None:
         given["means"] = (shaped("means_init", model.means_init, (k, d)) - frame.origin) / frame.scale
     if model.precisions_init is not None:
-        internal = family.covariance_shape(k, d)
-        shape = tuple(family.user_shape(torch.empty(internal, device="meta")).shape)
-        precisions = shaped("precisions_init", model.precisions_init, shape).reshape(internal)
-        checked_definite(family, precisions, k, d, "precisions_init")
+        precisions = checked_matrices(family, model.precisions_init, k, d, "precisions_init")
         unscaled = family(torch.zeros(k, d, dtype=torch.float64), family.inverse(precisions))
         given["covariances"] = unscaled.affine(torch.zeros_like(frame.origin), 1 / frame.scale).covariances
     return given
@@ -148,44 +148,6 @@ def checked_freeze(freeze: Any, given: dict[str, Tensor]) -> list[str]:
             argument = "precisions_init" if name == "covariances" else f"{name}_init"
             raise ValueError(f"freeze names {name!r}, but {argument} is None; give the values to keep")
     return list(freeze)
-
-
-def checked_theta(model: Any, weights: Any, means: Any, covariances: Any) -> MixtureTheta:
-    """A theta from values of scikit-learn's shapes, refused when no fit could have left them."""
-    check_is_fitted(model, "n_features_in_")
-    family, k, d = STRUCTURES[model.covariance_type], len(weights), model.n_features_in_
-    internal = family.covariance_shape(k, d)
-    shape = tuple(family.user_shape(torch.empty(internal, device="meta")).shape)
-    cov = shaped("covariances", covariances, shape).reshape(internal)
-    checked_definite(family, cov, k, d, "covariances")
-    return MixtureTheta(
-        checked_weights(shaped("weights", weights, (k,)), "weights"), family(shaped("means", means, (k, d)), cov)
-    )
-
-
-def shaped(name: str, value: Any, shape: tuple[int, ...]) -> Tensor:
-    tensor = torch.as_tensor(np.asarray(value, dtype=np.float64)).clone()
-    if tuple(tensor.shape) != shape:
-        raise ValueError(f"{name} has shape {tuple(tensor.shape)}, but {shape} is needed for this model and data")
-    if not tensor.isfinite().all():
-        raise ValueError(f"{name} holds NaN or infinity; give finite values")
-    return tensor
-
-
-def checked_weights(weights: Tensor, name: str) -> Tensor:
-    total = float(weights.sum())
-    # One part in 10⁶ leaves room for weights that came through float32.
-    if bool((weights < 0).any()) or abs(total - 1) > 1e-6:
-        raise ValueError(f"{name} must be 0 or more and sum to 1, got {weights.tolist()} with sum {total}")
-    # Weights of a fit come back bit for bit.
-    return weights if abs(total - 1) < 1e-12 else weights / total
-
-
-def checked_definite(family: type[Gaussians], matrices: Tensor, k: int, d: int, name: str) -> None:
-    symmetric = not family.is_dense or torch.allclose(matrices, matrices.mT)
-    if not symmetric or family(torch.zeros(k, d, dtype=torch.float64), matrices).collapsed().any():
-        kind = "symmetric and positive definite" if family.is_dense else "positive"
-        raise ValueError(f"{name} must be {kind} for covariance_type={family.name!r}")
 
 
 def read_posterior(q: Any, n: int, k: int) -> Tensor:

@@ -65,7 +65,7 @@ def portfolio(verbs: MixtureVerbs, sample: Sample, generator: torch.Generator, m
             partitions.setdefault(fingerprint(assignment), assignment)
     candidates = [from_assignment(verbs, sample, assignment) for assignment in partitions.values()]
     for n_steps, n_kept in ROUNDS:
-        runs = [em.fit(verbs, theta, sample.source, max_iter=n_steps, tol=1e-7) for theta in candidates]
+        runs = [em.fit(verbs, theta, sample.source, max_iter=n_steps, tol=1e-5) for theta in candidates]
         runs.sort(key=lambda run: rank(verbs, run))
         candidates = [run.theta for run in runs[:n_kept]]
     best = candidates[0]

@@ -100,8 +100,8 @@ class Gaussians(ABC):
         """The M-step under the constraint that no eigenvalue (variance) is below `floor`."""
 
     @abstractmethod
-    def collapsed(self) -> Tensor:
-        """Which covariances are not positive definite."""
+    def collapsed(self, floor: float = 0.0) -> Tensor:
+        """Which covariances have an eigenvalue (variance) that is not above `floor`."""
 
     @abstractmethod
     def expected_log_density(self, moments: Moments) -> Tensor:

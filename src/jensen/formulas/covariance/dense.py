@@ -104,8 +104,9 @@ class DenseGaussians(Gaussians):
     def clipped(self, floor: float) -> Self:
         return type(self)(self.means, clip_eigenvalues(self.covariances, floor))
 
-    def collapsed(self) -> Tensor:
-        info: Tensor = torch.linalg.cholesky_ex(self.covariances).info
+    def collapsed(self, floor: float = 0.0) -> Tensor:
+        eye = torch.eye(self.n_features, dtype=self.covariances.dtype, device=self.covariances.device)
+        info: Tensor = torch.linalg.cholesky_ex(self.covariances - floor * eye).info
         return info > 0
 
     def expected_log_density(self, moments: Moments) -> Tensor:

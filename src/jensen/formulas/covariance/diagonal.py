@@ -106,8 +106,8 @@ class DiagonalGaussians(Gaussians):
     def clipped(self, floor: float) -> Self:
         return type(self)(self.means, self.covariances.clamp(min=floor))
 
-    def collapsed(self) -> Tensor:
-        return (self.covariances <= 0).any(1)
+    def collapsed(self, floor: float = 0.0) -> Tensor:
+        return (self.covariances <= floor).any(1)
 
     def expected_log_density(self, moments: Moments) -> Tensor:
         log_det = moments.mass[:, None] * (LOG_2PI + self.variances.log())

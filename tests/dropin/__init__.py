@@ -1,0 +1,1 @@
+"""scikit-learn's own mixture tests, run on jensen's GaussianMixture."""
