@@ -31,6 +31,8 @@ test-slow: $(READY)
 
 # scikit-learn's own mixture tests, run on our class.
 test-dropin: $(READY)
+	SCIPY_ARRAY_API=1 SKLEARN_RUN_FLOAT32_TESTS=1 $(PYTEST) -p dropin.plugin -p no:cacheprovider --disable-warnings \
+	  --pyargs sklearn.mixture.tests.test_gaussian_mixture sklearn.mixture.tests.test_mixture
 
 benchmark: $(READY)
 	$(BIN)/python benchmarks/gaussian_mixture.py

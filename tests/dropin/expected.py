@@ -3,7 +3,7 @@
 A key is a test's name, for all its parameters, or its name with parameters, where * stands for any.
 """
 
-__all__ = ["EXPECTED_FAILURES", "NOT_OURS"]
+__all__ = ["EXPECTED_FAILURES", "NOT_OURS", "WITHIN_ROUNDING"]
 
 WORDING = "wants scikit-learn's own wording of an error; the type of the error is the same"
 PRIVATE_METHOD = "reads private methods or mocks private functions of scikit-learn's class"
@@ -12,6 +12,9 @@ PENALISED_CHOICE = "n_init keeps the best likelihood penalised for singular comp
 COLLAPSE = "reg_covar=0 sets no floor, and a collapsed component is an error rather than a rounding error's variance"
 DISTINCT_ROWS = "n_components components need as many distinct rows here"
 NUMPY_ATTRIBUTES = "means_ and its kin are numpy arrays also after a fit to tensors; theta_ holds the tensors"
+
+# Such a test compares lower bounds of fits that stop within tol of one maximum: which is larger is a matter of chance.
+WITHIN_ROUNDING = {PENALISED_CHOICE}
 
 EXPECTED_FAILURES = {
     "test_check_weights": WORDING,
