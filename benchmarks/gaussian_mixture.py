@@ -39,16 +39,17 @@ ITERATION = {
     (50_000, 64, 16): 2.5,
     (20_000, 128, 8): 2,
 }
-WHOLE = [(200_000, 2, 10), (100_000, 8, 16), (50_000, 16, 16)]
+WHOLE = [(1_000_000, 2, 10), (200_000, 8, 16), (200_000, 16, 32)]
 
 
 def blobs(n: int, d: int, k: int, seed: int = 0) -> np.ndarray:
-    """Overlapping clusters with their own covariances."""
+    """Clusters with their own covariances; neighbouring centres are about four deviations apart in any dimension."""
     rng = np.random.default_rng(seed)
     z = rng.integers(k, size=n)
     # Eigenvalues well above the floor, so that both libraries maximise the same likelihood.
     factors = np.eye(d) + 0.3 * rng.normal(size=(k, d, d)) / np.sqrt(d)
-    return (rng.normal(size=(k, d)) * 2)[z] + np.einsum("nij,nj->ni", factors[z], rng.normal(size=(n, d)))
+    centres = 2 * np.sqrt(2 / d) * rng.normal(size=(k, d))
+    return centres[z] + np.einsum("nij,nj->ni", factors[z], rng.normal(size=(n, d)))
 
 
 def start(X: np.ndarray, k: int, covariance_type: str) -> dict[str, object]:

@@ -24,6 +24,7 @@ from torch import Tensor
 from jensen.bound import Bound
 from jensen.engines import em
 from jensen.engines.sources import ArraySource
+from jensen.engines.threads import threads_for
 from jensen.interop.files import write_record
 from jensen.interop.labels import encode_labels
 from jensen.interop.tables import Kind, check_columns, column_names, read_table, read_weights
@@ -190,15 +191,17 @@ class EMEstimator(LatentVariableModel):
         best, best_value, collapse = None, -np.inf, None
         for attempt in range(self.n_init):
             try:
-                fitted = em.fit(
-                    problem.verbs,
-                    problem.start(generator),
-                    problem.source,
-                    max_iter=self.max_iter,
-                    tol=self.tol,
-                    algorithm=algorithm,
-                    progress=f"{type(self).__name__} {attempt + 1}/{self.n_init}" if self.verbose else None,
-                )
+                theta = problem.start(generator)
+                with threads_for(problem.source.n_numbers):
+                    fitted = em.fit(
+                        problem.verbs,
+                        theta,
+                        problem.source,
+                        max_iter=self.max_iter,
+                        tol=self.tol,
+                        algorithm=algorithm,
+                        progress=f"{type(self).__name__} {attempt + 1}/{self.n_init}" if self.verbose else None,
+                    )
             except em.CollapseError as error:
                 collapse = error
                 continue

@@ -18,14 +18,14 @@ def rows():
 
 
 @pytest.mark.parametrize("limit", [50, 400, 10**6])
-def test_duplicates_share_their_fate_and_order_does_not_matter(rows, limit, monkeypatch):
-    monkeypatch.setattr(start, "LIMIT", limit)
-    numbers, weight, _ = start.distinct_rows(rows, None)
+def test_duplicates_share_their_fate_and_order_does_not_matter(rows, limit):
+    ones = np.ones(len(rows))
+    numbers, weight, _ = start.distinct_rows(rows, ones, limit, limit)
     order = np.random.default_rng(1).permutation(len(rows))
-    again, weight_again, _ = start.distinct_rows(rows[order], None)
+    again, weight_again, _ = start.distinct_rows(rows[order], ones, limit, limit)
     assert_array_equal(rows[numbers] + 0.0, rows[order][again] + 0.0)
     assert_array_equal(weight, weight_again)
-    twice, weight_twice, _ = start.distinct_rows(np.repeat(rows, 2, axis=0), None)
+    twice, weight_twice, _ = start.distinct_rows(np.repeat(rows, 2, axis=0), np.ones(2 * len(rows)), limit, limit)
     assert_array_equal(np.repeat(rows, 2, axis=0)[twice] + 0.0, rows[numbers] + 0.0)
     assert_array_equal(weight_twice, 2 * weight)
     assert len(numbers) <= limit
@@ -33,7 +33,7 @@ def test_duplicates_share_their_fate_and_order_does_not_matter(rows, limit, monk
 
 def test_all_distinct_rows_are_found_and_their_weights_add_up(rows):
     weight = np.random.default_rng(2).random(len(rows))
-    numbers, total, is_everything = start.distinct_rows(rows, weight)
+    numbers, total, is_everything = start.distinct_rows(rows, weight, 10**6, 10)
     expected = {tuple(np.nan_to_num(r + 0.0, nan=99.0)) for r in rows}
     assert {tuple(np.nan_to_num(r + 0.0, nan=99.0)) for r in rows[numbers]} == expected
     assert len(numbers) == len(expected)
@@ -42,10 +42,9 @@ def test_all_distinct_rows_are_found_and_their_weights_add_up(rows):
     assert_array_equal(np.lexsort(rows[numbers].T[::-1]), np.arange(len(numbers)))
 
 
-def test_a_share_of_the_rows_is_taken_when_there_are_many(rows, monkeypatch):
-    monkeypatch.setattr(start, "LIMIT", 400)
-    numbers, _, is_everything = start.distinct_rows(rows, None)
-    assert 100 < len(numbers) <= 400
+def test_a_share_of_the_rows_is_taken_when_there_are_many(rows):
+    numbers, _, is_everything = start.distinct_rows(rows, np.ones(len(rows)), 400, 200)
+    assert 50 < len(numbers) <= 200
     assert not is_everything
 
 

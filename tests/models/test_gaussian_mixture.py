@@ -11,7 +11,9 @@ from sklearn.datasets import load_iris, load_wine, make_blobs
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis, QuadraticDiscriminantAnalysis
 from sklearn.naive_bayes import GaussianNB
 
+import jensen
 from jensen import ConjugatePrior, GaussianMixture
+from jensen.models import mixture_problem
 
 X, Y = load_iris(return_X_y=True)
 STRUCTURES = ["full", "tied", "diag", "spherical"]
@@ -197,6 +199,35 @@ def test_labels_of_a_later_batch_must_be_known():
     model = GaussianMixture(random_state=0).partial_fit(X[:100], Y[:100])
     with pytest.raises(ValueError, match=r"y holds the classes \[2\], unseen in the first batch"):
         model.partial_fit(X[100:], Y[100:])
+
+
+def test_rare_classes_are_seen_by_the_start_of_a_large_fit(monkeypatch):
+    monkeypatch.setattr(mixture_problem, "LIMIT", 60)
+    rows, y = make_blobs(4000, centers=[[0, 0], [6, 0], [0, 6], [6, 6]], random_state=0)
+    labels = np.full(4000, -1)
+    for k in range(3):
+        labels[np.flatnonzero(y == k)[:3]] = k
+    model = GaussianMixture(4, random_state=0).fit(rows, labels)
+    assert_array_equal(model.classes_, [0, 1, 2])
+    # Centres are six deviations apart: Bayes' own error is about 0.3 %.
+    assert (model.predict(rows) == np.where(y < 3, y, -1)).mean() > 0.99
+
+
+@pytest.mark.parametrize("structure", STRUCTURES)
+def test_stepwise_em_goes_on_from_a_fit_and_from_a_file(structure, tmp_path):
+    """A few odd rows move a model that has seen many only a little, also after a round trip through a file."""
+    rows, _ = make_blobs(3000, centers=[[0, 0], [8, 0], [0, 8]], random_state=0)
+    model = tight(n_components=3, covariance_type=structure).fit(rows)
+    model.save(tmp_path / "model.jensen")
+    loaded = jensen.load(tmp_path / "model.jensen")
+    before = model.score(rows)
+    odd = rows[:20] + 1.0
+    for one in (model, loaded):
+        one.partial_fit(odd)
+        assert one.total_weight_ == 3020
+        assert before > one.score(rows) > before - 0.02
+    assert_allclose(loaded.means_, model.means_, rtol=1e-6)
+    assert_allclose(loaded.covariances_, model.covariances_, rtol=1e-6)
 
 
 # The two-class posterior, bad local maxima
@@ -500,9 +531,7 @@ def test_the_floor_is_a_share_of_each_features_own_spread():
 
 
 def test_more_rows_than_the_start_looks_at(monkeypatch):
-    from jensen.engines import start
-
-    monkeypatch.setattr(start, "LIMIT", 200)
+    monkeypatch.setattr(mixture_problem, "LIMIT", 200)
     rows, y = make_blobs(3000, centers=4, n_features=2, cluster_std=0.5, random_state=2)
     one = GaussianMixture(4, random_state=0).fit(rows)
     assert (

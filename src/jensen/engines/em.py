@@ -82,6 +82,7 @@ class State:
 class Fit:
     theta: Any
     objective: float
+    stats: Any
     weight: float
     history: list[float]
     n_iter: int
@@ -138,8 +139,8 @@ def fit(
         )
     finally:
         bar.close()
-    weight = float(state.summary.weight)
-    return Fit(state.theta, state.objective, weight, history, len(history) - 1, converged, interrupted)
+    stats, weight = state.summary.stats, float(state.summary.weight)
+    return Fit(state.theta, state.objective, stats, weight, history, len(history) - 1, converged, interrupted)
 
 
 def check_rise(old: State, new: State, iteration: int) -> None:
@@ -199,21 +200,24 @@ def gradient(learning_rate: float) -> Algorithm:
 
 @dataclass(frozen=True)
 class Running:
-    """Stepwise EM's memory: mean statistics per unit weight, the weight and the number of batches they saw."""
+    """Stepwise EM's memory: mean statistics per unit weight, and the weight they rest on."""
 
     stats: Any
     weight: float
-    n_batches: int
 
 
 def stepwise(
     verbs: Verbs, theta: Any, source: Iterable[Batch], running: Running | None, exponent: float = 0.7
 ) -> tuple[Any, Running]:
-    """One step of online EM: s ← (1-γ_t) s + γ_t s(batch), γ_t = t^-exponent; any exponent in (½, 1] converges."""
+    """One step of online EM: s ← (1-γ) s + γ s(batch), γ = (weight of all so far / weight of the batch)^-exponent.
+
+    With equal batches γ_t = t^-exponent, and any exponent in (½, 1] converges.
+    """
     summary = sweep(verbs, theta, source)
-    mean, weight = summary.stats * (1 / float(summary.weight)), float(summary.weight)
+    weight = float(summary.weight)
+    now = Running(summary.stats * (1 / weight), weight)
     if running is not None:
-        rate = (running.n_batches + 1) ** -exponent
-        mean, weight = running.stats * (1 - rate) + mean * rate, weight + running.weight
-    running = Running(mean, weight, 1 if running is None else running.n_batches + 1)
-    return verbs.m_step(running.stats * running.weight), running
+        total = running.weight + weight
+        rate = (total / weight) ** -exponent
+        now = Running(running.stats * (1 - rate) + now.stats * rate, total)
+    return verbs.m_step(now.stats * now.weight), now

@@ -82,6 +82,7 @@ class ArraySource:
         footprint: Footprint,
     ) -> None:
         self.n_rows = x.shape[1]
+        self.n_numbers = self.n_rows * footprint.per_row
         self._weight, self._label = weight, label
         self._log_scale = frame.scale.log()
         self._width = max(FEWEST_ROWS, min(MOST_ROWS, BATCH_BYTES // (8 * footprint.per_row)))

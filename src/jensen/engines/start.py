@@ -1,7 +1,7 @@
 """Where to begin: seeds that do not depend on the order of the rows, nor on whether a row stands twice or weighs 2.
 
-Greedy k-means++ (Arthur & Vassilvitskii 2007) on at most `LIMIT` distinct rows. Those are chosen by a hash of their
-content, so duplicates share their fate, sorted, and drawn by the inverse of the cumulative weight.
+Greedy k-means++ (Arthur & Vassilvitskii 2007) on all distinct rows, or on some where there are more than LIMIT: chosen
+by a hash of their content, so duplicates share their fate, sorted, and drawn by the inverse of the cumulative weight.
 """
 
 from __future__ import annotations
@@ -17,19 +17,25 @@ __all__ = ["LIMIT", "distinct_rows", "kmeans_plus_plus", "lloyd"]
 LIMIT = 20_000
 
 
-def distinct_rows(x: np.ndarray, weight: np.ndarray | None) -> tuple[np.ndarray, np.ndarray, bool]:
-    """At most LIMIT distinct rows of x (n, d): their numbers in lexicographic order, the weight of all copies of each,
-    and whether these are all distinct rows there are."""
+def distinct_rows(x: np.ndarray, weight: np.ndarray, limit: int, n_wanted: int) -> tuple[np.ndarray, np.ndarray, bool]:
+    """All distinct rows of x (n, d) when there are at most `limit`, else between half of n_wanted and n_wanted of them.
+
+    Their numbers in lexicographic order, the weight of all copies of each, and whether these are all there are.
+    """
     hashes = hash_rows(x)
-    chosen = np.arange(0)
-    # Double the share of hashes until there would be too many: the outcome depends on the set of distinct rows alone.
-    for share in range(24, -1, -1):
-        below = np.flatnonzero(hashes >> np.uint64(40) < (1 << (24 - share)))
-        if len(np.unique(hashes[below])) > LIMIT:
+    chosen = below = np.arange(0)
+    # Double the share of hashes until there are too many: the outcome depends on the set of distinct rows alone.
+    for doubling in range(25):
+        below = np.flatnonzero(hashes >> np.uint64(40) < (1 << doubling))
+        n_distinct = len(np.unique(hashes[below]))
+        if n_distinct <= n_wanted:
+            chosen = below
+        if n_distinct > limit:
             break
+    else:
         chosen = below
     _, first, copy_of = np.unique(hashes[chosen], return_index=True, return_inverse=True)
-    weights = np.bincount(copy_of, None if weight is None else weight[chosen]).astype(np.float64)
+    weights = np.bincount(copy_of, weight[chosen])
     numbers = chosen[first]
     order = np.lexsort(x[numbers].T[::-1])
     return numbers[order], weights[order], len(chosen) == len(x)

@@ -64,7 +64,8 @@ def read_table(estimator: BaseEstimator, X: Any, *, reset: bool) -> tuple[Tensor
             raise ValueError(f"X has shape {tuple(X.shape)}; expected rows and features (n, d): reshape it")
         validate_data(estimator, X, reset=reset, skip_check_array=True)
         dtype = "float32" if X.dtype == torch.float32 else "float64"
-        values, kind = X.detach().to(torch.float64), Kind("torch", dtype, device=str(X.device))
+        # Sums need float64, which not every device has: the work is done on the CPU, answers go back to the device.
+        values, kind = X.detach().to("cpu", torch.float64), Kind("torch", dtype, device=str(X.device))
     else:
         container = type(X).__module__.split(".")[0] if hasattr(X, "columns") else "numpy"
         if container in ("pandas", "polars"):

@@ -10,12 +10,12 @@ The bound is exact.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from numbers import Integral, Real
+from dataclasses import dataclass
+from numbers import Integral
 from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
-from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
@@ -23,7 +23,6 @@ from jensen.bound import Bound
 from jensen.contract import EMEstimator, Rows
 from jensen.engines import em
 from jensen.engines.sources import Frame
-from jensen.formulas.covariance import STRUCTURES
 from jensen.interop.labels import decode_labels
 from jensen.interop.tables import Kind
 from jensen.models.conjugate_prior import ConjugatePrior
@@ -39,10 +38,18 @@ from jensen.models.mixture_answers import (
     responsibilities,
 )
 from jensen.models.mixture_attributes import ThetaAttribute, checked_theta, theta_record
-from jensen.models.mixture_problem import mixture_problem, read_posterior
-from jensen.models.mixture_start import STARTS
+from jensen.models.mixture_problem import CONSTRAINTS, mixture_problem, read_posterior
 
 __all__ = ["GaussianMixture"]
+
+
+@dataclass(frozen=True)
+class Stream:
+    """What stepwise EM keeps between batches: units, verbs and mean statistics."""
+
+    frame: Frame
+    verbs: em.Verbs
+    running: em.Running
 
 
 class GaussianMixture(EMEstimator):
@@ -74,6 +81,7 @@ class GaussianMixture(EMEstimator):
     Attributes:
         weights_, means_, covariances_, precisions_, precisions_cholesky_: as in scikit-learn; the divisor is N_k.
         theta_: the same parameters as one frozen value of tensors.
+        total_weight_: of all rows learnt from.
         lower_bound_: the objective per unit of weight; equals score(X) without weights, labels and prior.
         lower_bounds_: its history, one value after every step.
         n_iter_, converged_: M-steps after the start's short runs, and whether the last one gained less than tol.
@@ -96,28 +104,7 @@ class GaussianMixture(EMEstimator):
     precisions_ = ThetaAttribute("precisions")
     precisions_cholesky_ = ThetaAttribute("precisions_cholesky")
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "n_components": [Interval(Integral, 1, None, closed="left"), None],
-        "covariance_type": [StrOptions(set(STRUCTURES))],
-        "tol": [Interval(Real, 0.0, None, closed="left")],
-        "reg_covar": [Interval(Real, 0.0, None, closed="left")],
-        "max_iter": [Interval(Integral, 0, None, closed="left")],
-        "n_init": [Interval(Integral, 1, None, closed="left")],
-        "init_params": [StrOptions(set(STARTS))],
-        "weights_init": ["array-like", None],
-        "means_init": ["array-like", None],
-        "precisions_init": ["array-like", None],
-        "random_state": ["random_state"],
-        "warm_start": ["boolean"],
-        "verbose": ["verbose"],
-        "verbose_interval": [Interval(Integral, 1, None, closed="left")],
-        "label_weight": [Interval(Real, 0.0, None, closed="neither")],
-        "prior": [ConjugatePrior, None],
-        "algorithm": [StrOptions({"em", "gradient"})],
-        "learning_rate": [Interval(Real, 0.0, None, closed="neither")],
-        "acceleration": [StrOptions({"squarem"}), None],
-        "freeze": [tuple, list],
-    }
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = CONSTRAINTS
 
     def __init__(
         self,
@@ -180,8 +167,10 @@ class GaussianMixture(EMEstimator):
         self.theta_ = fitted.theta.outside(frame)
         self.converged_, self.n_iter_ = fitted.converged, fitted.n_iter
         self.lower_bound_, self.lower_bounds_ = fitted.objective, fitted.history[1:]
+        self.total_weight_ = fitted.weight
         self._remember(rows)
-        self._stream: tuple[Frame, em.Running] | None = None
+        mean_stats = fitted.stats * (1 / fitted.weight)
+        self._stream: Stream | None = Stream(frame, problem.verbs, em.Running(mean_stats, fitted.weight))
         return self
 
     def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
@@ -189,19 +178,25 @@ class GaussianMixture(EMEstimator):
         return self.fit(X, y, sample_weight).predict(X)
 
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """One step of stepwise EM with a batch of rows; the first one also gives the start, the units and the classes.
+        """One step of stepwise EM with a batch of rows; the first batch is a `fit`, for the units and the classes.
 
-        After `fit` it goes on from there.
+        After `fit` or `jensen.load` it goes on from there; what a batch changes falls with the weight seen before it.
         """
+        if not hasattr(self, "theta_"):
+            return self.fit(X, y, sample_weight)
         self._validate_params()
-        first = not hasattr(self, "theta_")
-        rows = self._read_rows(X, y, sample_weight, reset=first)
-        if first:
-            self.fit(X, y, sample_weight)
-        frame, running = getattr(self, "_stream", None) or (self.theta_.frame(), None)
+        rows = self._read_rows(X, y, sample_weight, reset=False)
+        stream = getattr(self, "_stream", None)
+        frame = stream.frame if stream else self.theta_.frame()
         problem, _ = mixture_problem(self, rows, self.theta_, frame)
-        theta, now = em.stepwise(problem.verbs, self.theta_.within(frame), problem.source, running)
-        self.theta_, self._stream = theta.outside(frame), (frame, now)
+        theta = self.theta_.within(frame)
+        if stream is None:
+            # A loaded model has no statistics, but they are those of its own rows.
+            running = em.Running(theta.components.expected_moments(theta.weights), self.total_weight_)
+            stream = Stream(frame, problem.verbs, running)
+        theta, running = em.stepwise(stream.verbs, theta, problem.source, stream.running)
+        self.theta_, self.total_weight_ = theta.outside(frame), running.weight
+        self._stream = Stream(frame, stream.verbs, running)
         return self
 
     def score_samples(self, X: Any) -> Any:
@@ -278,11 +273,11 @@ class GaussianMixture(EMEstimator):
     def bic(self, X: Any) -> float:
         """-2 Σ ln p(x) + (number of parameters) ln n; smaller is better (Schwarz 1978)."""
         x, _ = self._read(X)
-        return float(-2 * log_evidence(self.theta_, x).sum() + self._n_parameters() * np.log(len(x)))
+        return float(-2 * log_evidence(self.theta_, x).sum() + self.n_parameters_ * np.log(len(x)))
 
     def aic(self, X: Any) -> float:
         """-2 Σ ln p(x) + 2 (number of parameters); smaller is better (Akaike 1974)."""
-        return float(-2 * log_evidence(self.theta_, self._read(X)[0]).sum() + 2 * self._n_parameters())
+        return float(-2 * log_evidence(self.theta_, self._read(X)[0]).sum() + 2 * self.n_parameters_)
 
     def icl(self, X: Any) -> float:
         """bic + 2 Σ H(q): also asks that components be apart (Biernacki, Celeux & Govaert 2000)."""
@@ -295,7 +290,10 @@ class GaussianMixture(EMEstimator):
         """A fitted mixture with these parameters, shaped as scikit-learn's attributes."""
         model = cls(len(weights), covariance_type=covariance_type)
         model._validate_params()
+        if np.ndim(means) != 2 or len(means) != len(weights):
+            raise ValueError(f"means has shape {np.shape(means)}; {len(weights)} weights need ({len(weights)}, d)")
         model.n_features_in_ = np.shape(means)[1]
+        model.total_weight_ = 1.0
         model._kind = Kind("numpy", "float64")
         record = {"weights": weights, "means": means, "covariances": covariances}
         model.theta_ = checked_theta(model.covariance_type, model.n_features_in_, record)
@@ -306,7 +304,10 @@ class GaussianMixture(EMEstimator):
             return em.gradient(self.learning_rate)
         return em.squarem if self.acceleration == "squarem" else em.plain
 
-    def _n_parameters(self) -> int:
+    @property
+    def n_parameters_(self) -> int:
+        """Free parameters: weights, means and covariances."""
+        check_is_fitted(self)
         k, d = self.theta_.components.means.shape
         return k - 1 + int(self.theta_.components.n_parameters(k, d))
 
@@ -327,7 +328,7 @@ class GaussianMixture(EMEstimator):
     def _derived(self, theta: MixtureTheta, columns: list[int]) -> GaussianMixture:
         """A fitted mixture of some of the features."""
         model = GaussianMixture(**{**self.get_params(deep=False), "n_components": len(theta.weights)})
-        model.theta_, model.n_features_in_ = theta, len(columns)
+        model.theta_, model.n_features_in_, model.total_weight_ = theta, len(columns), self.total_weight_
         names = getattr(self, "feature_names_in_", None)
         if names is not None:
             model.feature_names_in_ = names[columns]

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from jensen.batch import Batch
 from jensen.engines.sources import ArraySource
+from jensen.engines.threads import threads_for
 from jensen.formulas.gaussian import Observed, cholesky
 from jensen.formulas.mixture import posterior_in_place
 from jensen.models.mixture import MixtureTheta
@@ -128,11 +129,12 @@ def over_rows(theta: MixtureTheta, x: Tensor, answer: Callable[[MixtureTheta, Ba
         x.T.clone(memory_format=torch.contiguous_format), frame, footprint=theta.components.footprint(k, d)
     )
     out = None
-    for batch in source:
-        values = answer(local, batch).movedim(-2, -1)
-        if out is None:
-            out = values.new_empty(len(x) + 1, values.shape[-1])
-        out[batch.rows] = values
+    with threads_for(source.n_numbers):
+        for batch in source:
+            values = answer(local, batch).movedim(-2, -1)
+            if out is None:
+                out = values.new_empty(len(x) + 1, values.shape[-1])
+            out[batch.rows] = values
     assert out is not None
     return out[:-1]
 

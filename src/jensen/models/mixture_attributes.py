@@ -45,6 +45,7 @@ class ThetaAttribute:
             precisions = checked_matrices(family, given, k, d, self.name)
             name, given = "covariances", family.user_shape(family.inverse(precisions))
         model.theta_ = checked_theta(family.name, model.n_features_in_, theta_record(model.theta_) | {name: given})
+        model._stream = None
 
 
 def theta_record(theta: MixtureTheta) -> dict[str, Tensor]:

@@ -3,24 +3,51 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 import torch
+from sklearn.utils._param_validation import Interval, StrOptions
 from torch import Tensor
 
 from jensen.contract import Problem, Rows
 from jensen.engines import em
 from jensen.engines.sources import ArraySource, Frame
-from jensen.engines.start import distinct_rows
+from jensen.engines.start import LIMIT, distinct_rows
+from jensen.engines.threads import threads_for
 from jensen.formulas.covariance import STRUCTURES, FullGaussians, Gaussians
+from jensen.models.conjugate_prior import ConjugatePrior
 from jensen.models.mixture import MixtureTheta, MixtureVerbs
 from jensen.models.mixture_attributes import checked_matrices, checked_weights, shaped
 from jensen.models.mixture_start import STARTS, Sample
 
-__all__ = ["mixture_problem", "read_posterior"]
+__all__ = ["CONSTRAINTS", "mixture_problem", "read_posterior"]
 
 PARAMETERS = ("weights", "means", "covariances")
+# What each constructor argument may be, in scikit-learn's terms.
+CONSTRAINTS: dict[str, list[Any]] = {
+    "n_components": [Interval(Integral, 1, None, closed="left"), None],
+    "covariance_type": [StrOptions(set(STRUCTURES))],
+    "tol": [Interval(Real, 0.0, None, closed="left")],
+    "reg_covar": [Interval(Real, 0.0, None, closed="left")],
+    "max_iter": [Interval(Integral, 0, None, closed="left")],
+    "n_init": [Interval(Integral, 1, None, closed="left")],
+    "init_params": [StrOptions(set(STARTS))],
+    "weights_init": ["array-like", None],
+    "means_init": ["array-like", None],
+    "precisions_init": ["array-like", None],
+    "random_state": ["random_state"],
+    "warm_start": ["boolean"],
+    "verbose": ["verbose"],
+    "verbose_interval": [Interval(Integral, 1, None, closed="left")],
+    "label_weight": [Interval(Real, 0.0, None, closed="neither")],
+    "prior": [ConjugatePrior, None],
+    "algorithm": [StrOptions({"em", "gradient"})],
+    "learning_rate": [Interval(Real, 0.0, None, closed="neither")],
+    "acceleration": [StrOptions({"squarem"}), None],
+    "freeze": [tuple, list],
+}
 
 
 def mixture_problem(
@@ -71,7 +98,8 @@ def mixture_problem(
             # No candidate may end the search by collapsing, even where the fit itself has no floor.
             gentle = replace(verbs, floor=max(verbs.floor, 1e-6))
             sample = distinct_sample(rows, frame, verbs)
-            theta = STARTS[model.init_params](gentle, sample, generator, given.get("means"))
+            with threads_for(sample.source.n_numbers):
+                theta = STARTS[model.init_params](gentle, sample, generator, given.get("means"))
         weights, means, covariances = (
             given.get(name, value)
             for name, value in zip(
@@ -92,22 +120,32 @@ def with_label_weight(rows: Rows, label_weight: float) -> Rows:
 
 
 def distinct_sample(rows: Rows, frame: Frame, verbs: MixtureVerbs) -> Sample:
-    values = rows.x.cpu().numpy()
-    if rows.label is not None:
-        values = np.column_stack([values, rows.label.numpy()])
-    numbers, weight, is_everything = distinct_rows(values, None if rows.weight is None else rows.weight.numpy())
+    """Distinct rows of every class and of the unlabelled ones, each group with the weight it has in the data."""
     k, d = verbs.n_components, verbs.n_features
-    if len(numbers) < k:
+    # Enough rows to tell: 5 for every parameter, and no fewer than 2000.
+    n_wanted = min(LIMIT, max(2000, 5 * verbs.family.n_parameters(k, d)))
+    label = torch.full((len(rows.x),), -1, dtype=torch.int8) if rows.label is None else rows.label
+    classes = [c for c in range(-1, len(rows.classes)) if (label == c).any()]
+    numbers, counts, is_everything = [], [], True
+    for c in classes:
+        # Without labels there is one group, all rows, and no copy of them.
+        group = slice(None) if rows.label is None else (label == c).nonzero().squeeze(1)
+        x = rows.x[group].numpy()
+        weight = np.ones(len(x)) if rows.weight is None else rows.weight[group].numpy()
+        chosen, mass, is_whole = distinct_rows(x, weight, LIMIT // len(classes), n_wanted // len(classes))
+        numbers.append(torch.arange(len(rows.x))[group][chosen])
+        counts.append(torch.from_numpy(mass * (weight.sum() / mass.sum())))
+        is_everything = is_everything and is_whole
+    index, count = torch.cat(numbers), torch.cat(counts)
+    if len(index) < k:
         raise ValueError(
-            f"n_components={k} needs at least {k} distinct rows, got {len(numbers)}; lower n_components or add data"
+            f"n_components={k} needs at least {k} distinct rows, got {len(index)}; lower n_components or add data"
         )
-    chosen, mass = torch.from_numpy(numbers), torch.from_numpy(weight)
-    label = None if rows.label is None else rows.label[chosen]
-    x = frame.standardise(rows.x[chosen].T.clone(memory_format=torch.contiguous_format))
-    filled = x.nan_to_num(nan=0.0)
+    standard = frame.standardise(rows.x[index].T.clone(memory_format=torch.contiguous_format))
     unit = Frame(torch.zeros_like(frame.origin), torch.ones_like(frame.scale))
-    source = ArraySource(x, unit, weight=mass, label=label, footprint=verbs.family.footprint(k, d))
-    return Sample(filled, mass, label, frame.scale, source, is_everything)
+    filled, known = standard.nan_to_num(nan=0.0), None if rows.label is None else label[index]
+    source = ArraySource(standard, unit, weight=count, label=known, footprint=verbs.family.footprint(k, d))
+    return Sample(filled, count, known, frame.scale, source, is_everything)
 
 
 def standard_theta(verbs: MixtureVerbs) -> MixtureTheta:

@@ -1,8 +1,8 @@
 """Where a mixture starts.
 
 The start decides which local maximum EM reaches, and no single scaling of the features wins everywhere. So a small
-portfolio is tried: greedy k-means++ in the data's own units, standardised and sphered, each a few EM steps on at most
-20 000 distinct rows; the most plausible goes on. Labelled classes need no guess: they start from their own M-step.
+portfolio is tried: greedy k-means++ in the data's own units, standardised and sphered, each a few EM steps on some
+thousand distinct rows; the most plausible goes on. Labelled classes need no guess: they start from their own M-step.
 """
 
 from __future__ import annotations
@@ -26,8 +26,7 @@ __all__ = ["STARTS", "Sample", "theta_from_responsibilities"]
 
 DRAWS_PER_SCALING = 4
 # EM steps of a round, and how many candidates are left after it: some climb slowly and overtake.
-ROUNDS = ((10, 3), (20, 1))
-SUBSAMPLE_RUN = 100
+ROUNDS = ((5, 4), (20, 1))
 
 
 @dataclass(frozen=True)
@@ -58,21 +57,28 @@ def portfolio(verbs: MixtureVerbs, sample: Sample, generator: torch.Generator, m
     """The most plausible of several short runs."""
     if means is not None or not needs_seeds(verbs, sample):
         return from_assignment(verbs, sample, assign(verbs, sample, generator, sample.x, means, 0))
-    partitions: dict[bytes, Tensor] = {}
+    partitions: dict[bytes, tuple[Tensor, Tensor]] = {}
     for x in scalings(sample):
         for _ in range(DRAWS_PER_SCALING):
             assignment = assign(verbs, sample, generator, x, None, 10)
-            partitions.setdefault(fingerprint(assignment), assignment)
-    candidates = [from_assignment(verbs, sample, assignment) for assignment in partitions.values()]
-    for n_steps, n_kept in ROUNDS:
-        runs = [em.fit(verbs, theta, sample.source, max_iter=n_steps, tol=1e-5) for theta in candidates]
-        runs.sort(key=lambda run: rank(verbs, run))
-        candidates = [run.theta for run in runs[:n_kept]]
-    best = candidates[0]
-    if not sample.is_everything:
-        # Steps on the subsample cost little and leave few for all the rows.
-        best = em.fit(verbs, best, sample.source, max_iter=SUBSAMPLE_RUN, tol=1e-4).theta
-    return best
+            partitions.setdefault(fingerprint(assignment), (x, assignment))
+    tried = [(from_assignment(verbs, sample, assignment), x, assignment) for x, assignment in partitions.values()]
+    for n_steps, n_kept in ROUNDS if sample.is_everything else ROUNDS[:1]:
+        runs = [(em.fit(verbs, theta, sample.source, max_iter=n_steps, tol=1e-5), x, a) for theta, x, a in tried]
+        runs.sort(key=lambda run: rank(verbs, run[0]))
+        tried = [(run.theta, x, a) for run, x, a in runs[:n_kept]]
+    theta, x, assignment = tried[0]
+    if sample.is_everything:
+        return theta
+    # More steps would fit these few rows, not all of them: what is worth refining here is the partition.
+    centres = torch.stack([cluster_mean(sample, x, assignment == k) for k in range(verbs.n_components)], 1)
+    return from_assignment(verbs, sample, lloyd(x, sample.weight, centres, 100))
+
+
+def cluster_mean(sample: Sample, x: Tensor, members: Tensor) -> Tensor:
+    """The mean (d,) of some rows, or of all where there are none."""
+    weight = sample.weight * members if members.any() else sample.weight
+    return x @ weight / weight.sum()
 
 
 def rank(verbs: MixtureVerbs, run: em.Fit) -> float:
@@ -155,20 +161,21 @@ def assign(
             centres = torch.cat([centres, x[:, seeds]], 1)
     else:
         centres = means.T
-    assignment = lloyd(x, sample.weight, centres, n_steps)
-    return assignment if sample.label is None else torch.where(sample.label >= 0, sample.label, assignment)
+    return lloyd(x, sample.weight, centres, n_steps)
 
 
 def class_means(sample: Sample, x: Tensor) -> Tensor:
     """Means of the labelled rows (d, classes)."""
-    if sample.label is None:
+    label = sample.label
+    if label is None:
         return x[:, :0]
-    labelled = sample.label >= 0
-    one_hot = torch.nn.functional.one_hot(sample.label[labelled]).to(x.dtype) * sample.weight[labelled, None]
-    return x[:, labelled] @ one_hot / one_hot.sum(0)
+    return torch.stack([cluster_mean(sample, x, label == c) for c in range(int(label.max()) + 1)], 1)
 
 
 def from_assignment(verbs: MixtureVerbs, sample: Sample, assignment: Tensor) -> MixtureTheta:
+    """The M-step of a partition; labelled rows belong to their class."""
+    if sample.label is not None:
+        assignment = torch.where(sample.label >= 0, sample.label, assignment)
     one_hot = torch.nn.functional.one_hot(assignment, verbs.n_components).to(sample.x.dtype)
     if sample.label is not None and not needs_seeds(verbs, sample):
         # Every component is a class: start from the labelled rows alone.

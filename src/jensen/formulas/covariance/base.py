@@ -19,8 +19,8 @@ __all__ = ["LARGEST_EXPANDED_PRECISION", "Gaussians", "Moments", "mode_of_means"
 # Rounding in the expanded square is about ε ‖x‖² λ_max(Σ⁻¹), and ‖x‖² is about d in standardised units: with this
 # limit on d λ_max it stays near 1e-8 nats.
 LARGEST_EXPANDED_PRECISION = 1e8
-# A component with less than this share of the mass tells nothing of its own: it takes the mean and spread of all.
-EMPTY = 1e-12
+# A smaller share of the mass is lost among the denormal numbers: such a component takes the mean and spread of all.
+EMPTY = 1e-200
 
 
 @dataclass(frozen=True)
@@ -89,6 +89,10 @@ class Gaussians(ABC):
     @abstractmethod
     def moments(self, responsibilities: Tensor, view: Any) -> Moments:
         """Expected moments given the observed entries; responsibilities (*blocks, K, n) carry the weights."""
+
+    @abstractmethod
+    def expected_moments(self, weights: Tensor) -> Moments:
+        """The moments of one row drawn from the mixture with these weights: `from_moments` of them is this value."""
 
     @classmethod
     @abstractmethod

@@ -83,6 +83,10 @@ class DenseGaussians(Gaussians):
         second = gain @ raw.second @ gain.mT + self.pool(added, dim=-3)
         return Moments(raw.mass.sum(0), (moved + mass * offset).sum(0), second.sum(0))
 
+    def expected_moments(self, weights: Tensor) -> Moments:
+        second = weights[:, None, None] * (self.full() + outer(self.means, self.means))
+        return Moments(weights, weights[:, None] * self.means, self.pool(second))
+
     @classmethod
     def scatter(cls, moments: Moments, means: Tensor) -> Tensor:
         """Σ_i r_ik (x_i-μ_k)(x_i-μ_k)ᵀ about any means, pooled."""

@@ -87,6 +87,10 @@ class DiagonalGaussians(Gaussians):
         second = second + missing * (self.means.square() + self.variances)
         return Moments(mass.squeeze(-1).sum(0), first.sum(0), second.sum(0))
 
+    def expected_moments(self, weights: Tensor) -> Moments:
+        share = weights[:, None]
+        return Moments(weights, share * self.means, share * (self.variances + self.means.square()))
+
     @staticmethod
     def scatter(moments: Moments, means: Tensor) -> Tensor:
         """Σ_i r_ik (x_ij-μ_kj)² about any means."""

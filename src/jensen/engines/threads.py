@@ -1,0 +1,28 @@
+"""As many threads as the work is worth."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+
+__all__ = ["threads_for"]
+
+# Below this many numbers a sweep, an operation takes tens of microseconds: threads would mostly wait for each other,
+# and on a busy machine for their turn, which was measured to cost twenty times the work itself.
+FEW = 1_000_000
+
+
+@contextmanager
+def threads_for(n_numbers: int) -> Iterator[None]:
+    """One torch thread while the work is small; the caller's number comes back at the end."""
+    before = torch.get_num_threads()
+    if n_numbers >= FEW or before == 1:
+        yield
+        return
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
