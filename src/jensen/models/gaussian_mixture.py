@@ -308,6 +308,10 @@ class GaussianMixture(EMEstimator):
     def n_parameters_(self) -> int:
         """Free parameters: weights, means and covariances."""
         check_is_fitted(self)
+        return self._n_parameters()
+
+    def _n_parameters(self) -> int:
+        # scikit-learn's name: private there, but read by much code.
         k, d = self.theta_.components.means.shape
         return k - 1 + int(self.theta_.components.n_parameters(k, d))
 
