@@ -1,6 +1,6 @@
 """GaussianMixture beside scikit-learn's: seconds per EM iteration, whole fits, memory, missing values, import times.
 
-    python benchmarks/gaussian_mixture.py [--quick] [iteration structures fit memory missing imports]
+    python benchmarks/gaussian_mixture.py [--quick] [--data DIR] [part ...]
 Both run in this process from the same start for the same number of iterations; figures are medians.
 """
 
@@ -16,6 +16,7 @@ import time
 import warnings
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 
 THREADS = 2
 for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
@@ -39,6 +40,7 @@ ITERATION = {
     (50_000, 64, 16): 2.5,
     (20_000, 128, 8): 2,
 }
+DATA: Path | None = None
 WHOLE = [(1_000_000, 2, 10), (200_000, 8, 16), (200_000, 16, 32)]
 
 
@@ -164,6 +166,21 @@ def missing(quick: bool) -> None:
     print(f"complete {whole:.4f} s, 30 % missing {holed:.4f} s per iteration: {holed / whole:.1f} times (asked: 10)")
 
 
+def optima(quick: bool) -> None:
+    """Known optima of Old Faithful's eruptions, from ten seeds; needs --data, a folder with pydataset_faithful.csv."""
+    if DATA is None:
+        print("no --data given")
+        return
+    X = np.loadtxt(DATA / "pydataset_faithful.csv", delimiter=",", skiprows=1, usecols=(1, 2), quotechar='"')
+    for structure, k, known in (("tied", 3, -1126.3159), ("full", 2, -1130.2640)):
+        fits = [
+            jensen.GaussianMixture(k, covariance_type=structure, tol=1e-9, max_iter=5000, random_state=seed).fit(X)
+            for seed in range(10)
+        ]
+        reached = {round(float(model.score_samples(X).sum()), 4) for model in fits}
+        print(f"faithful, {structure} {k}: {reached} (known: {known})")
+
+
 def imports(quick: bool) -> None:
     def best(code: str) -> float:
         script = f"import time; t = time.perf_counter(); {code}; print(time.perf_counter() - t)"
@@ -181,13 +198,15 @@ def imports(quick: bool) -> None:
     print(f"jensen --help {help_time:.3f} s (asked: 0.6)")
 
 
-PARTS = {f.__name__: f for f in (iteration, structures, fit, memory, missing, imports)}
+PARTS = {f.__name__: f for f in (iteration, structures, fit, memory, missing, optima, imports)}
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("parts", nargs="*", choices=[*PARTS, []], default=list(PARTS))
     parser.add_argument("--quick", action="store_true", help="a tenth of the rows")
+    parser.add_argument("--data", type=Path, help="folder with pydataset_faithful.csv, for `optima`")
     arguments = parser.parse_args()
+    DATA = arguments.data
     versions = {"jensen": jensen.__version__, "scikit-learn": sklearn.__version__, "torch": torch.__version__}
     print(json.dumps(versions | {"threads": THREADS}))
     for part in arguments.parts:

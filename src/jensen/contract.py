@@ -180,6 +180,7 @@ class EMEstimator(LatentVariableModel):
     tol: float
     n_init: int
     verbose: int
+    verbose_interval: int
 
     @abstractmethod
     def _algorithm(self) -> em.Algorithm: ...
@@ -201,6 +202,7 @@ class EMEstimator(LatentVariableModel):
                         tol=self.tol,
                         algorithm=algorithm,
                         progress=f"{type(self).__name__} {attempt + 1}/{self.n_init}" if self.verbose else None,
+                        progress_every=self.verbose_interval,
                     )
             except em.CollapseError as error:
                 collapse = error

@@ -385,6 +385,7 @@ def test_a_warm_start_goes_on_where_the_last_fit_ended():
         ),
         ({"freeze": ("means",)}, "freeze names 'means', but means_init is None; give the values to keep"),
         ({"freeze": ("colour",)}, "freeze names 'colour'; it can name weights, means, covariances"),
+        ({"algorithm": "gradient", "acceleration": "squarem"}, "acceleration='squarem' extrapolates EM's steps"),
         ({"n_components": 0}, "The 'n_components' parameter of GaussianMixture must be an int in the range"),
         ({"covariance_type": "round"}, "'covariance_type' parameter .* Got 'round' instead"),
     ],

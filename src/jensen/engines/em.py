@@ -108,10 +108,12 @@ def fit(
     tol: float,
     algorithm: Algorithm | None = None,
     progress: str | None = None,
+    progress_every: int = 1,
 ) -> Fit:
     """Iterate from theta until a step gains less than `tol`, or `max_iter` M-steps are done.
 
-    `progress` names the bar shown on a terminal. Ctrl-C ends the fit with the last theta, which is also the best.
+    `progress` names the bar shown on a terminal, which tells the objective every `progress_every` steps. Ctrl-C ends the
+    fit with the last theta, which is also the best.
     """
 
     def evaluate(theta: Any) -> State:
@@ -129,7 +131,8 @@ def fit(
             state, converged = new, abs(new.gain) < tol
             history.append(state.objective)
             bar.update()
-            bar.set_postfix_str(f"{state.objective:.6f} nats/row")
+            if (len(history) - 1) % progress_every == 0:
+                bar.set_postfix_str(f"{state.objective:.6f} nats/row")
     except KeyboardInterrupt:
         interrupted = True
         warnings.warn(

@@ -70,7 +70,7 @@ class GaussianMixture(EMEstimator):
         random_state: seed or RandomState.
         warm_start: start from the last fit.
         verbose: 1 shows a progress bar on a terminal.
-        verbose_interval: kept for scikit-learn's sake; the bar moves with every step.
+        verbose_interval: steps after which the bar tells the objective anew.
         label_weight: α, how much a labelled row counts beside an unlabelled one.
         prior: None for maximum likelihood, or a `ConjugatePrior` for the posterior mode.
         algorithm: "em", or "gradient" for gradient EM.
@@ -301,6 +301,10 @@ class GaussianMixture(EMEstimator):
 
     def _algorithm(self) -> em.Algorithm:
         if self.algorithm == "gradient":
+            if self.acceleration is not None:
+                raise ValueError(
+                    f"acceleration={self.acceleration!r} extrapolates EM's steps; use it with algorithm='em'"
+                )
             return em.gradient(self.learning_rate)
         return em.squarem if self.acceleration == "squarem" else em.plain
 
