@@ -112,6 +112,11 @@ def test_a_failed_write_leaves_the_old_file(path, monkeypatch):
     assert [p.name for p in path.parent.iterdir()] == ["model.jensen"]
 
 
+def test_a_folder_that_is_not_there(tmp_path):
+    with pytest.raises(FileNotFoundError, match="there is no folder"):
+        GaussianMixture().fit(X).save(tmp_path / "nowhere" / "model.jensen")
+
+
 def test_an_unfitted_model_cannot_be_saved(tmp_path):
     with pytest.raises(Exception, match="not fitted yet"):
         GaussianMixture().save(tmp_path / "model.jensen")

@@ -120,8 +120,9 @@ class LatentVariableModel(BaseEstimator, ABC):
     def _read_rows(self, X: Any, y: Any, sample_weight: Any, *, reset: bool) -> Rows:
         """Rows to learn from; those of weight 0 are left out."""
         x, kind = read_table(self, X, reset=reset)
-        label, classes = encode_labels(y, len(x), None if reset else getattr(self, "classes_", np.array([])))
         weight = read_weights(sample_weight, len(x))
+        known = None if reset else getattr(self, "classes_", np.array([]))
+        label, classes = encode_labels(y, len(x), known, None if weight is None else (weight > 0).numpy())
         if weight is not None:
             kept = weight > 0
             x, weight, label = x[kept], weight[kept], None if label is None else label[kept]

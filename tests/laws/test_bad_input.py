@@ -47,6 +47,19 @@ def test_columns_that_are_not_numbers_are_named(case):
         case.make().fit(rows)
 
 
+def test_dates_are_not_numbers(case):
+    rows = pd.DataFrame(case.x, columns=["a", "b", "b"])
+    rows["day"] = pd.date_range("2020", periods=len(rows))
+    with pytest.raises(ValueError, match="columns that are not numbers: 'day'"):
+        case.make().fit(rows)
+
+
+def test_masked_arrays_have_holes(case):
+    masked = np.ma.masked_greater(case.x, np.quantile(case.x, 0.9))
+    expected = case.make().fit(masked.filled(np.nan))
+    np.testing.assert_array_equal(case.make().fit(masked).means_, expected.means_)
+
+
 def test_sparse_input_has_a_way_out(case):
     with pytest.raises(TypeError, match="toarray"):
         case.make().fit(scipy.sparse.csr_array(case.x))

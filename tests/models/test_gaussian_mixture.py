@@ -3,6 +3,7 @@
 import math
 
 import numpy as np
+import pandas as pd
 import pytest
 import sklearn.mixture
 from numpy.testing import assert_allclose, assert_array_equal
@@ -158,6 +159,10 @@ def test_any_label_values_and_their_order():
     assert model.classes_.tolist() == ["setosa", "versicolor", "virginica"]
     assert_allclose(model.means_[0], X[Y == 0].mean(0), atol=0.1)
     assert set(model.predict(X)) <= set(model.classes_)
+    texts = np.array(["a", "b", "c"])[Y]
+    for mark in ("", "nan", "-1"):
+        assert tight().fit(X, np.where(np.arange(150) % 2 == 0, texts, mark)).classes_.tolist() == ["a", "b", "c"]
+    assert tight().fit(X, [pd.NA if i % 2 else t for i, t in enumerate(texts)]).classes_.tolist() == ["a", "b", "c"]
     floats = np.where(np.arange(150) % 2 == 0, Y + 10.0, np.nan)
     assert tight().fit(X, floats).classes_.tolist() == [10.0, 11.0, 12.0]
 
@@ -178,8 +183,16 @@ def test_a_sample_of_one_class():
     assert set(component) == {2}
     assert_allclose(rows.mean(0), X[Y == 2].mean(0), atol=0.1)
     assert model.sample(3, y=["a", "b", "a"])[1].tolist() == [0, 1, 0]
+    with pytest.raises(ValueError, match=r"y has shape \(2,\); give one class, or one for each of n_samples=3 rows"):
+        model.sample(3, y=["a", "b"])
     with pytest.raises(ValueError, match=r"y='d' is not among \['a', 'b', 'c'\]"):
         model.sample(1, y="d")
+
+
+def test_labels_of_rows_that_do_not_count_are_left_out():
+    model = GaussianMixture().fit(X, Y, sample_weight=(Y != 2).astype(float))
+    assert model.classes_.tolist() == [0, 1]
+    assert_allclose(model.means_, GaussianMixture().fit(X[Y != 2], Y[Y != 2]).means_)
 
 
 def test_bad_labels():
@@ -446,6 +459,11 @@ def test_marginals_and_conditionals_by_name_are_fitted_mixtures(tmp_path):
     assert given.weights_.sum() == pytest.approx(1)
     with pytest.raises(ValueError, match="column 'colour' is not among"):
         model.marginal(["colour"])
+    for columns, message in (([], "at least one feature"), ([0, 0], "none twice"), ("hue", r"such as \['hue'\]")):
+        with pytest.raises(ValueError, match=message):
+            model.marginal(columns)
+    with pytest.raises(ValueError, match="given sets 'hue' to nan; give a finite value"):
+        model.condition({"hue": np.nan})
     with pytest.raises(ValueError, match="given names 3 of 3 features"):
         model.condition({0: 1.0, 1: 1.0, 2: 1.0})
 
@@ -481,6 +499,13 @@ def test_one_row_fits(structure):
     model = GaussianMixture(covariance_type=structure).fit([[3.0, 4.0]])
     assert_allclose(model.means_, [[3.0, 4.0]])
     assert np.isfinite(model.score([[3.0, 4.0]]))
+
+
+def test_values_too_large_to_square():
+    model = GaussianMixture(2, random_state=0).fit(X)
+    assert_array_equal(model.score_samples([[1e200] * 4]), -np.inf)
+    with pytest.raises(ValueError, match=r"X reaches 1e\+160, too large to square; rescale it"):
+        GaussianMixture(2).fit(np.vstack([X, [[1e160] * 4]]))
 
 
 def test_a_collapse_without_a_floor_is_an_error_that_says_so():

@@ -112,8 +112,8 @@ def fit(
 ) -> Fit:
     """Iterate from theta until a step gains less than `tol`, or `max_iter` M-steps are done.
 
-    `progress` names the bar shown on a terminal, which tells the objective every `progress_every` steps. Ctrl-C ends the
-    fit with the last theta, which is also the best.
+    `progress` names the bar shown on a terminal, which tells the objective every `progress_every` steps. Ctrl-C ends
+    the fit with the last theta, which is also the best.
     """
 
     def evaluate(theta: Any) -> State:

@@ -51,6 +51,8 @@ class Frame:
         # About the mean, squares keep their digits, and what rounding left in the mean comes out.
         _, first, second = weighted_sums(origin)
         origin, variance = origin + first / mass, second / mass - (first / mass).square()
+        if not variance.isfinite().all():
+            raise ValueError(f"X reaches {float(x.nan_to_num(nan=0.0).abs().max())}, too large to square; rescale it")
         # A constant column has no spread of its own: it gets the average one, and the floor on variances binds there.
         constant = variance <= (16 * torch.finfo(x.dtype).eps * origin).square()
         usual = variance[~constant].mean() if not constant.all() else torch.ones_like(variance[0])

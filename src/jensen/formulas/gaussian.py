@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -29,12 +30,18 @@ __all__ = [
 LOG_2PI = math.log(2 * math.pi)
 
 
-def gaussian_kl(mean0: Tensor, cov0: Tensor, mean1: Tensor, cov1: Tensor) -> Tensor:
-    """KL(N(mean0, cov0) ‖ N(mean1, cov1)) in nats, over any leading axes."""
-    chol0, chol1 = cholesky(cov0), cholesky(cov1)
+def gaussian_kl(mean0: Any, cov0: Any, mean1: Any, cov1: Any) -> Tensor:
+    """KL(N(mean0, cov0) ‖ N(mean1, cov1)) in nats, over any leading axes of arrays or tensors.
+
+    Example:
+        >>> float(gaussian_kl([0.0], [[1.0]], [1.0], [[1.0]]))
+        0.5
+    """
+    m0, s0, m1, s1 = (torch.as_tensor(value, dtype=torch.float64) for value in (mean0, cov0, mean1, cov1))
+    chol0, chol1 = cholesky(s0), cholesky(s1)
     trace = solve_lower(chol1, chol0).square().sum((-2, -1))
     log_ratio = log_det_from_cholesky(chol1) - log_det_from_cholesky(chol0)
-    return 0.5 * (trace - mean0.shape[-1] + quadratic_form(chol1, mean1 - mean0) + log_ratio)
+    return 0.5 * (trace - m0.shape[-1] + quadratic_form(chol1, m1 - m0) + log_ratio)
 
 
 def cholesky(cov: Tensor) -> Tensor:

@@ -1,6 +1,6 @@
 """Labels: any values, some of them unknown.
 
--1, None and NaN mean unlabelled, as in scikit-learn's semi-supervised estimators.
+-1, None and NaN mean unlabelled, as in scikit-learn's semi-supervised estimators; among texts also "", "nan" and "-1".
 """
 
 from __future__ import annotations
@@ -18,10 +18,13 @@ __all__ = ["decode_labels", "encode_labels"]
 UNLABELLED = -1
 
 
-def encode_labels(y: Any, n_rows: int, known: np.ndarray | None = None) -> tuple[Tensor | None, np.ndarray]:
+def encode_labels(
+    y: Any, n_rows: int, known: np.ndarray | None = None, counts: np.ndarray | None = None
+) -> tuple[Tensor | None, np.ndarray]:
     """Class numbers (n,), -1 where unlabelled, and the classes in order; None when no row has a label.
 
-    With `known` classes, as in a later batch of the same data, others are an error.
+    With `known` classes, as in a later batch of the same data, others are an error. Where `counts` (n,) is false, a row
+    is left out, and so is its label.
     """
     no_labels = None, np.array([]) if known is None else known
     if y is None:
@@ -43,6 +46,8 @@ def encode_labels(y: Any, n_rows: int, known: np.ndarray | None = None) -> tuple
             )
     else:
         unknown = np.array([is_unlabelled(value) for value in y.tolist()], dtype=bool)
+    if counts is not None:
+        unknown = unknown | ~counts
     if unknown.all():
         return no_labels
     if y.dtype.kind == "f" and type_of_target(y[~unknown]).startswith("continuous"):
@@ -78,4 +83,7 @@ def decode_labels(component: np.ndarray, classes: np.ndarray) -> np.ndarray:
 
 
 def is_unlabelled(value: Any) -> bool:
-    return value is None or value != value or (not isinstance(value, (bool, str)) and value == UNLABELLED)
+    import pandas as pd  # slow to import, and only labels that are not numbers come here
+
+    # numpy writes NaN and -1 among texts as texts.
+    return bool(pd.isna(value)) or value in ("", "nan", str(UNLABELLED)) or (value == UNLABELLED)

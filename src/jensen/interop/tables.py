@@ -67,6 +67,8 @@ def read_table(estimator: BaseEstimator, X: Any, *, reset: bool) -> tuple[Tensor
         # Sums need float64, which not every device has: the work is done on the CPU, answers go back to the device.
         values, kind = X.detach().to("cpu", torch.float64), Kind("torch", dtype, device=str(X.device))
     else:
+        if isinstance(X, np.ma.MaskedArray):
+            X = np.ma.filled(X.astype(np.result_type(X.dtype, np.float32)), np.nan)
         container = type(X).__module__.split(".")[0] if hasattr(X, "columns") else "numpy"
         if container in ("pandas", "polars"):
             check_numeric(X)
@@ -110,13 +112,17 @@ def column_names(estimator: BaseEstimator) -> list[str]:
 def check_numeric(frame: Any) -> None:
     """Every column must be a number; polars and pandas both name their types."""
     bad = []
-    for name in frame.columns:
-        kind = str(frame[name].dtype).lower()
-        if not any(word in kind for word in ("int", "float", "bool", "decimal")):
+    for number, (name, dtype) in enumerate(zip(frame.columns, frame.dtypes, strict=True)):
+        kind = str(dtype).lower()
+        # Dates convert to numbers without a word, nanoseconds that nobody means.
+        usable = not any(word in kind for word in ("date", "time", "duration"))
+        if usable and not any(word in kind for word in ("int", "float", "bool", "decimal")):
             try:
-                np.asarray(frame[name], dtype=np.float64)
+                np.asarray(frame.iloc[:, number] if hasattr(frame, "iloc") else frame[:, number], dtype=np.float64)
             except (TypeError, ValueError):
-                bad.append(f"{str(name)!r} ({frame[name].dtype})")
+                usable = False
+        if not usable:
+            bad.append(f"{str(name)!r} ({dtype})")
     if bad:
         raise ValueError(f"X has columns that are not numbers: {', '.join(bad)}; encode them as numbers or drop them")
 

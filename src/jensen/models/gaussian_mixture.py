@@ -9,7 +9,7 @@ The bound is exact.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral
 from typing import Any, ClassVar, Self
@@ -23,6 +23,7 @@ from jensen.bound import Bound
 from jensen.contract import EMEstimator, Rows
 from jensen.engines import em
 from jensen.engines.sources import Frame
+from jensen.engines.threads import threads_for
 from jensen.interop.labels import decode_labels
 from jensen.interop.tables import Kind
 from jensen.models.conjugate_prior import ConjugatePrior
@@ -194,7 +195,8 @@ class GaussianMixture(EMEstimator):
             # A loaded model has no statistics, but they are those of its own rows.
             running = em.Running(theta.components.expected_moments(theta.weights), self.total_weight_)
             stream = Stream(frame, problem.verbs, running)
-        theta, running = em.stepwise(stream.verbs, theta, problem.source, stream.running)
+        with threads_for(problem.source.n_numbers):
+            theta, running = em.stepwise(stream.verbs, theta, problem.source, stream.running)
         self.theta_, self.total_weight_ = theta.outside(frame), running.weight
         self._stream = Stream(frame, stream.verbs, running)
         return self
@@ -256,17 +258,23 @@ class GaussianMixture(EMEstimator):
 
     def marginal(self, columns: Sequence[int | str]) -> GaussianMixture:
         """The mixture of some features, by number or name, in the order given."""
+        if isinstance(columns, str) or not isinstance(columns, Iterable):
+            raise ValueError(f"columns={columns!r} must be a list of columns, such as [{columns!r}]")
         numbers = [self._column(c) for c in columns]
+        if not numbers or len(set(numbers)) < len(numbers):
+            raise ValueError(f"columns={list(columns)!r} must name at least one feature, and none twice")
         return self._derived(marginal(self.theta_, torch.tensor(numbers)), numbers)
 
     def condition(self, given: Mapping[int | str, float]) -> GaussianMixture:
         """The mixture of the other features given values of some, by number or name."""
         check_is_fitted(self)
         x = torch.full((self.n_features_in_,), torch.nan, dtype=torch.float64)
-        for column, value in given.items():
+        for column, value in dict(given).items():
+            if not np.isfinite(value):
+                raise ValueError(f"given sets {column!r} to {value}; give a finite value, or leave the feature out")
             x[self._column(column)] = float(value)
         rest = x.isnan().nonzero().squeeze(1).tolist()
-        if not given or not rest:
+        if len(rest) in (0, len(x)):
             raise ValueError(f"given names {len(given)} of {len(x)} features; give at least one and leave at least one")
         return self._derived(condition(self.theta_, x), rest)
 
@@ -327,7 +335,10 @@ class GaussianMixture(EMEstimator):
             self.classes_ = rows.classes
 
     def _components_of(self, y: Any, n: int) -> Tensor:
-        values = np.broadcast_to(np.asarray(y), (n,))
+        values = np.asarray(y)
+        if values.shape not in ((), (n,)):
+            raise ValueError(f"y has shape {values.shape}; give one class, or one for each of n_samples={n} rows")
+        values = np.broadcast_to(values, (n,))
         known = getattr(self, "classes_", np.arange(len(self.theta_.weights)))
         if not np.isin(values, known).all():
             raise ValueError(f"y={y!r} is not among {known.tolist()}; sample from one of these")

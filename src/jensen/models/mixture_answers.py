@@ -117,6 +117,8 @@ def condition(theta: MixtureTheta, x: Tensor) -> MixtureTheta:
 def log_joint(theta: MixtureTheta, batch: Batch) -> Tensor:
     """ln π_k p_k(x), (*blocks, K, n), in the user's units."""
     log_density = theta.components.log_density(theta.components.view(batch))
+    # A row so far out that its square overflows has density 0.
+    log_density.nan_to_num_(nan=-torch.inf, neginf=-torch.inf)
     return log_density.add_(theta.log_weights[:, None]).add_(batch.log_jacobian[..., None])
 
 

@@ -24,7 +24,8 @@ from jensen.models.mixture import MixtureTheta, MixtureVerbs
 
 __all__ = ["STARTS", "Sample", "theta_from_responsibilities"]
 
-DRAWS_PER_SCALING = 4
+# By whether the search is thorough.
+DRAWS_PER_SCALING = {True: 4, False: 2}
 # EM steps of a round, and how many candidates are left after it: some climb slowly and overtake.
 ROUNDS = ((5, 4), (20, 1))
 
@@ -57,13 +58,15 @@ def portfolio(verbs: MixtureVerbs, sample: Sample, generator: torch.Generator, m
     """The most plausible of several short runs."""
     if means is not None or not needs_seeds(verbs, sample):
         return from_assignment(verbs, sample, assign(verbs, sample, generator, sample.x, means, 0))
+    # Steps over rows with holes cost far more, and among many rows a draw of seeds is less of a gamble.
+    thorough = sample.is_everything and all(batch.observed is None for batch in sample.source)
     partitions: dict[bytes, tuple[Tensor, Tensor]] = {}
     for x in scalings(sample):
-        for _ in range(DRAWS_PER_SCALING):
+        for _ in range(DRAWS_PER_SCALING[thorough]):
             assignment = assign(verbs, sample, generator, x, None, 10)
             partitions.setdefault(fingerprint(assignment), (x, assignment))
     tried = [(from_assignment(verbs, sample, assignment), x, assignment) for x, assignment in partitions.values()]
-    for n_steps, n_kept in ROUNDS if sample.is_everything else ROUNDS[:1]:
+    for n_steps, n_kept in ROUNDS if thorough else ROUNDS[:1]:
         runs = [(em.fit(verbs, theta, sample.source, max_iter=n_steps, tol=1e-5), x, a) for theta, x, a in tried]
         runs.sort(key=lambda run: rank(verbs, run[0]))
         tried = [(run.theta, x, a) for run, x, a in runs[:n_kept]]
