@@ -26,8 +26,9 @@ format: $(READY)
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
+# pytest's 5 says that no test is marked slow.
 test-slow: $(READY)
-	$(PYTEST) -m slow
+	$(PYTEST) tests -m slow || [ $$? -eq 5 ]
 
 # scikit-learn's own mixture tests, run on our class.
 test-dropin: $(READY)
