@@ -11,7 +11,7 @@ from scipy.special import logsumexp
 from scipy.stats import multivariate_normal
 from sklearn.datasets import load_iris, make_blobs
 
-from jensen import GaussianMixture
+from jensen import Depot, GaussianMixture, KMeans, KMedoids
 
 __all__ = ["CASES", "Case"]
 
@@ -23,7 +23,13 @@ class Case:
         name: for the test's identifier.
         make: an unfitted model.
         x: rows to fit.
-        log_joint: ln p(x, z=k) of a fitted model by brute force, (n, K), for models with a discrete z.
+        log_joint: ln p(x, z=k) of a fitted model by brute force, (n, K); None for a model without a likelihood.
+        is_exact: whether score_samples is ln p(x), rather than the term of the one z that the model chooses.
+        components: the weights (K,) and means (K, d) that samples come from.
+        objective: what a fit raises.
+        arrays: names of attributes that keep the dtype of X.
+        for_checks: a model for scikit-learn's check_estimator, where that is not `make`.
+        raises_bound: whether a fit raises the bound; with a depot it has a cost of its own.
         y: labels to fit with, or None.
         expected_failed_checks: of scikit-learn's check_estimator, with the reason.
     """
@@ -31,12 +37,40 @@ class Case:
     name: str
     make: Callable[[], Any]
     x: np.ndarray
-    log_joint: Callable[[Any, np.ndarray], np.ndarray]
+    log_joint: Callable[[Any, np.ndarray], np.ndarray] | None
+    is_exact: bool
+    components: Callable[[Any], tuple[np.ndarray, np.ndarray]] | None
+    objective: Callable[[Any], float]
+    arrays: tuple[str, ...]
+    for_checks: Callable[[], Any] | None = None
+    raises_bound: bool = True
     y: np.ndarray | None = None
     expected_failed_checks: dict[str, str] = field(default_factory=dict)
 
     def fitted(self) -> Any:
         return self.make().fit(self.x, self.y)
+
+    def log_likelihood(self, model: Any, x: np.ndarray) -> np.ndarray:
+        """ln Σ_z p(x, z)."""
+        assert self.log_joint is not None
+        return logsumexp(self.log_joint(model, x), axis=1)
+
+    def score(self, model: Any, x: np.ndarray) -> np.ndarray:
+        """What score_samples claims: ln p(x), or the largest ln p(x, z) of a model that chooses one z."""
+        assert self.log_joint is not None
+        return self.log_likelihood(model, x) if self.is_exact else self.log_joint(model, x).max(1)
+
+    def offers(self, what: str) -> bool:
+        """A method or attribute by name, or: holes, sparse, exact, raises_bound."""
+        model = self.make()
+        tags = model.__sklearn_tags__().input_tags
+        special = {
+            "holes": tags.allow_nan,
+            "sparse": tags.sparse,
+            "exact": self.is_exact,
+            "raises_bound": self.raises_bound,
+        }
+        return special[what] if what in special else hasattr(model, what)
 
 
 def full_covariances(model: GaussianMixture) -> np.ndarray:
@@ -50,20 +84,30 @@ def full_covariances(model: GaussianMixture) -> np.ndarray:
     }[model.covariance_type]()
 
 
-def gaussian_mixture_log_joint(model: GaussianMixture, x: np.ndarray) -> np.ndarray:
+def gaussians_log_joint(weights: np.ndarray, means: np.ndarray, covariances: np.ndarray, x: np.ndarray) -> np.ndarray:
     """scipy's density of the observed features of every row, one row and component at a time."""
-    out = np.tile(np.log(model.weights_), (len(x), 1))
-    covariances = full_covariances(model)
+    out = np.tile(np.log(weights), (len(x), 1))
     for i, row in enumerate(x):
         seen = ~np.isnan(row)
-        for k, (mean, cov) in enumerate(zip(model.means_, covariances, strict=True)):
+        for k, (mean, cov) in enumerate(zip(means, covariances, strict=True)):
             if seen.any():
                 out[i, k] += multivariate_normal.logpdf(row[seen], mean[seen], cov[np.ix_(seen, seen)])
     return out
 
 
-def log_likelihood(case: Case, model: Any, x: np.ndarray) -> np.ndarray:
-    return logsumexp(case.log_joint(model, x), axis=1)
+def gaussian_mixture_log_joint(model: GaussianMixture, x: np.ndarray) -> np.ndarray:
+    return gaussians_log_joint(model.weights_, model.means_, full_covariances(model), x)
+
+
+def kmeans_log_joint(model: KMeans, x: np.ndarray) -> np.ndarray:
+    """Of the mixture with equal weights whose bound k-means raises."""
+    weights, means = kmeans_components(model)
+    variance = model.theta_.variance * np.eye(means.shape[1])
+    return gaussians_log_joint(weights, means, np.tile(variance, (len(means), 1, 1)), x)
+
+
+def kmeans_components(model: KMeans) -> tuple[np.ndarray, np.ndarray]:
+    return np.full(model.n_clusters, 1 / model.n_clusters), model.cluster_centers_
 
 
 # scikit-learn's checks that set n_components = 1 and then pass y with more classes: here y holds labels, and more
@@ -80,17 +124,62 @@ LABELS_ARE_READ = dict.fromkeys(
 )
 
 
-def gaussian_mixture(name: str, *, y: np.ndarray | None = None, **arguments: Any) -> Case:
+def three_clusters() -> np.ndarray:
     x, _ = make_blobs(90, centers=3, n_features=3, random_state=1)
     x[:, 1] *= 5.0
     x[:30, 2] += x[:30, 0]
+    return x
+
+
+def gaussian_mixture(name: str, *, y: np.ndarray | None = None, **arguments: Any) -> Case:
+    def make() -> GaussianMixture:
+        return GaussianMixture(n_components=3, random_state=0, tol=1e-6, max_iter=500, **arguments)
+
     return Case(
         name,
-        lambda: GaussianMixture(n_components=3, random_state=0, tol=1e-6, max_iter=500, **arguments),
-        x,
+        make,
+        three_clusters(),
         gaussian_mixture_log_joint,
-        y,
-        LABELS_ARE_READ,
+        is_exact=True,
+        components=lambda model: (model.weights_, model.means_),
+        objective=lambda model: model.lower_bound_,
+        arrays=("means_", "weights_", "covariances_", "precisions_", "precisions_cholesky_"),
+        # The number of components follows y there: the checks pass up to four classes.
+        for_checks=lambda: make().set_params(n_components=None, max_iter=20),
+        y=y,
+        expected_failed_checks=LABELS_ARE_READ,
+    )
+
+
+def kmeans(name: str, *, raises_bound: bool = True, **arguments: Any) -> Case:
+    def make() -> KMeans:
+        return KMeans(n_clusters=3, random_state=0, **arguments)
+
+    return Case(
+        name,
+        make,
+        three_clusters(),
+        kmeans_log_joint,
+        is_exact=False,
+        components=kmeans_components,
+        objective=lambda model: -model.cost_,
+        arrays=("cluster_centers_",),
+        # A depot's place has the features of these rows; those of the checks differ.
+        for_checks=lambda: make().set_params(depot=None),
+        raises_bound=raises_bound,
+    )
+
+
+def kmedoids() -> Case:
+    return Case(
+        "kmedoids",
+        lambda: KMedoids(n_clusters=3, random_state=0),
+        three_clusters(),
+        log_joint=None,
+        is_exact=False,
+        components=None,
+        objective=lambda model: -model.inertia_,
+        arrays=("cluster_centers_",),
     )
 
 
@@ -105,6 +194,9 @@ CASES = [
     gaussian_mixture("mixture-diag", covariance_type="diag"),
     gaussian_mixture("mixture-spherical", covariance_type="spherical"),
     gaussian_mixture("mixture-labels", y=some_labels()),
+    kmeans("kmeans"),
+    kmeans("kmeans-depot", depot=Depot([0.0, 0.0, 0.0], weight=0.5), raises_bound=False),
+    kmedoids(),
 ]
 
 IRIS = load_iris()

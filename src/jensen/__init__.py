@@ -11,13 +11,18 @@ __version__ = "0.1.0"
 _HOMES = {
     "Bound": "jensen.bound",
     "ConjugatePrior": "jensen.models.conjugate_prior",
+    "Depot": "jensen.models.depot",
     "GaussianMixture": "jensen.models.gaussian_mixture",
+    "KMeans": "jensen.models.kmeans",
+    "KMedoids": "jensen.models.kmedoids",
+    "Selection": "jensen.evaluate.select",
     "conditional_kl": "jensen.formulas.information",
     "cross_entropy": "jensen.formulas.information",
     "entropy": "jensen.formulas.information",
     "gaussian_kl": "jensen.formulas.gaussian",
     "kl": "jensen.formulas.information",
     "load": "jensen.registry",
+    "select": "jensen.evaluate.select",
 }
 
 __all__ = [*_HOMES]

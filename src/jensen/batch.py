@@ -21,9 +21,11 @@ class Batch:
         x: values (*blocks, d, n); missing entries are 0.
         rows: where each column of x stands in the user's table (*blocks, n); padding points one past the end.
         weight: (*blocks, n), or None when every row counts once; padding weighs 0.
-        observed: which features a block has (*blocks, d), or None when all.
+        observed: which features a block has (*blocks, d), or which entries (d, n) when the source does not sort rows by
+            their holes; None when all.
         label: the class of a row (*blocks, n), -1 where unknown, or None when no row has one.
-        log_jacobian: ln |dx̃/dx| over the observed features (*blocks, 1); a log-density plus it is in the user's units.
+        log_jacobian: ln |dx̃/dx| over the observed features (*blocks, 1 or n); a log-density plus it is in
+            the user's units.
     """
 
     x: Tensor

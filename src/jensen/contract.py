@@ -18,18 +18,19 @@ import torch
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from jensen.bound import Bound
 from jensen.engines import em
-from jensen.engines.sources import ArraySource
+from jensen.engines.sources import ArraySource, Frame
 from jensen.engines.threads import threads_for
 from jensen.interop.files import write_record
 from jensen.interop.labels import encode_labels
 from jensen.interop.tables import Kind, check_columns, column_names, read_table, read_weights
 
-__all__ = ["EMEstimator", "GradientEstimator", "LatentVariableModel", "Problem", "Rows"]
+__all__ = ["EMEstimator", "GradientEstimator", "LatentVariableModel", "Problem", "Rows", "Stream", "not_offered"]
 
 
 @dataclass(frozen=True)
@@ -127,7 +128,7 @@ class LatentVariableModel(BaseEstimator, ABC):
             kept = weight > 0
             x, weight, label = x[kept], weight[kept], None if label is None else label[kept]
         if reset:
-            check_columns(x, column_names(self))
+            check_columns(x.numpy(), column_names(self))
         return Rows(x, weight, label, classes, kind)
 
     def _column(self, column: int | str) -> int:
@@ -152,6 +153,19 @@ class LatentVariableModel(BaseEstimator, ABC):
         return tags
 
 
+def not_offered(name: str, reason: str) -> Any:
+    """A method of the contract that a model cannot honour: it does not exist there, and the error's cause says why."""
+
+    def refuse(model: LatentVariableModel) -> bool:
+        raise AttributeError(reason)
+
+    def method(self: LatentVariableModel, *arguments: Any, **keywords: Any) -> Any: ...
+
+    method.__name__ = name
+    method.__doc__ = f"Not offered: {reason}."
+    return available_if(refuse)(method)
+
+
 @dataclass(frozen=True)
 class Problem:
     """What EM needs to fit a model to rows.
@@ -160,13 +174,28 @@ class Problem:
         verbs: the model's E- and M-step in the source's frame.
         source: the rows.
         start: draws a first theta.
-        plausibility: of (theta, log-likelihood, weight): by it the best of several fits is chosen.
+        plausibility: of (theta, objective, weight), both for all rows: by it the best of several fits is chosen.
+        stop: when the fit has converged.
+        algorithm: how it steps.
+        is_monotone: whether a step can only raise the objective; if not, the best theta seen is kept.
     """
 
     verbs: em.Verbs
     source: ArraySource
     start: Callable[[torch.Generator], Any]
     plausibility: Callable[[Any, float, float], float]
+    stop: em.Stop
+    algorithm: em.Algorithm = em.plain
+    is_monotone: bool = True
+
+
+@dataclass(frozen=True)
+class Stream:
+    """What stepwise EM keeps between batches: units, verbs and mean statistics."""
+
+    frame: Frame
+    verbs: em.Verbs
+    running: em.Running
 
 
 def is_attribute(name: str) -> bool:
@@ -179,19 +208,12 @@ class EMEstimator(LatentVariableModel):
 
     max_iter: int
     tol: float
-    n_init: int
     verbose: int
-    verbose_interval: int
 
-    @abstractmethod
-    def _algorithm(self) -> em.Algorithm: ...
-
-    def _run(self, problem: Problem) -> em.Fit:
+    def _run(self, problem: Problem, generator: torch.Generator, n_init: int, progress_every: int = 1) -> em.Fit:
         """The most plausible of `n_init` fits."""
-        generator = self._generator()
-        algorithm = self._algorithm()
         best, best_value, collapse = None, -np.inf, None
-        for attempt in range(self.n_init):
+        for attempt in range(n_init):
             try:
                 theta = problem.start(generator)
                 with threads_for(problem.source.n_numbers):
@@ -200,10 +222,11 @@ class EMEstimator(LatentVariableModel):
                         theta,
                         problem.source,
                         max_iter=self.max_iter,
-                        tol=self.tol,
-                        algorithm=algorithm,
-                        progress=f"{type(self).__name__} {attempt + 1}/{self.n_init}" if self.verbose else None,
-                        progress_every=self.verbose_interval,
+                        stop=problem.stop,
+                        algorithm=problem.algorithm,
+                        is_monotone=problem.is_monotone,
+                        progress=f"{type(self).__name__} {attempt + 1}/{n_init}" if self.verbose else None,
+                        progress_every=progress_every,
                     )
             except em.CollapseError as error:
                 collapse = error
@@ -217,13 +240,31 @@ class EMEstimator(LatentVariableModel):
             assert collapse is not None
             raise collapse
         if not best.converged and not best.interrupted and self.max_iter > 0:
-            warnings.warn(
-                f"EM did not converge in max_iter={self.max_iter} steps: the last gain is above tol={self.tol}; "
-                "raise max_iter or tol, or try acceleration='squarem'",
-                ConvergenceWarning,
-                stacklevel=3,
-            )
+            self._warn_of_no_convergence()
         return best
+
+    def _warn_of_no_convergence(self) -> None:
+        faster = ", or try acceleration='squarem'" if hasattr(self, "acceleration") else ""
+        warnings.warn(
+            f"{type(self).__name__} did not converge to tol={self.tol} in max_iter={self.max_iter} steps; "
+            f"raise max_iter or tol{faster}",
+            ConvergenceWarning,
+            stacklevel=4,
+        )
+
+    @property
+    @abstractmethod
+    def n_parameters_(self) -> int:
+        """Free parameters."""
+
+    def bic(self, X: Any) -> float:
+        """-2 Σ ln p(x) + (number of parameters) ln n, ln p or its bound; smaller is better (Schwarz 1978)."""
+        scores = self.score_samples(X)
+        return float(-2 * scores.sum() + self.n_parameters_ * np.log(len(scores)))
+
+    def aic(self, X: Any) -> float:
+        """-2 Σ ln p(x) + 2 (number of parameters), ln p or its bound; smaller is better (Akaike 1974)."""
+        return float(-2 * self.score_samples(X).sum() + 2 * self.n_parameters_)
 
 
 class GradientEstimator(LatentVariableModel):

@@ -6,12 +6,22 @@ import inspect
 import json
 import re
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from decimal import Decimal, InvalidOperation
 from difflib import get_close_matches
 from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin
 
-__all__ = ["argument_descriptions", "convert", "default_text", "flag_of", "read_arguments", "type_text", "value_of"]
+__all__ = [
+    "argument_descriptions",
+    "convert",
+    "default_text",
+    "flag_of",
+    "read_arguments",
+    "read_grid",
+    "type_text",
+    "value_of",
+]
 
 BOOLEANS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 
@@ -28,9 +38,7 @@ def read_arguments(
             words.append(token)
             continue
         if name not in parameters:
-            flags = sorted([*map(flag_of, parameters), *own_flags])
-            close = "".join(f"; did you mean {match}?" for match in get_close_matches(flag, flags, 1))
-            raise ValueError(f"there is no option {flag}{close or ';'} There are {', '.join(flags)}")
+            raise unknown(flag, [*map(flag_of, parameters), *own_flags])
         if not equals and isinstance(parameters[name].default, bool):
             text = queue.popleft() if queue and queue[0].lower() in BOOLEANS else "true"
         elif not equals:
@@ -39,8 +47,45 @@ def read_arguments(
             text = queue.popleft()
         values[name] = convert(text, parameters[name])
     if len(words) != 1:
-        raise ValueError(f"fit takes one data file, got {', '.join(words) or 'none'}; options start with --")
+        raise ValueError(f"give one data file, got {', '.join(words) or 'none'}; options start with --")
     return words[0], values
+
+
+def read_grid(texts: Sequence[str], parameters: Mapping[str, inspect.Parameter]) -> dict[str, list[Any]]:
+    """Values to try, from texts such as `n-clusters=1:10` and `tol=1e-3,1e-4`; a:b and a:b:step end with b."""
+    grid: dict[str, list[Any]] = {}
+    for text in texts:
+        flag, equals, values = text.partition("=")
+        name = flag.removeprefix("--").replace("-", "_")
+        if not (equals and values):
+            raise ValueError(f"--grid {text!r} must be a name and values, such as n-clusters=1:10 or tol=1e-3,1e-4")
+        if name not in parameters:
+            raise unknown(flag_of(name), map(flag_of, parameters))
+        if name in grid:
+            raise ValueError(f"--grid {text!r} names {name} a second time; write all its values in one list")
+        grid[name] = [convert(value, parameters[name]) for part in values.split(",") for value in spread(part.strip())]
+    return grid
+
+
+def spread(text: str) -> Iterator[str]:
+    """The texts of a range a:b or a:b:step; any other text is itself."""
+    try:
+        # Decimals count exactly: 0.1:0.3:0.1 has three values.
+        start, stop, step = (*map(Decimal, text.split(":")), Decimal(1))[:3]
+    except (InvalidOperation, ValueError):
+        yield text
+        return
+    if step <= 0 or stop < start:
+        raise ValueError(f"the range {text} is empty; write from:to or from:to:step, with from <= to and step > 0")
+    while start <= stop:
+        yield str(start)
+        start += step
+
+
+def unknown(flag: str, flags: Iterable[str]) -> ValueError:
+    flags = sorted(flags)
+    close = "".join(f"; did you mean {match}?" for match in get_close_matches(flag, flags, 1))
+    return ValueError(f"there is no option {flag}{close or ';'} There are {', '.join(flags)}")
 
 
 def convert(text: str, parameter: inspect.Parameter) -> Any:

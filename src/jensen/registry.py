@@ -15,8 +15,8 @@ from jensen.interop.files import decode, read_record
 __all__ = ["MODELS", "load", "model_class"]
 
 # The command line's name of a model, and its class.
-MODELS = {"gaussian-mixture": "GaussianMixture"}
-RECIPES = ("ConjugatePrior",)
+MODELS = {"gaussian-mixture": "GaussianMixture", "kmeans": "KMeans", "kmedoids": "KMedoids"}
+RECIPES = ("ConjugatePrior", "Depot")
 
 
 def model_class(name: str) -> type[LatentVariableModel]:

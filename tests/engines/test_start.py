@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import scipy.sparse
 import torch
 from numpy.testing import assert_allclose, assert_array_equal
 
@@ -75,19 +76,21 @@ def test_draws_follow_the_weights():
     assert set(start.draw(mass * 0, 100, torch.Generator().manual_seed(0)).tolist()) == {0, 1, 2}
 
 
-def test_k_means_steps_lower_the_loss_and_keep_empty_centres():
-    rng = np.random.default_rng(0)
-    x = torch.tensor(rng.normal(size=(2, 200)))
-    weight = torch.tensor(rng.random(200))
-    centres = torch.cat([x[:, :3], torch.full((2, 1), 1e3)], 1)
+def test_a_sparse_row_hashes_like_the_same_row_written_out(rows):
+    filled = np.where(np.abs(rows) < 1, 0.0, np.nan_to_num(rows))
+    assert_array_equal(start.hash_rows(scipy.sparse.csr_array(filled)), start.hash_rows(filled))
 
-    def loss(assignment):
-        total = 0.0
-        for k in assignment.unique():
-            part, w = x[:, assignment == k], weight[assignment == k]
-            total += float((w * (part - (part @ w / w.sum())[:, None]) ** 2).sum())
-        return total
 
-    losses = [loss(start.lloyd(x, weight, centres, n)) for n in range(6)]
-    assert (np.diff(losses) <= 1e-9).all()
-    assert not (start.lloyd(x, weight, centres, 6) == 3).any()
+def test_distinct_sparse_rows_do_not_depend_on_their_order(rows):
+    filled = np.nan_to_num(rows)
+    order = np.random.default_rng(1).permutation(len(rows))
+    numbers, weight, _ = start.distinct_rows(scipy.sparse.csr_array(filled), None, 400, 400)
+    again, weight_again, _ = start.distinct_rows(scipy.sparse.csr_array(filled[order]), None, 400, 400)
+    assert_array_equal(filled[numbers], filled[order][again])
+    assert_array_equal(weight, weight_again)
+
+
+def test_rows_are_sorted_by_as_many_columns_as_it_takes():
+    x = np.zeros((50, 30))
+    x[:, 25] = np.random.default_rng(0).permutation(50)
+    assert_array_equal(x[start.order_by_content(x), 25], np.arange(50))

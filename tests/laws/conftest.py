@@ -1,13 +1,18 @@
-"""Every law runs on every case."""
+"""Every law runs on every case that offers what the law asks: `pytestmark = pytest.mark.asks("score_samples")`."""
 
+import numpy as np
 import pytest
 
 from cases import CASES
 
 
-@pytest.fixture(params=CASES, ids=lambda case: case.name)
-def case(request):
-    return request.param
+def pytest_generate_tests(metafunc):
+    if "case" in metafunc.fixturenames:
+        asked = {what for mark in metafunc.definition.iter_markers("asks") for what in mark.args}
+        if "holes" in metafunc.fixturenames:
+            asked.add("holes")
+        cases = [case for case in CASES if all(case.offers(what) for what in asked)]
+        metafunc.parametrize("case", cases, ids=lambda case: case.name)
 
 
 @pytest.fixture
@@ -18,9 +23,19 @@ def model(case):
 @pytest.fixture
 def holes(case):
     """The case's rows with a fifth of the entries missing, one row with nothing left."""
-    import numpy as np
-
     rng = np.random.default_rng(0)
     x = np.where(rng.random(case.x.shape) < 0.2, np.nan, case.x)
     x[7] = np.nan
     return x
+
+
+@pytest.fixture
+def some_rows(case, request):
+    """Complete rows, and rows with holes where the model takes them."""
+    return [case.x, request.getfixturevalue("holes")] if case.offers("holes") else [case.x]
+
+
+@pytest.fixture
+def parameters(case):
+    """All parameters of a fitted model in one vector."""
+    return lambda model: np.concatenate([np.ravel(getattr(model, name)) for name in case.arrays])

@@ -1,16 +1,22 @@
 """ln p(x) = ELBO(q) + KL(q ‖ posterior)."""
 
 import numpy as np
+import pytest
 from numpy.testing import assert_allclose
 
-from cases import log_likelihood
+pytestmark = pytest.mark.asks("score_samples")
 
 
-def test_an_exact_bound_is_the_log_likelihood_by_enumeration(case, model):
+def test_the_bound_is_what_it_claims_by_enumeration(case, model):
     bound = model.bound(case.x)
-    assert bound.is_exact
-    assert_allclose(bound.total, log_likelihood(case, model, case.x), rtol=1e-9)
+    assert bound.is_exact == case.is_exact
+    assert_allclose(bound.total, case.score(model, case.x), rtol=1e-9)
     assert_allclose(model.score_samples(case.x), bound.total, rtol=1e-9)
+
+
+def test_no_bound_lies_above_the_log_likelihood(case, model, holes):
+    for rows in (case.x, holes):
+        assert (model.bound(rows).total <= case.log_likelihood(model, rows) + 1e-9).all()
 
 
 def test_every_kl_is_at_least_zero(case, model, holes):
@@ -19,6 +25,7 @@ def test_every_kl_is_at_least_zero(case, model, holes):
             assert (kl >= -1e-12).all(), name
 
 
+@pytest.mark.asks("exact")
 def test_any_other_q_lies_below_by_its_divergence_from_the_posterior(case, model):
     rng = np.random.default_rng(1)
     posterior = model.predict_proba(case.x)
@@ -27,11 +34,12 @@ def test_any_other_q_lies_below_by_its_divergence_from_the_posterior(case, model
     assert not bound.is_exact
     log_joint = case.log_joint(model, case.x)
     assert_allclose(bound.total, (q * (log_joint - np.log(q))).sum(1), rtol=1e-9)
-    log_posterior = log_joint - log_likelihood(case, model, case.x)[:, None]
+    log_posterior = log_joint - case.log_likelihood(model, case.x)[:, None]
     gap = (q * (np.log(q) - log_posterior)).sum(1)
     assert_allclose(model.score_samples(case.x) - bound.total, gap, rtol=1e-7, atol=1e-9)
 
 
+@pytest.mark.asks("exact")
 def test_a_one_hot_q_gives_the_joint(case, model):
     rng = np.random.default_rng(2)
     z = rng.integers(len(model.weights_), size=len(case.x))
@@ -39,10 +47,11 @@ def test_a_one_hot_q_gives_the_joint(case, model):
     assert_allclose(model.bound(case.x, q=np.eye(len(model.weights_))[z]).total, expected, rtol=1e-9)
 
 
+@pytest.mark.asks("exact")
 def test_the_posterior_is_bayes_rule(case, model, holes):
     for rows in (case.x, holes):
         log_joint = case.log_joint(model, rows)
-        expected = np.exp(log_joint - log_likelihood(case, model, rows)[:, None])
+        expected = np.exp(log_joint - case.log_likelihood(model, rows)[:, None])
         assert_allclose(model.predict_proba(rows), expected, atol=1e-9)
         assert_allclose(model.posterior(rows).probs.numpy(), expected, atol=1e-9)
 
@@ -53,5 +62,13 @@ def test_bits_are_nats_over_ln_2(case, model):
     assert_allclose(bound.in_bits().in_bits().total, bound.in_bits().total)
 
 
+@pytest.mark.asks("exact")
 def test_score_is_the_mean_over_rows(case, model):
     assert_allclose(model.score(case.x), model.score_samples(case.x).mean())
+
+
+@pytest.mark.asks("bic")
+def test_information_criteria_count_parameters(case, model):
+    total = case.score(model, case.x).sum()
+    assert_allclose(model.bic(case.x), -2 * total + model.n_parameters_ * np.log(len(case.x)))
+    assert_allclose(model.aic(case.x), -2 * total + 2 * model.n_parameters_)

@@ -4,8 +4,8 @@
 The objective, Σ_i w_i ELBO_i + ln prior(θ) per unit of weight, never falls (Dempster, Laird & Rubin 1977), and is
 watched for it. Convergence is tested between E and M, so the θ returned is the θ scored.
 
-An algorithm is a generator of states, one per M-step: `plain`, `squarem` (Varadhan & Roland 2008) or `gradient`.
-`stepwise` is online EM (Cappé & Moulines 2009).
+An algorithm is a generator of states, one per M-step: `plain`, `squarem` (Varadhan & Roland 2008) or `gradient`; a
+stopping rule compares a state with the one before it. `stepwise` is online EM (Cappé & Moulines 2009).
 """
 
 from __future__ import annotations
@@ -29,11 +29,13 @@ __all__ = [
     "CollapseError",
     "Fit",
     "Running",
+    "SmoothVerbs",
     "State",
     "Verbs",
     "fit",
     "gradient",
     "plain",
+    "small_gain",
     "squarem",
     "stepwise",
     "sweep",
@@ -55,6 +57,10 @@ class Verbs(Protocol):
     def m_step(self, stats: Any) -> Any: ...
 
     def log_prior(self, theta: Any) -> Tensor: ...
+
+
+class SmoothVerbs(Verbs, Protocol):
+    """What `squarem` and `gradient` ask besides."""
 
     def surrogate(self, theta: Any, stats: Any) -> Tensor:
         """Σ_i w_i E_q[ln p(x_i, z)], differentiable in theta."""
@@ -91,7 +97,13 @@ class Fit:
 
 
 Evaluate = Callable[[Any], State]
-Algorithm = Callable[[Verbs, State, Evaluate], Iterator[State]]
+Algorithm = Callable[[Any, State, Evaluate], Iterator[State]]
+Stop = Callable[[State, State], bool]
+
+
+def small_gain(tol: float) -> Stop:
+    """Stop when the last plain step gained less than `tol` nats per unit of weight."""
+    return lambda old, new: abs(new.gain) < tol
 
 
 def sweep(verbs: Verbs, theta: Any, source: Iterable[Batch]) -> Summary:
@@ -105,34 +117,37 @@ def fit(
     source: Iterable[Batch],
     *,
     max_iter: int,
-    tol: float,
+    stop: Stop,
     algorithm: Algorithm | None = None,
+    is_monotone: bool = True,
     progress: str | None = None,
     progress_every: int = 1,
 ) -> Fit:
-    """Iterate from theta until a step gains less than `tol`, or `max_iter` M-steps are done.
+    """Iterate from theta until `stop` says so, or `max_iter` M-steps are done; the best theta seen is kept.
 
-    `progress` names the bar shown on a terminal, which tells the objective every `progress_every` steps. Ctrl-C ends
-    the fit with the last theta, which is also the best.
+    With a monotone algorithm, which EM is, that is the last theta, and a fall is an error. `progress` names the bar
+    shown on a terminal, which tells the objective every `progress_every` steps. Ctrl-C ends the fit.
     """
 
     def evaluate(theta: Any) -> State:
         summary = sweep(verbs, theta, source)
         return State(theta, summary, float((summary.bound + verbs.log_prior(theta)) / summary.weight))
 
-    state = evaluate(theta)
+    best = state = evaluate(theta)
     history, converged, interrupted = [state.objective], False, False
     steps = (algorithm or plain)(verbs, state, evaluate)
     bar = tqdm(total=max_iter, desc=progress, unit="step", leave=False, disable=None if progress else True)
     try:
         while len(history) <= max_iter and not converged:
             new = next(steps)
-            check_rise(state, new, len(history))
-            state, converged = new, abs(new.gain) < tol
-            history.append(state.objective)
+            if is_monotone:
+                check_rise(state, new, len(history))
+            state, converged = new, stop(state, new)
+            best = state if is_monotone or state.objective > best.objective else best
+            history.append(best.objective)
             bar.update()
             if (len(history) - 1) % progress_every == 0:
-                bar.set_postfix_str(f"{state.objective:.6f} nats/row")
+                bar.set_postfix_str(f"{best.objective:.6f} per row")
     except KeyboardInterrupt:
         interrupted = True
         warnings.warn(
@@ -142,8 +157,8 @@ def fit(
         )
     finally:
         bar.close()
-    stats, weight = state.summary.stats, float(state.summary.weight)
-    return Fit(state.theta, state.objective, stats, weight, history, len(history) - 1, converged, interrupted)
+    stats, weight = best.summary.stats, float(best.summary.weight)
+    return Fit(best.theta, best.objective, stats, weight, history, len(history) - 1, converged, interrupted)
 
 
 def check_rise(old: State, new: State, iteration: int) -> None:
@@ -162,7 +177,7 @@ def plain(verbs: Verbs, state: State, evaluate: Evaluate) -> Iterator[State]:
         yield state
 
 
-def squarem(verbs: Verbs, state: State, evaluate: Evaluate) -> Iterator[State]:
+def squarem(verbs: SmoothVerbs, state: State, evaluate: Evaluate) -> Iterator[State]:
     """Two plain steps, then an extrapolation through them; where that is worse than the step, the step is kept."""
     while True:
         first = next(plain(verbs, state, evaluate))
@@ -181,7 +196,7 @@ def squarem(verbs: Verbs, state: State, evaluate: Evaluate) -> Iterator[State]:
 def gradient(learning_rate: float) -> Algorithm:
     """Gradient EM: θ ← θ + η ∇_θ ELBO(q, θ) in unconstrained coordinates, η halved until the objective rises."""
 
-    def steps(verbs: Verbs, state: State, evaluate: Evaluate) -> Iterator[State]:
+    def steps(verbs: SmoothVerbs, state: State, evaluate: Evaluate) -> Iterator[State]:
         while True:
             start = verbs.pack(state.theta).detach()
             point = start.clone().requires_grad_()

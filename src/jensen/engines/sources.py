@@ -72,6 +72,8 @@ class ArraySource:
         weight: row weights (n,).
         label: class per row (n,), -1 where unknown.
         footprint: what an E-step holds, for the size of batches.
+        by_pattern: whether rows with holes come in blocks that share a pattern, or as they stand with a mask.
+        in_one: whether all rows come in one batch.
     """
 
     def __init__(
@@ -82,17 +84,23 @@ class ArraySource:
         weight: Tensor | None = None,
         label: Tensor | None = None,
         footprint: Footprint,
+        by_pattern: bool = True,
+        in_one: bool = False,
     ) -> None:
         self.n_rows = x.shape[1]
         self.n_numbers = self.n_rows * footprint.per_row
         self._weight, self._label = weight, label
         self._log_scale = frame.scale.log()
-        self._width = max(FEWEST_ROWS, min(MOST_ROWS, BATCH_BYTES // (8 * footprint.per_row)))
+        width = max(FEWEST_ROWS, min(MOST_ROWS, BATCH_BYTES // (8 * footprint.per_row)))
+        self._width = self.n_rows if in_one else width
         self._blocks = max(1, BATCH_BYTES // (8 * footprint.per_block))
         x = frame.standardise(x)
         missing = x.isnan()
         holes = missing.any(0)
-        if holes.any():
+        if not by_pattern and holes.any():
+            rows = torch.arange(self.n_rows, device=x.device)
+            self.batches = list(self._chunks(x.nan_to_num_(nan=0.0), rows, ~missing))
+        elif holes.any():
             complete = (~holes).nonzero().squeeze(1)
             incomplete = holes.nonzero().squeeze(1)
             patterned = self._patterned(x[:, incomplete].nan_to_num(nan=0.0), ~missing[:, incomplete], incomplete)
@@ -106,13 +114,15 @@ class ArraySource:
     def _take(self, values: Tensor | None, rows: Tensor) -> Tensor | None:
         return None if values is None else values[rows]
 
-    def _chunks(self, x: Tensor, rows: Tensor) -> Iterator[Batch]:
-        """Complete rows."""
+    def _chunks(self, x: Tensor, rows: Tensor, observed: Tensor | None = None) -> Iterator[Batch]:
+        """Rows as they stand: complete, or with a mask (d, n) of what is observed."""
         log_jacobian = -self._log_scale.sum()[None]
         for start in range(0, len(rows), self._width):
-            part, where = x[:, start : start + self._width], rows[start : start + self._width]
+            part, where = slice(start, start + self._width), rows[start : start + self._width]
             weight, label = self._take(self._weight, where), self._take(self._label, where)
-            yield Batch(part, where, weight, None, label, log_jacobian)
+            seen = None if observed is None else observed[:, part]
+            of_seen = log_jacobian if seen is None else -(self._log_scale @ seen.to(x.dtype))
+            yield Batch(x[:, part], where, weight, seen, label, of_seen)
 
     def _patterned(self, x: Tensor, observed: Tensor, rows: Tensor) -> Iterator[Batch]:
         """Rows with holes, in blocks of one pattern; blocks of about equal length are stacked, padded with weight 0."""

@@ -7,20 +7,23 @@ by a hash of their content, so duplicates share their fate, sorted, and drawn by
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import torch
+from scipy.sparse import issparse
 from torch import Tensor
 
-__all__ = ["LIMIT", "distinct_rows", "kmeans_plus_plus", "lloyd"]
+__all__ = ["LIMIT", "distinct_rows", "draw", "hash_rows", "kmeans_plus_plus", "squared_distances"]
 
 LIMIT = 20_000
+ROWS_AT_ONCE = 8192
 
 
-def distinct_rows(x: np.ndarray, weight: np.ndarray, limit: int, n_wanted: int) -> tuple[np.ndarray, np.ndarray, bool]:
+def distinct_rows(x: Any, weight: np.ndarray | None, limit: int, n_wanted: int) -> tuple[np.ndarray, np.ndarray, bool]:
     """All distinct rows of x (n, d) when there are at most `limit`, else between half of n_wanted and n_wanted of them.
 
-    Their numbers in lexicographic order, the weight of all copies of each, and whether these are all there are.
+    Their numbers in an order of their content, the weight of all copies of each, and whether these are all there are.
     """
     hashes = hash_rows(x)
     chosen = below = np.arange(0)
@@ -35,24 +38,62 @@ def distinct_rows(x: np.ndarray, weight: np.ndarray, limit: int, n_wanted: int) 
     else:
         chosen = below
     _, first, copy_of = np.unique(hashes[chosen], return_index=True, return_inverse=True)
-    weights = np.bincount(copy_of, weight[chosen])
+    weights = np.bincount(copy_of, None if weight is None else weight[chosen]).astype(np.float64)
     numbers = chosen[first]
-    order = np.lexsort(x[numbers].T[::-1])
-    return numbers[order], weights[order], len(chosen) == len(x)
+    order = order_by_content(x[numbers])
+    return numbers[order], weights[order], len(chosen) == len(hashes)
 
 
-def hash_rows(x: np.ndarray) -> np.ndarray:
-    """A 64-bit hash per row: the multiply-xorshift finaliser of splitmix64, chained over the columns."""
-    state = np.full(len(x), 0x9E3779B97F4A7C15, dtype=np.uint64)
-    for column in x.T:
-        # Adding 0 turns -0 into 0, and every NaN gets one bit pattern: equal values hash equally.
-        bits = np.where(np.isnan(column), np.nan, column + 0.0).astype(np.float64).view(np.uint64)
-        state ^= bits
-        for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
-            state ^= state >> np.uint64(shift)
-            state *= np.uint64(factor)
-        state ^= state >> np.uint64(31)
-    return state
+def hash_rows(x: Any) -> np.ndarray:
+    """A 64-bit hash per row of an array or a CSR matrix: Σ_j h(x_j) a_j mod 2⁶⁴ with odd a_j, then mixed.
+
+    h(0) = 0, so a sparse row hashes like the same row written out.
+    """
+    odd = mixed(np.arange(1, x.shape[1] + 1, dtype=np.uint64)) | np.uint64(1)
+    state = np.zeros(x.shape[0], dtype=np.uint64)
+    is_sparse: bool = issparse(x)
+    if is_sparse:
+        row_of = np.repeat(np.arange(x.shape[0]), np.diff(x.indptr))
+        np.add.at(state, row_of, hash_values(x.data) * odd[x.indices])
+    else:
+        for start in range(0, len(x), ROWS_AT_ONCE):
+            part = slice(start, start + ROWS_AT_ONCE)
+            state[part] = hash_values(x[part]) @ odd
+    return mixed(state)
+
+
+def hash_values(values: np.ndarray) -> np.ndarray:
+    """Equal values hash equally: adding 0 turns -0 into 0, and every NaN gets one pattern of bits."""
+    state = np.where(np.isnan(values), np.nan, values.astype(np.float64) + 0.0).view(np.uint64)
+    # Signs and exponents stand in the highest bits, where a sum of products would let them cancel.
+    state = (state ^ (state >> np.uint64(32))) * np.uint64(0xBF58476D1CE4E5B9)
+    out: np.ndarray = state ^ (state >> np.uint64(29))
+    return out
+
+
+def mixed(state: np.ndarray) -> np.ndarray:
+    """The finaliser of splitmix64: every bit of the outcome depends on every bit of the state."""
+    state = state + np.uint64(0x9E3779B97F4A7C15)
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        state = (state ^ (state >> np.uint64(shift))) * np.uint64(factor)
+    out: np.ndarray = state ^ (state >> np.uint64(31))
+    return out
+
+
+def order_by_content(x: Any) -> np.ndarray:
+    """An order of distinct rows that survives a change of their units, for the draws from them to survive it too."""
+    d, is_sparse = x.shape[1], bool(issparse(x))
+    if is_sparse:
+        # Rows are too wide to sort by every column: a fixed projection sorts them, and scales as they do.
+        projection = mixed(np.arange(d, dtype=np.uint64)).astype(np.float64) / 2.0**64
+        return np.argsort(x @ projection, kind="stable")
+    # Sorting by every column of wide rows takes long, and the first few usually tell them apart; NaN never do.
+    for n_keys in [d] if np.isnan(x).any() else sorted({min(d, m) for m in (1, 4, 16, d)}):
+        order = np.lexsort(x[:, :n_keys].T[::-1])
+        ranked = x[order, :n_keys]
+        if n_keys == d or (ranked[1:] != ranked[:-1]).any(1).all():
+            break
+    return order
 
 
 def kmeans_plus_plus(
@@ -81,10 +122,10 @@ def kmeans_plus_plus(
 
 def draw(mass: Tensor, n: int, generator: torch.Generator) -> Tensor:
     """Numbers drawn in proportion to mass; where all of it is 0, each has the same chance."""
-    cumulative = mass.cumsum(0)
+    cumulative = mass.to(torch.float64).cumsum(0)
     if not cumulative[-1] > 0:
-        cumulative = torch.ones_like(mass).cumsum(0)
-    uniform = torch.rand(n, generator=generator, dtype=mass.dtype).to(mass.device)
+        cumulative = torch.ones_like(cumulative).cumsum(0)
+    uniform = torch.rand(n, generator=generator, dtype=torch.float64).to(mass.device)
     # right=True never lands on a mass of 0, except through rounding at the very end.
     return torch.searchsorted(cumulative, uniform * cumulative[-1], right=True).clamp(max=len(mass) - 1)
 
@@ -93,23 +134,3 @@ def squared_distances(x: Tensor, squared: Tensor, centres: Tensor) -> Tensor:
     """‖x_i - c_j‖² (k, n) of feature-major points (d, n) and centres (d, k), through one product."""
     product = torch.addmm(squared, centres.T, x, alpha=-2)
     return product.add_(centres.square().sum(0)[:, None]).clamp_(min=0)
-
-
-def lloyd(x: Tensor, weight: Tensor, centres: Tensor, max_iter: int) -> Tensor:
-    """The cluster of every point of feature-major x (d, n) after at most max_iter k-means steps from centres (d, k).
-
-    An emptied cluster keeps its centre.
-    """
-    k = centres.shape[1]
-    squared = x.square().sum(0)
-    assignment = squared_distances(x, squared, centres).argmin(0)
-    weighted = x * weight
-    for _ in range(max_iter):
-        mass = weight.new_zeros(k).index_add_(0, assignment, weight)
-        total = torch.zeros_like(centres).index_add_(1, assignment, weighted)
-        centres = torch.where(mass > 0, total / mass.where(mass > 0, 1.0), centres)
-        new = squared_distances(x, squared, centres).argmin(0)
-        if torch.equal(new, assignment):
-            break
-        assignment = new
-    return assignment

@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 import torch
+from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 from torch import Tensor
 
-__all__ = ["Kind", "check_columns", "column_names", "read_table", "read_weights"]
+__all__ = ["Kind", "check_columns", "column_names", "read_array", "read_table", "read_weights"]
 
 
 @dataclass(frozen=True)
@@ -59,27 +60,39 @@ def read_table(estimator: BaseEstimator, X: Any, *, reset: bool) -> tuple[Tensor
 
     The tensor may share memory with X: it is not for writing.
     """
+    array, kind = read_array(estimator, X, reset=reset)
+    # A read-only memory map would make torch warn about writes that never come.
+    return torch.from_numpy(array.astype(np.float64, copy=not array.flags.writeable)), kind
+
+
+def read_array(estimator: BaseEstimator, X: Any, *, reset: bool, sparse: bool = False) -> tuple[Any, Kind]:
+    """The same rows in their own floating type, as an array, or where `sparse` allows it as a CSR matrix."""
     if isinstance(X, Tensor):
         if X.ndim != 2:
             raise ValueError(f"X has shape {tuple(X.shape)}; expected rows and features (n, d): reshape it")
         validate_data(estimator, X, reset=reset, skip_check_array=True)
-        dtype = "float32" if X.dtype == torch.float32 else "float64"
+        dtype = torch.float32 if X.dtype == torch.float32 else torch.float64
         # Sums need float64, which not every device has: the work is done on the CPU, answers go back to the device.
-        values, kind = X.detach().to("cpu", torch.float64), Kind("torch", dtype, device=str(X.device))
+        array = X.detach().to("cpu", dtype).numpy()
+        kind = Kind("torch", array.dtype.name, device=str(X.device))
     else:
         if isinstance(X, np.ma.MaskedArray):
             X = np.ma.filled(X.astype(np.result_type(X.dtype, np.float32)), np.nan)
         container = type(X).__module__.split(".")[0] if hasattr(X, "columns") else "numpy"
         if container in ("pandas", "polars"):
             check_numeric(X)
-        array = validate_data(estimator, X, reset=reset, dtype=[np.float64, np.float32], ensure_all_finite=False)
+        array = validate_data(
+            estimator,
+            X,
+            reset=reset,
+            dtype=[np.float64, np.float32],
+            ensure_all_finite=False,
+            accept_sparse="csr" if sparse else False,
+        )
         columns = [str(name) for name in X.columns] if container in ("pandas", "polars") else None
         kind = Kind(container, array.dtype.name, getattr(X, "index", None), columns)
-        # A read-only memory map would make torch warn about writes that never come.
-        array = array.astype(np.float64, copy=not array.flags.writeable)
-        values = torch.from_numpy(array)
-    check_finite(values, column_names(estimator))
-    return values, kind
+    check_finite(array, column_names(estimator))
+    return array, kind
 
 
 def read_weights(sample_weight: Any, n_rows: int) -> Tensor | None:
@@ -127,18 +140,27 @@ def check_numeric(frame: Any) -> None:
         raise ValueError(f"X has columns that are not numbers: {', '.join(bad)}; encode them as numbers or drop them")
 
 
-def check_finite(values: Tensor, names: list[str]) -> None:
-    infinite = values.isinf()
+def check_finite(array: Any, names: list[str]) -> None:
+    is_sparse = issparse(array)
+    values: np.ndarray = array.data if is_sparse else array
+    # One sum tells in one pass that all is well; NaN or a sum that overflows asks for a closer look.
+    with np.errstate(over="ignore", invalid="ignore"):
+        if np.isfinite(values.sum()):
+            return
+    infinite = np.isinf(values)
     if infinite.any():
-        row, column = (int(i) for i in infinite.nonzero()[0])
+        where = int(np.flatnonzero(infinite)[0])
+        row, column = divmod(where, array.shape[1])
+        if is_sparse:
+            row, column = int(np.searchsorted(array.indptr, where, side="right")) - 1, int(array.indices[where])
         raise ValueError(
             f"X contains infinity, first in row {row}, column {names[column]}; "
             "replace it by NaN to treat it as missing, or drop the row"
         )
 
 
-def check_columns(values: Tensor, names: list[str]) -> None:
+def check_columns(values: np.ndarray, names: list[str]) -> None:
     """Every column must have something to learn from."""
-    empty = [name for name, missing in zip(names, values.isnan().all(0).tolist(), strict=True) if missing]
+    empty = [name for name, missing in zip(names, np.isnan(values).all(0).tolist(), strict=True) if missing]
     if empty:
         raise ValueError(f"X has no observed value in column {', '.join(empty)}; drop it: nothing can be learnt of it")

@@ -10,7 +10,6 @@ The bound is exact.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from numbers import Integral
 from typing import Any, ClassVar, Self
 
@@ -20,9 +19,8 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from jensen.bound import Bound
-from jensen.contract import EMEstimator, Rows
+from jensen.contract import EMEstimator, Rows, Stream
 from jensen.engines import em
-from jensen.engines.sources import Frame
 from jensen.engines.threads import threads_for
 from jensen.interop.labels import decode_labels
 from jensen.interop.tables import Kind
@@ -42,15 +40,6 @@ from jensen.models.mixture_attributes import ThetaAttribute, checked_theta, thet
 from jensen.models.mixture_problem import CONSTRAINTS, mixture_problem, read_posterior
 
 __all__ = ["GaussianMixture"]
-
-
-@dataclass(frozen=True)
-class Stream:
-    """What stepwise EM keeps between batches: units, verbs and mean statistics."""
-
-    frame: Frame
-    verbs: em.Verbs
-    running: em.Running
 
 
 class GaussianMixture(EMEstimator):
@@ -164,7 +153,7 @@ class GaussianMixture(EMEstimator):
         rows = self._read_rows(X, y, sample_weight, reset=True)
         start = self.theta_ if self.warm_start and hasattr(self, "theta_") else None
         problem, frame = mixture_problem(self, rows, start)
-        fitted = self._run(problem)
+        fitted = self._run(problem, self._generator(), self.n_init, self.verbose_interval)
         self.theta_ = fitted.theta.outside(frame)
         self.converged_, self.n_iter_ = fitted.converged, fitted.n_iter
         self.lower_bound_, self.lower_bounds_ = fitted.objective, fitted.history[1:]
@@ -278,15 +267,6 @@ class GaussianMixture(EMEstimator):
             raise ValueError(f"given names {len(given)} of {len(x)} features; give at least one and leave at least one")
         return self._derived(condition(self.theta_, x), rest)
 
-    def bic(self, X: Any) -> float:
-        """-2 Σ ln p(x) + (number of parameters) ln n; smaller is better (Schwarz 1978)."""
-        x, _ = self._read(X)
-        return float(-2 * log_evidence(self.theta_, x).sum() + self.n_parameters_ * np.log(len(x)))
-
-    def aic(self, X: Any) -> float:
-        """-2 Σ ln p(x) + 2 (number of parameters); smaller is better (Akaike 1974)."""
-        return float(-2 * log_evidence(self.theta_, self._read(X)[0]).sum() + 2 * self.n_parameters_)
-
     def icl(self, X: Any) -> float:
         """bic + 2 Σ H(q): also asks that components be apart (Biernacki, Celeux & Govaert 2000)."""
         return self.bic(X) + 2 * float(self.posterior(X).entropy().sum())
@@ -306,15 +286,6 @@ class GaussianMixture(EMEstimator):
         record = {"weights": weights, "means": means, "covariances": covariances}
         model.theta_ = checked_theta(model.covariance_type, model.n_features_in_, record)
         return model
-
-    def _algorithm(self) -> em.Algorithm:
-        if self.algorithm == "gradient":
-            if self.acceleration is not None:
-                raise ValueError(
-                    f"acceleration={self.acceleration!r} extrapolates EM's steps; use it with algorithm='em'"
-                )
-            return em.gradient(self.learning_rate)
-        return em.squarem if self.acceleration == "squarem" else em.plain
 
     @property
     def n_parameters_(self) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any
@@ -84,9 +85,14 @@ def mixture_problem(
         concentration = model.prior.weight_concentration
     frozen = {name: given[name] for name in checked_freeze(model.freeze, given)}
     verbs = MixtureVerbs(family, k, d, model.reg_covar, prior, concentration, frozen)
+    stop, algorithm = em.small_gain(model.tol), algorithm_of(model)
+
+    def problem(begin: Callable[[torch.Generator], MixtureTheta]) -> Problem:
+        return Problem(verbs, source, begin, verbs.plausibility, stop, algorithm)
+
     if start is not None:
         first = verbs.project(start.within(frame))
-        return Problem(verbs, source, lambda generator: first, verbs.plausibility), frame
+        return problem(lambda generator: first), frame
 
     def begin(generator: torch.Generator) -> MixtureTheta:
         if len(given) == len(PARAMETERS):
@@ -108,7 +114,15 @@ def mixture_problem(
         )
         return verbs.project(MixtureTheta(weights, family(means, covariances)))
 
-    return Problem(verbs, source, begin, verbs.plausibility), frame
+    return problem(begin), frame
+
+
+def algorithm_of(model: Any) -> em.Algorithm:
+    if model.algorithm == "gradient":
+        if model.acceleration is not None:
+            raise ValueError(f"acceleration={model.acceleration!r} extrapolates EM's steps; use it with algorithm='em'")
+        return em.gradient(model.learning_rate)
+    return em.squarem if model.acceleration == "squarem" else em.plain
 
 
 def with_label_weight(rows: Rows, label_weight: float) -> Rows:

@@ -17,8 +17,9 @@ import torch
 from torch import Tensor
 
 from jensen.engines import em
+from jensen.engines.lloyd import lloyd
 from jensen.engines.sources import ArraySource
-from jensen.engines.start import kmeans_plus_plus, lloyd
+from jensen.engines.start import kmeans_plus_plus, squared_distances
 from jensen.formulas.covariance import Moments
 from jensen.models.mixture import MixtureTheta, MixtureVerbs
 
@@ -67,7 +68,10 @@ def portfolio(verbs: MixtureVerbs, sample: Sample, generator: torch.Generator, m
             partitions.setdefault(fingerprint(assignment), (x, assignment))
     tried = [(from_assignment(verbs, sample, assignment), x, assignment) for x, assignment in partitions.values()]
     for n_steps, n_kept in ROUNDS if thorough else ROUNDS[:1]:
-        runs = [(em.fit(verbs, theta, sample.source, max_iter=n_steps, tol=1e-5), x, a) for theta, x, a in tried]
+        runs = [
+            (em.fit(verbs, theta, sample.source, max_iter=n_steps, stop=em.small_gain(1e-5)), x, a)
+            for theta, x, a in tried
+        ]
         runs.sort(key=lambda run: rank(verbs, run[0]))
         tried = [(run.theta, x, a) for run, x, a in runs[:n_kept]]
     theta, x, assignment = tried[0]
@@ -75,7 +79,7 @@ def portfolio(verbs: MixtureVerbs, sample: Sample, generator: torch.Generator, m
         return theta
     # More steps would fit these few rows, not all of them: what is worth refining here is the partition.
     centres = torch.stack([cluster_mean(sample, x, assignment == k) for k in range(verbs.n_components)], 1)
-    return from_assignment(verbs, sample, lloyd(x, sample.weight, centres, 100))
+    return from_assignment(verbs, sample, partition(sample, x, centres, 100))
 
 
 def cluster_mean(sample: Sample, x: Tensor, members: Tensor) -> Tensor:
@@ -164,7 +168,16 @@ def assign(
             centres = torch.cat([centres, x[:, seeds]], 1)
     else:
         centres = means.T
-    return lloyd(x, sample.weight, centres, n_steps)
+    return partition(sample, x, centres, n_steps)
+
+
+def partition(sample: Sample, x: Tensor, centres: Tensor, n_steps: int) -> Tensor:
+    """The cluster of every row of x (d, n) after at most n_steps k-means steps from centres (d, k)."""
+    if n_steps == 0:
+        return squared_distances(x, x.square().sum(0), centres).argmin(0)
+    rows = x.T.cpu().numpy().copy()
+    found = lloyd(rows, sample.weight.cpu().numpy(), centres.T.cpu().numpy(), max_iter=n_steps, tol=0.0)
+    return torch.from_numpy(found.labels).to(x.device, torch.int64)
 
 
 def class_means(sample: Sample, x: Tensor) -> Tensor:

@@ -1,0 +1,76 @@
+"""A few far rows: k-means gives them a centre, k-medoids leaves them alone.
+
+    python examples/outliers.py [picture.png]
+Both place K centres c and count how far every row is from the nearest,
+    k-means  Σ_i min_j ‖x_i - c_j‖²,  c anywhere;    k-medoids  Σ_i min_j ‖x_i - c_j‖,  c among the rows.
+A row at 10 times the usual distance counts 100 times in the first and 10 times in the second. Three round clusters, and
+a growing share of rows spread evenly over a far wider square; the error is that of the worst of the true centres, its
+distance to the nearest one found. Without outliers a mean is the better centre of a round cluster than any of its rows.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.spatial.distance import cdist
+
+from drawing import COLOURS, GREY, INK, figure, picture_path, save, title
+from jensen import KMeans, KMedoids
+
+PICTURE = picture_path(__doc__)
+CENTRES = np.array([[-4.0, -2.0], [4.0, -2.0], [0.0, 4.0]])
+ROWS, HALF_WIDTH, DRAWS = 300, 30.0, 20
+SHARES = (0.0, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5)
+METHODS = {"k-means": KMeans(3, n_init=5, random_state=0), "k-medoids": KMedoids(3, n_init=5, random_state=0)}
+SHOWN = 0.1
+COLOUR = {"k-means": COLOURS[1], "k-medoids": COLOURS[0]}
+
+
+def draw(share: float, seed: int) -> np.ndarray:
+    """Rows of three unit clusters, of which a share is replaced by outliers."""
+    rng = np.random.default_rng(seed)
+    rows = np.repeat(CENTRES, ROWS // 3, axis=0) + rng.normal(size=(ROWS, 2))
+    far = rng.permutation(ROWS)[: round(share * ROWS)]
+    rows[far] = rng.uniform(-HALF_WIDTH, HALF_WIDTH, size=(len(far), 2))
+    return rows
+
+
+def worst(centres: np.ndarray) -> float:
+    return float(cdist(CENTRES, centres).min(1).max())
+
+
+errors = {
+    name: np.array([[worst(model.fit(draw(s, seed)).cluster_centers_) for seed in range(DRAWS)] for s in SHARES])
+    for name, model in METHODS.items()
+}
+mean = {name: values.mean(1) for name, values in errors.items()}
+spread = {name: values.std(1, ddof=1) / np.sqrt(DRAWS) for name, values in errors.items()}
+print(f"distance of the worst true centre to the nearest found, mean ± standard error of {DRAWS} draws")
+print("  outliers  " + "".join(f"{name:>16s}" for name in METHODS))
+for i, share in enumerate(SHARES):
+    print(f"  {share:8.0%}  " + "".join(f"{mean[name][i]:9.2f} ± {spread[name][i]:.2f}" for name in METHODS))
+tenth = SHARES.index(SHOWN)
+assert mean["k-medoids"][tenth] < 0.5 < 3 < mean["k-means"][tenth], "a tenth of outliers moves means, not medoids"
+assert mean["k-means"][0] < mean["k-medoids"][0], "and without them a mean is nearer"
+
+# The draw with the median error of k-means: neither its best nor its worst.
+rows = draw(SHOWN, int(np.argsort(errors["k-means"][tenth])[DRAWS // 2]))
+fig = figure(12.5, 5)
+left, right = fig.subplots(1, 2, width_ratios=(1, 1.1))
+left.plot(*rows.T, "o", color=GREY, ms=3, alpha=0.6, mew=0)
+for name, marker, fill in (("k-means", "X", COLOUR["k-means"]), ("k-medoids", "o", "none")):
+    centres = METHODS[name].fit(rows).cluster_centers_
+    left.plot(*centres.T, marker, color=COLOUR[name], mfc=fill, ms=11, mew=2 if fill == "none" else 0, label=name)
+left.plot(*CENTRES.T, "+", color=INK, ms=11, mew=1.5, label="true centres")
+left.set(aspect="equal", xlabel="$x_1$", ylabel="$x_2$", xlim=(-34, 34), ylim=(-32, 40))
+left.set_title(f"{ROWS} rows, {SHOWN:.0%} of them outliers: the centres found")
+left.legend(loc="upper center", ncols=3)
+for name in METHODS:
+    right.errorbar(SHARES, mean[name], spread[name], fmt="o-", color=COLOUR[name], capsize=3, label=name)
+right.set(xlabel="share of outliers", ylabel="error of the worst centre", yscale="log")
+right.set_xticks(SHARES, [f"{share:.0%}" if share != 0.02 else "" for share in SHARES])
+right.set_yticks([0.2, 0.5, 1, 2, 5, 10], ["0.2", "0.5", "1", "2", "5", "10"])
+right.minorticks_off()
+right.set_title(f"mean and standard error of {DRAWS} draws; clusters have standard deviation 1")
+right.legend(loc="lower right")
+title(fig, "Squares chase outliers; plain distances do not, until there are many")
+save(fig, PICTURE)

@@ -1,0 +1,152 @@
+"""From the arguments of k-means and its rows to the problem EM solves: q restricted to one-hot, and what limits it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from numbers import Real
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from jensen.batch import Batch, Footprint
+from jensen.contract import Problem
+from jensen.engines import em
+from jensen.engines.sources import ArraySource, Frame
+from jensen.formulas.centres import CentreMoments, Pull, optimal_centres, partial_distances
+from jensen.formulas.transport import transport
+from jensen.statistics import Summary
+
+__all__ = ["KMeansVerbs", "checked_limits", "isotropic_frame", "kmeans_problem", "served_by"]
+
+
+@dataclass(frozen=True)
+class KMeansVerbs:
+    """The verbs of k-means; theta is the centres (K, d), and the objective is -cost.
+
+    Args:
+        pull: of a depot.
+        limits: the least and the most weight a centre may serve.
+    """
+
+    pull: Pull | None
+    limits: tuple[float, float] | None
+
+    def e_step(self, theta: Tensor, batch: Batch) -> Summary:
+        distance = partial_distances(batch.x, batch.observed, theta)
+        q = self.choose(theta, distance, batch.weight)
+        if self.pull is not None:
+            distance = distance + self.pull.supply(theta)[:, None]
+        weight = q.sum(1)
+        mass = weight[:, None].expand_as(theta) if batch.observed is None else q @ batch.observed.T.to(q.dtype)
+        moments = CentreMoments(weight, mass, q @ batch.x.T, q @ batch.x.square().sum(0))
+        return Summary(moments, -(q * distance).sum(), weight.sum())
+
+    def choose(self, theta: Tensor, distance: Tensor, weight: Tensor | None) -> Tensor:
+        """How much of every row's weight goes to every centre (K, n): all of it to one, unless limits split a row."""
+        cost = distance
+        if self.pull is not None and self.pull.chooses:
+            cost = distance + self.pull.supply(theta)[:, None]
+        ones = torch.ones_like(distance[0]) if weight is None else weight
+        if self.limits is not None:
+            return torch.from_numpy(transport(cost.T.numpy(), ones.numpy(), *self.limits)).T
+        return torch.zeros_like(distance).scatter_(0, cost.argmin(0, keepdim=True), ones[None])
+
+    def m_step(self, stats: CentreMoments) -> Tensor:
+        return optimal_centres(stats, self.pull)
+
+    def log_prior(self, theta: Tensor) -> Tensor:
+        return theta.new_zeros(())
+
+
+def kmeans_problem(
+    x: Tensor,
+    weight: Tensor | None,
+    frame: Frame,
+    pull: Pull | None,
+    limits: tuple[float, float] | None,
+    tol: float,
+    start: Callable[[torch.Generator], Tensor],
+) -> Problem:
+    """The problem in the frame's units; x (n, d), the pull and the start (K, d) are in the user's."""
+    verbs = KMeansVerbs(None if pull is None else pull.within(frame.origin, frame.scale), limits)
+    source = ArraySource(
+        x.T.clone(memory_format=torch.contiguous_format),
+        frame,
+        weight=weight,
+        footprint=Footprint(per_row=2 * x.shape[1] + 16, per_block=1),
+        by_pattern=False,
+        # Limits couple all rows.
+        in_one=limits is not None,
+    )
+
+    def begin(generator: torch.Generator) -> Tensor:
+        return (start(generator) - frame.origin) / frame.scale
+
+    def has_settled(old: em.State, new: em.State) -> bool:
+        # scikit-learn's rule: in these units the mean variance is 1.
+        return bool((new.theta - old.theta).square().sum() <= tol)
+
+    # A customer who goes to the nearest store may cost more than before.
+    is_monotone = pull is None or pull.chooses
+    return Problem(verbs, source, begin, lambda theta, cost, w: cost, has_settled, refilling(source), is_monotone)
+
+
+def checked_limits(limits: Any, n_clusters: int, total: float) -> tuple[float, float] | None:
+    """The least and the most weight of a centre, refused where no assignment can keep to them."""
+    if limits is None:
+        return None
+    if len(limits) != 2 or not all(isinstance(limit, Real) for limit in limits) or not 0 <= limits[0] <= limits[1]:
+        raise ValueError(f"size_limits={limits!r} must be two numbers, the least and the most that a centre serves")
+    least, most = float(limits[0]), float(limits[1])
+    if not n_clusters * least <= total <= n_clusters * most:
+        raise ValueError(
+            f"size_limits={limits!r} cannot hold: n_clusters={n_clusters} centres serve between {n_clusters * least:g} "
+            f"and {n_clusters * most:g}, but there are {total:g}; change the limits or n_clusters"
+        )
+    return least, most
+
+
+def served_by(problem: Problem, theta: Tensor) -> Tensor:
+    """The centre that serves most of every row (n,), within the limits."""
+    (batch,), verbs = problem.source, problem.verbs
+    assert isinstance(verbs, KMeansVerbs)
+    distance = partial_distances(batch.x, batch.observed, theta)
+    return verbs.choose(theta, distance, batch.weight).argmax(0)
+
+
+def isotropic_frame(x: Tensor, weight: Tensor | None) -> Frame:
+    """Centred, with one unit for all features, for distances are in the data's own; rows (n, d)."""
+    return Frame.of(x.T, weight, lambda variance: variance.mean().sqrt().expand_as(variance).clone())
+
+
+def refilling(source: ArraySource) -> em.Algorithm:
+    """Plain steps; a centre that serves nobody moves to the row that is served worst."""
+
+    def steps(verbs: KMeansVerbs, state: em.State, evaluate: em.Evaluate) -> Iterator[em.State]:
+        while True:
+            moments: CentreMoments = state.summary.stats
+            theta = verbs.m_step(moments)
+            for empty in (moments.weight == 0).nonzero().flatten().tolist():
+                theta[empty] = worst_served(theta, empty, source)
+            old, state = state, evaluate(theta)
+            state = replace(state, gain=state.objective - old.objective)
+            yield state
+
+    return steps
+
+
+def worst_served(centres: Tensor, empty: int, source: ArraySource) -> Tensor:
+    """The row (d,) farthest from all other centres; what it lacks stays as it is at the empty one."""
+    others = torch.arange(len(centres)) != empty
+    if not others.any():
+        return centres[empty]
+    best, farthest = -1.0, centres[empty]
+    for batch in source:
+        distance = partial_distances(batch.x, batch.observed, centres[others]).amin(0)
+        value, column = distance.max(0)
+        if float(value) > best:
+            row, seen = batch.x[:, column], None if batch.observed is None else batch.observed[:, column]
+            best, farthest = float(value), row if seen is None else torch.where(seen, row, centres[empty])
+    return farthest

@@ -1,0 +1,117 @@
+"""Where k-means starts.
+
+Greedy k-means++ on the distinct rows. Where there are many, on some of them: several seedings, each improved by a few
+k-means steps there, and the best goes on; that costs little beside one step over all rows, and saves many.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from scipy.sparse import issparse
+from sklearn.cluster import kmeans_plusplus
+
+from jensen.engines.lloyd import lloyd
+from jensen.engines.start import LIMIT, distinct_rows, draw, kmeans_plus_plus
+from jensen.engines.threads import threads_for
+
+__all__ = ["Start", "centre_starts", "checked_centres"]
+
+# Distinct rows to seed on, per cluster, when there are more than LIMIT.
+ROWS_PER_CLUSTER = 40
+SEEDINGS, STEPS = 3, 30
+
+Start = Callable[[torch.Generator], np.ndarray]
+
+
+def centre_starts(x: Any, weight: np.ndarray | None, n_clusters: int, init: Any) -> Start:
+    """Draws of starting centres (K, d) in the units of x (n, d), an array with or without NaN or a CSR matrix."""
+    d = x.shape[1]
+    n_wanted = max(LIMIT, ROWS_PER_CLUSTER * n_clusters)
+    numbers, mass, is_everything = distinct_rows(x, weight, n_wanted, n_wanted)
+    if len(numbers) < n_clusters:
+        raise ValueError(
+            f"n_clusters={n_clusters} needs at least {n_clusters} distinct rows, got {len(numbers)}; "
+            "lower n_clusters or add data"
+        )
+    if callable(init):
+        return lambda generator: checked_centres(
+            init(x, n_clusters, random_state=numpy_state(generator)), d, n_clusters
+        )
+    if not isinstance(init, str):
+        given = checked_centres(init, d, n_clusters)
+        return lambda generator: given
+    rows, is_sparse = x[numbers], bool(issparse(x))
+    complete = rows if is_sparse else np.where(np.isnan(rows), column_means(rows, mass), rows)
+    if init == "random":
+        return lambda generator: dense(complete[drawn_rows(mass, n_clusters, generator)])
+    if is_sparse:
+        # scikit-learn seeds sparse rows; in an order of their content, and by weight, ours alone decides.
+        return lambda generator: dense(
+            kmeans_plusplus(complete, n_clusters, sample_weight=mass, random_state=numpy_state(generator))[0]
+        )
+    return lambda generator: seeded(complete, mass, n_clusters, generator, is_everything)
+
+
+def seeded(
+    rows: np.ndarray, mass: np.ndarray, n_clusters: int, generator: torch.Generator, is_everything: bool
+) -> np.ndarray:
+    """k-means++ seeds among all distinct rows, or the best of several short runs on some of them."""
+    origin = np.average(rows, axis=0, weights=mass)
+    # Where the outcome is the start of a search over all rows, single precision is plenty.
+    centred = (rows - origin).astype(np.float64 if is_everything else np.float32)
+    x, weight = torch.from_numpy(centred.T.copy()), torch.from_numpy(mass.astype(centred.dtype))
+    best, best_inertia = None, np.inf
+    for _ in range(1 if is_everything else SEEDINGS):
+        with threads_for(rows.size):
+            seeds = kmeans_plus_plus(x, weight, n_clusters, generator).numpy()
+        if is_everything:
+            return np.asarray(rows[seeds], dtype=np.float64)
+        found = lloyd(centred, weight.numpy(), centred[seeds], max_iter=STEPS, tol=1e-4)
+        if best is None or found.inertia < best_inertia:
+            best, best_inertia = found.centres, found.inertia
+    return np.asarray(best + origin, dtype=np.float64)
+
+
+def drawn_rows(mass: np.ndarray, n: int, generator: torch.Generator) -> np.ndarray:
+    """Numbers of n different rows, drawn in proportion to their weight."""
+    left = torch.from_numpy(mass.copy())
+    chosen = []
+    for _ in range(n):
+        chosen.append(int(draw(left, 1, generator)))
+        left[chosen[-1]] = 0
+    return np.array(chosen)
+
+
+def column_means(rows: np.ndarray, mass: np.ndarray) -> np.ndarray:
+    seen = ~np.isnan(rows)
+    total = mass @ seen
+    means: np.ndarray = mass @ np.nan_to_num(rows) / np.where(total > 0, total, 1.0)
+    return means
+
+
+def dense(rows: Any) -> np.ndarray:
+    return np.asarray(rows.toarray() if hasattr(rows, "toarray") else rows, dtype=np.float64)
+
+
+def numpy_state(generator: torch.Generator) -> np.random.RandomState:
+    return np.random.RandomState(int(torch.randint(2**31 - 1, (), generator=generator)))
+
+
+def checked_centres(centres: Any, n_features: int, n_clusters: int) -> np.ndarray:
+    given = np.array(centres, dtype=np.float64)
+    if given.ndim != 2 or len(given) != n_clusters:
+        raise ValueError(
+            f"The shape of the initial centers {given.shape} does not match the number of clusters {n_clusters}"
+        )
+    if given.shape[1] != n_features:
+        raise ValueError(
+            f"The shape of the initial centers {given.shape} does not match the number of features of the data "
+            f"{n_features}"
+        )
+    if not np.isfinite(given).all():
+        raise ValueError("init holds NaN or infinity; give finite centres")
+    return given
