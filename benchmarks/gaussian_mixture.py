@@ -202,13 +202,13 @@ PARTS = {f.__name__: f for f in (iteration, structures, fit, memory, missing, op
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("parts", nargs="*", choices=[*PARTS, []], default=list(PARTS))
+    parser.add_argument("parts", nargs="*", help=f"of: {', '.join(PARTS)}")
     parser.add_argument("--quick", action="store_true", help="a tenth of the rows")
     parser.add_argument("--data", type=Path, help="folder with pydataset_faithful.csv, for `optima`")
     arguments = parser.parse_args()
     DATA = arguments.data
     versions = {"jensen": jensen.__version__, "scikit-learn": sklearn.__version__, "torch": torch.__version__}
     print(json.dumps(versions | {"threads": THREADS}))
-    for part in arguments.parts:
+    for part in arguments.parts or PARTS:
         print(f"\n{part}")
         PARTS[part](arguments.quick)

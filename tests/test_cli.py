@@ -21,7 +21,7 @@ from typer.testing import CliRunner
 import jensen
 from jensen.cli import app
 from jensen.interop.datasets import read_dataset, write_dataset
-from jensen.options import convert
+from jensen.options import convert, read_grid
 from jensen.registry import MODELS, model_class
 
 NAMES = ["sepal length", "sepal width", "petal length", "petal width"]
@@ -170,7 +170,7 @@ def test_models_lists_every_constructor_argument(name):
         (["--means-init", "[[0, 0]"], "--means-init '[[0, 0]' cannot be read as number, word or JSON"),
         (["--prior", '{"strength": 1}'], "as JSON object of weight_concentration, mean, mean_precision"),
         (["--seed", 1, "--random-state", 2], "--seed 1 and --random-state 2 are the same option; give one"),
-        (["more.csv"], "fit takes one data file, got"),
+        (["more.csv"], "give one data file, got"),
         (["--label", "kind"], "there is no column 'kind'; there are sepal length, sepal width"),
         (["-o", "nowhere/model"], "--output nowhere/model cannot be written; give a file in a directory that exists"),
     ],
@@ -197,7 +197,7 @@ def test_a_warning_is_one_line(folder, tmp_path):
     options = ("--n-components", 3, "--max-iter", 1, "--tol", 0, "--init-params", "random")
     result = run("fit", "gaussian-mixture", folder / "bare.csv", *options, "--json", "-o", tmp_path / "m")
     assert json.loads(result.stdout)["converged"] is False
-    assert result.stderr.startswith("warning: EM did not converge in max_iter=1 steps")
+    assert result.stderr.startswith("warning: GaussianMixture did not converge to tol=0.0 in max_iter=1 steps")
     assert result.stderr.count("\n") == 1
 
 
@@ -329,6 +329,125 @@ def test_a_model_that_cannot_predict_says_so(folder, monkeypatch):
     assert "GaussianMixture has no predict: " in fail("predict", folder / "plain.jensen", folder / "bare.csv")
 
 
+def test_a_model_without_a_density_is_fitted_and_says_what_it_cannot(tmp_path):
+    write_dataset(tmp_path / "x.csv", load_iris().data)
+    out = succeed("fit", "kmedoids", tmp_path / "x.csv", "--n-clusters", 3, "-o", tmp_path / "m")
+    assert "inertia" in out
+    assert "iterations" in out
+    assert "nats" not in out
+    assert "converged" not in out
+    both = (tmp_path / "m", tmp_path / "x.csv")
+    assert "KMedoids has no score_samples: a dissimilarity has no density" in fail("score", *both)
+    assert "KMedoids has no sample: a dissimilarity has no density" in fail("sample", tmp_path / "m")
+    assert "KMedoids has no impute: a dissimilarity has no density" in fail("impute", *both)
+    assert "KMedoids has no impute_draws: a dissimilarity" in fail("impute", *both, "--draws", 1)
+    assert succeed("predict", tmp_path / "m", tmp_path / "x.csv").startswith("prediction\n")
+
+
+def test_select_prints_a_table_and_writes_the_best_model(folder, iris, tmp_path):
+    grid = ("--grid", "n-components=1:3", "--grid", "covariance_type=full,diag")
+    result = run("select", "gaussian-mixture", folder / "bare.csv", *grid, "--tol", 1e-4, "-o", tmp_path / "m")
+    assert result.exit_code == 0, result.output
+    assert result.stderr == f"wrote the best model to {tmp_path / 'm'}\n"
+    for word in ("n components", "covariance type", "bic", "n parameters", "seconds"):
+        assert word in result.stdout
+    assert "failure" not in result.stdout
+    chosen = jensen.select(
+        jensen.GaussianMixture(tol=1e-4),
+        iris[NAMES],
+        {"n_components": [1, 2, 3], "covariance_type": ["full", "diag"]},
+    )
+    (marked,) = (line for line in result.stdout.splitlines() if "*" in line)
+    assert f"{chosen.winner.bic(iris[NAMES]):.4f}" in marked
+    model = jensen.load(tmp_path / "m")
+    assert (model.n_components, model.tol, model.random_state) == (chosen.winner.n_components, 1e-4, 0)
+    np.testing.assert_array_equal(model.means_, chosen.winner.means_)
+
+
+def test_select_as_json_is_one_object(folder, iris):
+    grid = ("--grid", "n-components=1,3,200", "--criterion", "cv", "--cv", 3, "--seed", 4)
+    others = ("--label", "code", "--weight", "weight", "--drop", "species", "--drop", "id")
+    found = json.loads(succeed("select", "gaussian-mixture", folder / "iris.csv", *grid, *others, "--json"))
+    y = pd.to_numeric(iris["code"]).fillna(-1).to_numpy()
+    chosen = jensen.select(
+        jensen.GaussianMixture(),
+        iris[NAMES],
+        {"n_components": [1, 3, 200]},
+        "cv",
+        y=y,
+        sample_weight=iris["weight"],
+        cv=3,
+        random_state=4,
+    )
+    assert (found["model"], found["rows"], found["criterion"]) == ("GaussianMixture", 150, "cv")
+    assert found["best"] == chosen.best_params
+    assert found["table"][1]["cv"] == pytest.approx(chosen.table["cv"][1], rel=1e-12)
+    assert found["table"][0]["cv"] is found["table"][2]["cv"] is None
+    assert found["table"][2]["n_components"] == 200
+    assert "n_components=200" in found["table"][2]["failure"]
+
+
+def test_select_shows_why_an_entry_failed(folder):
+    select = ("select", "gaussian-mixture", folder / "bare.csv", "--grid", "n-components=1,200")
+    out = succeed(*select)
+    assert "failure" in out
+    assert "distinct" in out
+    assert succeed(*select, "--quiet") == ""
+
+
+def test_select_by_the_gap(tmp_path):
+    rng = np.random.default_rng(0)
+    write_dataset(tmp_path / "x.npy", np.concatenate([rng.normal(0, 1, (50, 2)), rng.normal(20, 1, (50, 2))]))
+    select = ("select", "kmeans", tmp_path / "x.npy", "--grid", "n-clusters=1:4", "--n-references", 5)
+    assert json.loads(succeed(*select, "--criterion", "gap", "--json"))["best"] == {"n_clusters": 2}
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ("n-components=1:4", {"n_components": [1, 2, 3, 4]}),
+        ("--n-components=2:8:3", {"n_components": [2, 5, 8]}),
+        ("n_components=none,1:2, 7", {"n_components": [None, 1, 2, 7]}),
+        ("n-components=10:30:1e1", {"n_components": [10, 20, 30]}),
+        ("tol=0.1:0.35:0.1", {"tol": [0.1, 0.2, 0.3]}),
+        ("tol=1e-3,1e-4", {"tol": [1e-3, 1e-4]}),
+        ("reg-covar=-1:0", {"reg_covar": [-1.0, 0.0]}),
+        ("covariance-type=full,diag", {"covariance_type": ["full", "diag"]}),
+        ("warm-start=yes,no", {"warm_start": [True, False]}),
+    ],
+)
+def test_a_grid_is_read_by_the_models_annotations(text, values):
+    parameters = inspect.signature(jensen.GaussianMixture, eval_str=True).parameters
+    found = read_grid([text], parameters)
+    assert found == values
+    assert [[type(v) for v in f] for f in found.values()] == [[type(v) for v in e] for e in values.values()]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--grid", "n-components"], "--grid 'n-components' must be a name and values, such as n-clusters=1:10"),
+        (["--grid", "n-components="], "--grid 'n-components=' must be a name and values"),
+        (["--grid", "n-clusters=1:3"], "there is no option --n-clusters; There are --acceleration"),
+        (["--grid", "n-componets=1:3"], "there is no option --n-componets; did you mean --n-components?"),
+        (["--grid", "n-components=3:1"], "the range 3:1 has no values, or more than 10000; write from:to"),
+        (["--grid", "n-components=1:3:0"], "the range 1:3:0 has no values"),
+        (["--grid", "n-components=1:1e9"], "the range 1:1e9 has no values, or more than 10000"),
+        (["--grid", "n-components=1:2:0.5"], "--n-components '1.5' cannot be read as int | none"),
+        (["--grid", "n-components=1:2:1:1"], "--n-components '1:2:1:1' cannot be read as int | none"),
+        (["--grid", "tol=1", "--grid", "tol=2"], "--grid 'tol=2' names tol a second time"),
+        (["--grid", "tol=1", "--tol", 2], "--tol is given as an option and in --grid; give it once"),
+        (["--grid", "tol=1", "--criterion", "best"], "criterion='best' is unknown; choose among 'bic',"),
+        (["--grid", "tol=1", "--criterion", "gap"], "which GaussianMixture does not have; use 'bic', 'silhouette'"),
+        (["--grid", "tol=1", "--criterion", "silhouette"], "X contains NaN, and criterion='silhouette' needs complete"),
+        (["--grid", "tol=1", "-o", "nowhere/model"], "--output nowhere/model cannot be written"),
+        (["--grid", "tol=1", "--n-componets", 3], "there is no option --n-componets; did you mean --n-components?"),
+    ],
+)
+def test_mistakes_in_the_options_of_select(folder, arguments, message):
+    assert message in fail("select", "gaussian-mixture", folder / "bare.csv", *arguments)
+
+
 def test_a_bug_keeps_its_traceback(folder, monkeypatch):
     def broken(*_: Any) -> None:
         raise RuntimeError("a bug")
@@ -400,7 +519,7 @@ def test_a_first_line_of_numbers_warns(tmp_path):
         read_dataset(tmp_path / "x.csv")
 
 
-@pytest.mark.parametrize("command", ["", "fit", "score", "sample", "impute", "predict", "models"])
+@pytest.mark.parametrize("command", ["", "fit", "select", "score", "sample", "impute", "predict", "models"])
 def test_help_has_examples(command):
     out = succeed(*command.split(), "--help")
     assert "Examples:" in out

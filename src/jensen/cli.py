@@ -1,4 +1,4 @@
-"""The `jensen` command: fit, score, sample, impute and predict on CSV, TSV, Parquet and npy files.
+"""The `jensen` command: fit, select, score, sample, impute and predict on CSV, TSV, Parquet and npy files.
 
 Results go to standard output, messages to standard error; a mistake of the user's is one line and exit code 2.
 Libraries are imported inside functions, so that `jensen --help` answers at once.
@@ -12,14 +12,15 @@ import math
 import os
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
-from jensen.options import argument_descriptions, default_text, flag_of, read_arguments, type_text, value_of
+from jensen.options import argument_descriptions, default_text, flag_of, read_arguments, read_grid, type_text, value_of
 
 __all__ = ["app", "main"]
 
@@ -47,9 +48,18 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
-Data = Annotated[Path, typer.Argument(help="Table: .csv, .tsv, .parquet or .npy; empty cells are missing.")]
+Name = Annotated[str, typer.Argument(help="Name of a model; `jensen models` lists them.")]
+TABLE = typer.Argument(help="Table: .csv, .tsv, .parquet or .npy; empty cells are missing.")
+Data = Annotated[Path, TABLE]
+# Where options of a model may follow, any word may land here.
+Word = Annotated[str, TABLE]
 Model = Annotated[Path, typer.Argument(help="Model file that `jensen fit` wrote.")]
 Output = Annotated[Path | None, typer.Option("--output", "-o", help="File to write: .csv, .tsv, .parquet or .npy.")]
+Label = Annotated[str | None, typer.Option(help="Column of labels (npy: its number); empty is unlabelled.")]
+Weight = Annotated[str | None, typer.Option(help="Column of row weights (npy: its number).")]
+Drop = Annotated[list[str] | None, typer.Option(help="Column to leave out; may be repeated.")]
+FitSeed = Annotated[int | None, typer.Option(help="Random seed; 0 when not given.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar and no table.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 Seed = Annotated[int | None, typer.Option(help="Random seed; without it the model's own.")]
 
@@ -78,18 +88,22 @@ def root(version: Version = False) -> None:
     """
 
 
-@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
+# A model's own options are not known before its name.
+MODEL_OPTIONS = {"allow_extra_args": True, "ignore_unknown_options": True}
+
+
+@app.command(context_settings=MODEL_OPTIONS)
 def fit(
     ctx: typer.Context,
-    model: Annotated[str, typer.Argument(help="Name of a model; `jensen models` lists them.")],
-    data: Annotated[str, typer.Argument(help="Table: .csv, .tsv, .parquet or .npy; empty cells are missing.")],
+    model: Name,
+    data: Word,
     output: Annotated[Path, typer.Option("--output", "-o", help="Model file to write.")],
-    label: Annotated[str | None, typer.Option(help="Column of labels (npy: its number); empty is unlabelled.")] = None,
-    weight: Annotated[str | None, typer.Option(help="Column of row weights (npy: its number).")] = None,
-    drop: Annotated[list[str] | None, typer.Option(help="Column to leave out; may be repeated.")] = None,
-    seed: Annotated[int | None, typer.Option(help="Random seed; 0 when not given.")] = None,
+    label: Label = None,
+    weight: Weight = None,
+    drop: Drop = None,
+    seed: FitSeed = None,
     as_json: Json = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar and no table.")] = False,
+    quiet: Quiet = False,
 ) -> None:
     """Learn a model from a table and write it to a file.
 
@@ -105,37 +119,93 @@ def fit(
     import pandas as pd
 
     from jensen.interop.datasets import read_dataset, split_columns
-    from jensen.registry import MODELS, model_class
 
-    # An unknown option may have been taken for a positional argument: the model's name tells which word is which.
-    words = [model, data, *ctx.args]
-    words.remove(name := next((word for word in words if word in MODELS), model))
-    cls = model_class(name)
-    parameters = inspect.signature(cls, eval_str=True).parameters
-    own_flags = [flag for parameter in ctx.command.params for flag in parameter.opts if flag.startswith("--")]
-    path, given = read_arguments(words, parameters, own_flags)
-    if seed is not None and "random_state" in given:
-        raise ValueError(f"--seed {seed} and --random-state {given['random_state']} are the same option; give one")
-    # Before the work, not after it.
-    if output.is_dir() or not os.access(output.parent, os.W_OK):
-        raise ValueError(f"--output {output} cannot be written; give a file in a directory that exists")
-    usual = {"random_state": seed or 0, "verbose": int(not (as_json or quiet))}
-    estimator = cls(**{name: value for name, value in usual.items() if name in parameters} | given)
-    X, y, weights = split_columns(read_dataset(path), label=label, weight=weight, drop=drop or [])
+    order = read_order(ctx, model, data, seed)
+    check_writable(output)
+    estimator, parameters = order.estimator, order.parameters
+    has_own_bar = "verbose" in parameters and "verbose" not in order.given
+    if has_own_bar:
+        estimator.set_params(verbose=int(not (as_json or quiet)))
+    X, y, weights = split_columns(read_dataset(order.path), label=label, weight=weight, drop=drop or [])
     estimator.fit(X, y, sample_weight=weights)
-    if "verbose" in parameters and "verbose" not in given:
+    if has_own_bar:
         # The bar is this command's, not a property of the model.
         estimator.set_params(verbose=parameters["verbose"].default)
     estimator.save(output)
-    scores = np.asarray(estimator.score_samples(X), dtype=np.float64)
-    summary = {
-        "features": estimator.n_features_in_,
-        "missing_entries": int(np.asarray(pd.isna(X)).sum()),
-        **in_units(estimator, np.average(scores, weights=weights)),
-        "iterations": getattr(estimator, "n_iter_", None),
-        "converged": getattr(estimator, "converged_", None),
-    }
+    summary = {"features": estimator.n_features_in_, "missing_entries": int(np.asarray(pd.isna(X)).sum())}
+    if hasattr(estimator, "score_samples"):
+        scores = np.asarray(estimator.score_samples(X), dtype=np.float64)
+        summary |= in_units(estimator, np.average(scores, weights=weights))
+    found = {"inertia": "inertia_", "iterations": "n_iter_", "converged": "converged_"}
+    summary |= {name: getattr(estimator, key) for name, key in found.items() if hasattr(estimator, key)}
     report(estimator, len(X), summary, output, as_json, quiet)
+
+
+@app.command(context_settings=MODEL_OPTIONS)
+def select(
+    ctx: typer.Context,
+    model: Name,
+    data: Word,
+    grid: Annotated[list[str], typer.Option(help="Values to try: NAME=1:10, NAME=2:20:2 or NAME=a,b; repeatable.")],
+    criterion: Annotated[str, typer.Option(help="bic, silhouette, gap or cv.")] = "bic",
+    cv: Annotated[int, typer.Option(help="Number of folds of cv.")] = 5,
+    n_references: Annotated[int, typer.Option(help="Number of reference tables of gap.")] = 20,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="File to write the best model to.")] = None,
+    label: Label = None,
+    weight: Weight = None,
+    drop: Drop = None,
+    seed: FitSeed = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Choose the number of clusters, or other options of a model, by a criterion.
+
+    Options of the model that stay the same are options here; `jensen models NAME` lists them.
+
+    Examples:
+      jensen select gaussian-mixture x.csv --grid n-components=1:9 -o best.jensen
+      jensen select kmeans x.csv --grid n-clusters=2:20:2 --criterion gap --seed 1
+      jensen select gaussian-mixture x.csv --grid covariance-type=full,diag
+    """
+    from jensen.interop.datasets import read_dataset, split_columns
+
+    order = read_order(ctx, model, data, seed)
+    values = read_grid(grid, order.parameters)
+    twice = [flag_of(name) for name in values if name in order.given]
+    if twice:
+        raise ValueError(f"{', '.join(twice)} is given as an option and in --grid; give it once")
+    if output:
+        check_writable(output)
+    X, y, weights = split_columns(read_dataset(order.path), label=label, weight=weight, drop=drop or [])
+    from jensen.evaluate.select import select as select_model
+
+    found = select_model(
+        order.estimator,
+        X,
+        values,
+        criterion,
+        y=y,
+        sample_weight=weights,
+        cv=cv,
+        n_references=n_references,
+        random_state=seed or 0,
+        verbose=int(not (as_json or quiet)),
+    )
+    if output:
+        found.winner.save(output)
+    rows = [{str(name): plain(value) for name, value in row.items()} for row in found.table.to_dict("records")]
+    if as_json:
+        best = {name: plain(value) for name, value in found.best_params.items()}
+        return report(found.winner, len(X), {"criterion": criterion, "best": best, "table": rows}, output, as_json)
+    if not quiet:
+        columns = [name for name in rows[0] if name != "failure" or found.table["failure"].any()]
+        marks = ["*" if i == found.best_index else "" for i in range(len(rows))]
+        show(
+            ["", *(name.replace("_", " ") for name in columns)],
+            [[mark, *(cell(row[name]) for name in columns)] for mark, row in zip(marks, rows, strict=True)],
+        )
+        if output:
+            tell(f"wrote the best model to {output}")
 
 
 @app.command()
@@ -152,7 +222,7 @@ def score(model: Model, data: Data, output: Output = None, as_json: Json = False
     import pandas as pd
 
     estimator, X = open_both(model, data)
-    scores = np.asarray(estimator.score_samples(X), dtype=np.float64)
+    scores = np.asarray(method(estimator, "score_samples")(X), dtype=np.float64)
     summary = {
         **in_units(estimator, scores.mean()),
         "standard_error": scores.std(ddof=1) / math.sqrt(len(scores)) if len(scores) > 1 else None,
@@ -182,7 +252,7 @@ def sample(
     estimator = load(model)
     classes = {str(value): value for value in getattr(estimator, "classes_", [])}
     wanted = None if y is None else classes.get(y, value_of(y, Any))
-    rows, _ = estimator.sample(n_samples, y=wanted, random_state=seed)
+    rows, _ = method(estimator, "sample")(n_samples, y=wanted, random_state=seed)
     deliver(rows, output)
 
 
@@ -209,8 +279,8 @@ def impute(
     estimator, X = open_both(model, data)
     cells = read_cells(data) if output is None or is_text(output) else read_dataset(data)
     if draws is None:
-        return deliver(fill_cells(cells, X, estimator.impute(X)), output)
-    for i, filled in enumerate(estimator.impute_draws(X, draws, random_state=seed), start=1):
+        return deliver(fill_cells(cells, X, method(estimator, "impute")(X)), output)
+    for i, filled in enumerate(method(estimator, "impute_draws")(X, draws, random_state=seed), start=1):
         deliver(fill_cells(cells, X, filled), output and output.with_name(f"{output.stem}-{i}{output.suffix}"))
 
 
@@ -267,6 +337,39 @@ def models(name: Annotated[str | None, typer.Argument(help="A model, to list its
     )
 
 
+@dataclass(frozen=True)
+class Order:
+    """What a command is asked for: a table, an estimator, which of its arguments were given, and which there are."""
+
+    path: str
+    estimator: Any
+    given: Mapping[str, Any]
+    parameters: Mapping[str, inspect.Parameter]
+
+
+def read_order(ctx: typer.Context, model: str, data: str, seed: int | None) -> Order:
+    """The model and its options among the words of the command line."""
+    from jensen.registry import MODELS, model_class
+
+    # An unknown option may have been taken for a positional argument: the model's name tells which word is which.
+    words = [model, data, *ctx.args]
+    words.remove(name := next((word for word in words if word in MODELS), model))
+    cls = model_class(name)
+    parameters = inspect.signature(cls, eval_str=True).parameters
+    own_flags = [flag for parameter in ctx.command.params for flag in parameter.opts if flag.startswith("--")]
+    path, given = read_arguments(words, parameters, own_flags)
+    if seed is not None and "random_state" in given:
+        raise ValueError(f"--seed {seed} and --random-state {given['random_state']} are the same option; give one")
+    usual = {"random_state": seed or 0} if "random_state" in parameters else {}
+    return Order(path, cls(**(usual | given)), given, parameters)
+
+
+def check_writable(output: Path) -> None:
+    """Before the work, not after it."""
+    if output.is_dir() or not os.access(output.parent, os.W_OK):
+        raise ValueError(f"--output {output} cannot be written; give a file in a directory that exists")
+
+
 def open_both(model: Path, data: Path) -> tuple[Any, Any]:
     """A fitted model, and its own columns of a table."""
     from jensen.interop.datasets import read_dataset, select_features
@@ -317,6 +420,16 @@ def report(
         show(("", ""), [(name.replace("_", " "), cell(value)) for name, value in summary.items()])
         if least:
             show(("least likely row, from 0", "nats"), [(cell(one["row"]), cell(one["nats"])) for one in least])
+
+
+def plain(value: Any) -> Any:
+    """A value that JSON knows, or else its text."""
+    import pandas as pd
+
+    if value is None or (pd.api.types.is_scalar(value) and pd.isna(value)):
+        return None
+    value = value.item() if hasattr(value, "item") and not getattr(value, "ndim", 0) else value
+    return value if isinstance(value, (bool, int, float, str)) else str(value)
 
 
 def cell(value: Any) -> str:

@@ -6,8 +6,8 @@ import inspect
 import json
 import re
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from decimal import Decimal, InvalidOperation
+from collections.abc import Iterable, Mapping, Sequence
+from decimal import Decimal
 from difflib import get_close_matches
 from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin
@@ -24,6 +24,8 @@ __all__ = [
 ]
 
 BOOLEANS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
+NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?"
+MANY = 10_000
 
 
 def read_arguments(
@@ -67,19 +69,18 @@ def read_grid(texts: Sequence[str], parameters: Mapping[str, inspect.Parameter])
     return grid
 
 
-def spread(text: str) -> Iterator[str]:
-    """The texts of a range a:b or a:b:step; any other text is itself."""
-    try:
-        # Decimals count exactly: 0.1:0.3:0.1 has three values.
-        start, stop, step = (*map(Decimal, text.split(":")), Decimal(1))[:3]
-    except (InvalidOperation, ValueError):
-        yield text
-        return
-    if step <= 0 or stop < start:
-        raise ValueError(f"the range {text} is empty; write from:to or from:to:step, with from <= to and step > 0")
-    while start <= stop:
-        yield str(start)
-        start += step
+def spread(text: str) -> list[str]:
+    """The values of a range a:b or a:b:step, as texts; any other text is itself."""
+    if not re.fullmatch(f"{NUMBER}:{NUMBER}(:{NUMBER})?", text, re.IGNORECASE):
+        return [text]
+    # Decimals count exactly: 0.1:0.3:0.1 has three values.
+    start, stop, step = (*map(Decimal, text.split(":")), Decimal(1))[:3]
+    if step <= 0 or not 0 <= (stop - start) / step < MANY:
+        raise ValueError(
+            f"the range {text} has no values, or more than {MANY}; write from:to or from:to:step, "
+            "with from <= to and step > 0"
+        )
+    return [format((start + i * step).normalize(), "f") for i in range(int((stop - start) / step) + 1)]
 
 
 def unknown(flag: str, flags: Iterable[str]) -> ValueError:

@@ -1,1 +1,1 @@
-"""scikit-learn's own mixture tests, run on jensen's GaussianMixture."""
+"""scikit-learn's own tests of mixtures and k-means, run on jensen's classes."""

@@ -1,4 +1,4 @@
-"""Where scikit-learn 1.9's mixture tests and jensen part, and why.
+"""Where scikit-learn 1.9's tests of mixtures and k-means and jensen part, and why.
 
 A key is a test's name, for all its parameters, or its name with parameters, where * stands for any.
 """
@@ -10,7 +10,8 @@ PRIVATE_METHOD = "reads private methods or mocks private functions of scikit-lea
 NEAR_START = "the default start is near a maximum: a fit that cannot converge in a step or two there does here"
 PENALISED_CHOICE = "n_init keeps the best likelihood penalised for singular components, not the best lower_bound_"
 COLLAPSE = "reg_covar=0 sets no floor, and a collapsed component is an error rather than a rounding error's variance"
-DISTINCT_ROWS = "n_components components need as many distinct rows here"
+DISTINCT_ROWS = "K components or clusters need as many distinct rows here"
+PROGRESS_BAR = "verbose shows a progress bar on a terminal instead of printing lines"
 NUMPY_ATTRIBUTES = "means_ and its kin are numpy arrays also after a fit to tensors; theta_ holds the tensors"
 
 # Such a test compares lower bounds of fits that stop within tol of one maximum: which is larger is a matter of chance.
@@ -31,10 +32,17 @@ EXPECTED_FAILURES = {
     "test_gaussian_mixture_setting_best_params": COLLAPSE,
     "test_regularisation": DISTINCT_ROWS,
     "test_gaussian_mixture_array_api_compliance[*-torch-*]": NUMPY_ATTRIBUTES,
+    "test_kmeans_verbose": PROGRESS_BAR,
+    "test_wrong_params[param0-*-KMeans]": WORDING,
+    "test_sample_weight_init": PRIVATE_METHOD,
+    "test_sample_weight_zero": PRIVATE_METHOD,
+    "test_relocating_with_duplicates": DISTINCT_ROWS,
+    "test_kmeans_warns_less_centers_than_unique_points": DISTINCT_ROWS,
 }
 
-PRIVATE_FUNCTION = "tests private functions of scikit-learn and never the class"
+PRIVATE_FUNCTION = "tests other functions of scikit-learn and never the class"
 BAYESIAN = "tests BayesianGaussianMixture"
+MINI_BATCH = "tests MiniBatchKMeans"
 OTHER_ARRAYS = "an array library that jensen does not read"
 NO_REFUSAL = "wants k-means starts refused under array dispatch; every start takes tensors here"
 
@@ -51,4 +59,11 @@ NOT_OURS = {
     "test_gaussian_mixture_array_api_compliance[*-cupy-*]": OTHER_ARRAYS,
     "test_gaussian_mixture_array_api_compliance[*-dpnp-*]": OTHER_ARRAYS,
     "test_gaussian_mixture_raises_where_array_api_not_implemented": NO_REFUSAL,
+    "*MiniBatchKMeans*": MINI_BATCH,
+    "test_minibatch_*": MINI_BATCH,
+    "test_relocate_empty_clusters": PRIVATE_FUNCTION,
+    "test_euclidean_distance": PRIVATE_FUNCTION,
+    "test_inertia": PRIVATE_FUNCTION,
+    "test_is_same_clustering": PRIVATE_FUNCTION,
+    "test_kmeans_plusplus_*": PRIVATE_FUNCTION,
 }

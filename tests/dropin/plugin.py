@@ -1,7 +1,8 @@
-"""A pytest plugin that runs scikit-learn's own mixture tests on jensen's GaussianMixture.
+"""A pytest plugin that runs scikit-learn's own tests of mixtures and k-means on jensen's classes.
 
-While the tests are imported, `sklearn.mixture.GaussianMixture` is jensen's. A test known to fail is a strict xfail, so
-that one which starts to pass is noticed; so is an entry of the tables that no test answers to. For `make test-dropin`.
+While the tests are imported, `sklearn.mixture.GaussianMixture` and `sklearn.cluster.KMeans` are jensen's. A test known
+to fail is a strict xfail, so that one which starts to pass is noticed; so is an entry of the tables that no test
+answers to. For `make test-dropin`.
 """
 
 from __future__ import annotations
@@ -11,18 +12,22 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 import pytest
+import sklearn.cluster
 import sklearn.mixture
 
 from dropin.expected import EXPECTED_FAILURES, NOT_OURS, WITHIN_ROUNDING
-from jensen import GaussianMixture
+from jensen import GaussianMixture, KMeans
 
 __all__ = ["pytest_collection", "pytest_collection_modifyitems"]
+
+SWAPS = {sklearn.mixture: GaussianMixture, sklearn.cluster: KMeans}
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, Any, Any]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sklearn.mixture, "GaussianMixture", GaussianMixture)
+        for package, ours in SWAPS.items():
+            patch.setattr(package, ours.__name__, ours)
         return (yield)
 
 
@@ -41,7 +46,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Func
 
 def check_swapped(items: list[pytest.Function]) -> None:
     for module in {item.module for item in items}:
-        if module.GaussianMixture is not GaussianMixture:
+        if not any(getattr(module, ours.__name__, None) is ours for ours in SWAPS.values()):
             raise pytest.UsageError(f"{module.__name__} was imported before the swap and tests scikit-learn's class")
 
 

@@ -10,6 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.spatial.distance import cdist
 
 from jensen.engines import swaps
+from jensen.engines.start import draw_different
 
 TEXTBOOK = np.array(
     [[0, 2, 3, 4, 5], [2, 0, 6, 7, 8], [3, 6, 0, 9, 10], [4, 7, 9, 0, 11], [5, 8, 10, 11, 0]], dtype=np.float64
@@ -36,7 +37,7 @@ def all_swaps(medoids, candidates):
 
 
 def start(weight, k, seed=0):
-    return swaps.draw_medoids(weight, k, torch.Generator().manual_seed(seed))
+    return draw_different(weight, k, torch.Generator().manual_seed(seed))
 
 
 @pytest.fixture(params=["product with memberships", "near distances only"])
@@ -120,6 +121,12 @@ def test_a_weight_is_a_repetition():
     assert (count[one.medoids] > 0).all()
 
 
+@pytest.mark.usefixtures("_either_way")
+def test_points_that_are_all_the_same():
+    found = swaps.faster_pam(np.zeros((30, 30)), np.ones(30), np.arange(20), max_iter=10)
+    assert (found.loss, found.n_swaps, found.converged) == (0, 0, True)
+
+
 def test_as_many_medoids_as_points_have_no_loss():
     distances, _ = problem(9)
     found = swaps.faster_pam(distances, np.ones(9), np.arange(9), max_iter=10)
@@ -199,7 +206,7 @@ def test_build_takes_no_point_twice_where_nothing_is_gained():
 def test_random_medoids_differ_and_follow_the_weights():
     weight = np.array([0.0, 1.0, 2.0, 7.0])
     generator = torch.Generator().manual_seed(0)
-    drawn = np.array([swaps.draw_medoids(weight, 2, generator) for _ in range(4000)])
+    drawn = np.array([draw_different(weight, 2, generator) for _ in range(4000)])
     assert (drawn[:, 0] != drawn[:, 1]).all()
     # Four standard deviations of a share of 4000 draws.
     assert_allclose(np.bincount(drawn[:, 0], minlength=4) / 4000, weight / 10, atol=4 * np.sqrt(0.21 / 4000))

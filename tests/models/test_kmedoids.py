@@ -173,7 +173,7 @@ def test_tables_and_dtypes_are_kept():
     assert medoids().fit(frame).set_output(transform="pandas").transform(frame).index[0] == "row 0"
     tensor = torch.from_numpy(X)
     model = medoids().fit(tensor)
-    for answer in (model.labels_, model.predict(tensor), model.transform(tensor)):
+    for answer in (model.fit_predict(tensor), model.predict(tensor), model.transform(tensor)):
         assert isinstance(answer, torch.Tensor)
     small = medoids().fit(X.astype(np.float32))
     assert small.cluster_centers_.dtype == small.transform(X.astype(np.float32)).dtype == np.float32
@@ -338,6 +338,11 @@ def test_a_fit_that_has_not_ended_says_so():
         first = medoids(3, init=[1, 2, 3], max_iter=0).fit(rows)
     assert first.medoid_indices_.tolist() == [1, 2, 3]
     assert first.n_iter_ == 0
+
+
+def test_progress_is_for_terminals(capfd):
+    medoids(verbose=1).fit(X)
+    assert capfd.readouterr() == ("", "")
 
 
 # scikit-learn's habits and files

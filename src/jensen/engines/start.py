@@ -14,10 +14,21 @@ import torch
 from scipy.sparse import issparse
 from torch import Tensor
 
-__all__ = ["LIMIT", "distinct_rows", "draw", "hash_rows", "kmeans_plus_plus", "squared_distances"]
+__all__ = [
+    "LIMIT",
+    "check_distinct",
+    "distinct_rows",
+    "draw",
+    "draw_different",
+    "hash_rows",
+    "kmeans_plus_plus",
+    "squared_distances",
+    "written_out",
+]
 
 LIMIT = 20_000
 ROWS_AT_ONCE = 8192
+FEW_NUMBERS = 2 * 10**7
 
 
 def distinct_rows(x: Any, weight: np.ndarray | None, limit: int, n_wanted: int) -> tuple[np.ndarray, np.ndarray, bool]:
@@ -42,6 +53,15 @@ def distinct_rows(x: Any, weight: np.ndarray | None, limit: int, n_wanted: int) 
     numbers = chosen[first]
     order = order_by_content(x[numbers])
     return numbers[order], weights[order], len(chosen) == len(hashes)
+
+
+def check_distinct(argument: str, n_wanted: int, n_distinct: int) -> None:
+    """K centres or components need K different rows to start from; the argument names K."""
+    if n_distinct < n_wanted:
+        raise ValueError(
+            f"{argument}={n_wanted} needs at least {n_wanted} distinct rows, got {n_distinct}; "
+            f"lower {argument} or add data"
+        )
 
 
 def hash_rows(x: Any) -> np.ndarray:
@@ -80,8 +100,15 @@ def mixed(state: np.ndarray) -> np.ndarray:
     return out
 
 
+def written_out(x: Any) -> Any:
+    """A sparse matrix as an array, unless that is large: dense and sparse rows then have the same outcome."""
+    is_sparse = bool(issparse(x))
+    return x.toarray() if is_sparse and x.shape[0] * x.shape[1] <= FEW_NUMBERS else x
+
+
 def order_by_content(x: Any) -> np.ndarray:
     """An order of distinct rows that survives a change of their units, for the draws from them to survive it too."""
+    x = written_out(x)
     d, is_sparse = x.shape[1], bool(issparse(x))
     if is_sparse:
         # Rows are too wide to sort by every column: a fixed projection sorts them, and scales as they do.
@@ -128,6 +155,12 @@ def draw(mass: Tensor, n: int, generator: torch.Generator) -> Tensor:
     uniform = torch.rand(n, generator=generator, dtype=torch.float64).to(mass.device)
     # right=True never lands on a mass of 0, except through rounding at the very end.
     return torch.searchsorted(cumulative, uniform * cumulative[-1], right=True).clamp(max=len(mass) - 1)
+
+
+def draw_different(weight: np.ndarray, n: int, generator: torch.Generator) -> np.ndarray:
+    """n different numbers, drawn in proportion to their weight."""
+    drawn: np.ndarray = torch.multinomial(torch.from_numpy(weight), n, generator=generator).numpy()
+    return drawn
 
 
 def squared_distances(x: Tensor, squared: Tensor, centres: Tensor) -> Tensor:

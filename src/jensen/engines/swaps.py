@@ -19,10 +19,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import torch
 from tqdm.auto import tqdm
 
-__all__ = ["Neighbours", "Swapped", "build", "draw_medoids", "faster_pam", "neighbours"]
+__all__ = ["Neighbours", "Swapped", "build", "faster_pam", "neighbours"]
 
 # A block of candidates: 1 MB of distances stays in a core's cache, and few enough candidates keep the search eager.
 BLOCK_NUMBERS, BLOCK_ROWS = 2**17, 64
@@ -90,9 +89,9 @@ class Neighbours:
         weight, farther = self.weight[point], d - self.near[point]
         gain = np.bincount(candidate, weight * np.minimum(farther, 0), minlength=b)
         back = weight * (np.maximum(farther, 0) - self.reserve[point])
-        change = np.bincount(candidate * k + self.nearest[point], back, minlength=b * k).reshape(b, k)
-        change += self.removal
-        change += gain[:, None]
+        change: np.ndarray = np.bincount(candidate * k + self.nearest[point], back, minlength=b * k).reshape(b, k)
+        # Not in place: where no distance is near, numpy counts nothing in whole numbers.
+        change = change + self.removal + gain[:, None]
         return change
 
 
@@ -221,12 +220,6 @@ def build(distances: np.ndarray, weight: np.ndarray, n_medoids: int) -> np.ndarr
         medoids.append(int(gain.argmax()))
         near = np.minimum(near, distances[medoids[-1]])
     return np.array(medoids)
-
-
-def draw_medoids(weight: np.ndarray, n_medoids: int, generator: torch.Generator) -> np.ndarray:
-    """Different rows, drawn in proportion to their weight."""
-    drawn: np.ndarray = torch.multinomial(torch.from_numpy(weight), n_medoids, generator=generator).numpy()
-    return drawn
 
 
 def block_rows(n_points: int) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any
 
@@ -33,6 +33,10 @@ class Kind:
     index: Any = None
     columns: list[str] | None = None
     device: str = "cpu"
+
+    def of_other_rows(self) -> Kind:
+        """The same without the index, which belongs to the rows it came with."""
+        return replace(self, index=None)
 
     def values(self, tensor: Tensor) -> Any:
         """One value, or a vector of them, per row: a tensor for tensors, else an array."""

@@ -299,7 +299,7 @@ class GaussianMixture(EMEstimator):
         return k - 1 + int(self.theta_.components.n_parameters(k, d))
 
     def _remember(self, rows: Rows) -> None:
-        self._kind = Kind(rows.kind.container, rows.kind.dtype, None, rows.kind.columns, rows.kind.device)
+        self._kind = rows.kind.of_other_rows()
         if hasattr(self, "classes_"):
             del self.classes_
         if rows.label is not None:

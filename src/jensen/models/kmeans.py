@@ -134,14 +134,14 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, EM
         pull = self._pull()
         limits = checked_limits(self.size_limits, self.n_clusters, rows.shape[0] if mass is None else mass.sum())
         is_plain = self.max_iter > 0 and pull is None and limits is None and is_complete(rows)
-        rows = rows if is_plain else written_out(rows)
+        rows = rows if is_plain else dense_rows(rows)
         start, generator = centre_starts(rows, mass, self.n_clusters, self.init), self._generator()
         self._stream: Stream | None = None
         if is_plain:
             labels = self._fit_complete(rows, mass, start, generator)
         else:
             labels = self._fit_engine(rows, mass, start, generator, pull, limits)
-        self._kind = kind
+        self._kind = kind.of_other_rows()
         self.labels_ = labels
         if len(labels) < x.shape[0]:
             # Rows without weight are served, too.
@@ -162,7 +162,7 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, EM
         x, weight, _ = self._read_training(X, sample_weight, reset=False)
         pull = self._pull()
         stream = getattr(self, "_stream", None) or self._resumed(pull)
-        values, mass = tensors(written_out(x), weight)
+        values, mass = tensors(dense_rows(x), weight)
         problem = kmeans_problem(
             values, mass, stream.frame, pull, None, self.tol, lambda generator: self.theta_.centres
         )
@@ -180,7 +180,7 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, EM
 
     def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
         """Fit, and the labels of the same rows."""
-        return self.fit(X, y, sample_weight).labels_
+        return self.fit(X, y, sample_weight)._kind.values(torch.from_numpy(self.labels_))
 
     def transform(self, X: Any) -> Any:
         """Distances to the centres (n, K), over the observed features."""
@@ -422,7 +422,7 @@ def is_complete(x: Any) -> bool:
     return not np.isnan(x.data if is_sparse else x).any()
 
 
-def written_out(x: Any) -> np.ndarray:
+def dense_rows(x: Any) -> np.ndarray:
     return np.asarray(x.toarray() if hasattr(x, "toarray") else x, dtype=np.float64)
 
 

@@ -15,7 +15,7 @@ from scipy.sparse import issparse
 from sklearn.cluster import kmeans_plusplus
 
 from jensen.engines.lloyd import lloyd
-from jensen.engines.start import LIMIT, distinct_rows, draw, kmeans_plus_plus
+from jensen.engines.start import LIMIT, check_distinct, distinct_rows, draw_different, kmeans_plus_plus, written_out
 from jensen.engines.threads import threads_for
 
 __all__ = ["Start", "centre_starts", "checked_centres"]
@@ -32,11 +32,7 @@ def centre_starts(x: Any, weight: np.ndarray | None, n_clusters: int, init: Any)
     d = x.shape[1]
     n_wanted = max(LIMIT, ROWS_PER_CLUSTER * n_clusters)
     numbers, mass, is_everything = distinct_rows(x, weight, n_wanted, n_wanted)
-    if len(numbers) < n_clusters:
-        raise ValueError(
-            f"n_clusters={n_clusters} needs at least {n_clusters} distinct rows, got {len(numbers)}; "
-            "lower n_clusters or add data"
-        )
+    check_distinct("n_clusters", n_clusters, len(numbers))
     if callable(init):
         return lambda generator: checked_centres(
             init(x, n_clusters, random_state=numpy_state(generator)), d, n_clusters
@@ -44,10 +40,11 @@ def centre_starts(x: Any, weight: np.ndarray | None, n_clusters: int, init: Any)
     if not isinstance(init, str):
         given = checked_centres(init, d, n_clusters)
         return lambda generator: given
-    rows, is_sparse = x[numbers], bool(issparse(x))
+    rows = written_out(x[numbers])
+    is_sparse = bool(issparse(rows))
     complete = rows if is_sparse else np.where(np.isnan(rows), column_means(rows, mass), rows)
     if init == "random":
-        return lambda generator: dense(complete[drawn_rows(mass, n_clusters, generator)])
+        return lambda generator: dense(complete[draw_different(mass, n_clusters, generator)])
     if is_sparse:
         # scikit-learn seeds sparse rows; in an order of their content, and by weight, ours alone decides.
         return lambda generator: dense(
@@ -74,16 +71,6 @@ def seeded(
         if best is None or found.inertia < best_inertia:
             best, best_inertia = found.centres, found.inertia
     return np.asarray(best + origin, dtype=np.float64)
-
-
-def drawn_rows(mass: np.ndarray, n: int, generator: torch.Generator) -> np.ndarray:
-    """Numbers of n different rows, drawn in proportion to their weight."""
-    left = torch.from_numpy(mass.copy())
-    chosen = []
-    for _ in range(n):
-        chosen.append(int(draw(left, 1, generator)))
-        left[chosen[-1]] = 0
-    return np.array(chosen)
 
 
 def column_means(rows: np.ndarray, mass: np.ndarray) -> np.ndarray:

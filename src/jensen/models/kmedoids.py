@@ -24,8 +24,8 @@ from torch import Tensor
 
 from jensen.contract import LatentVariableModel, not_offered
 from jensen.engines import dissimilarity
-from jensen.engines.start import distinct_rows
-from jensen.engines.swaps import Swapped, build, draw_medoids, faster_pam
+from jensen.engines.start import check_distinct, distinct_rows, draw_different
+from jensen.engines.swaps import Swapped, build, faster_pam
 from jensen.interop.tables import Kind, read_table, read_weights
 
 __all__ = ["KMedoids", "Medoids"]
@@ -125,13 +125,13 @@ class KMedoids(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
             # The rows of a symmetric matrix are its columns: take those that lie together.
             distances = x if x.flags.c_contiguous else x.T
             dissimilarity.check_distances(distances, "X")
-            self._check_enough(int((weight > 0).sum()))
+            check_distinct("n_clusters", self.n_clusters, int((weight > 0).sum()))
         else:
             # Equal rows are one row that weighs more, in an order of their own: so nothing depends on how X is written.
             kept = np.flatnonzero(weight > 0)
             distinct, weight, _ = distinct_rows(x[kept], weight[kept], len(x), len(x))
             numbers = kept[distinct]
-            self._check_enough(len(numbers))
+            check_distinct("n_clusters", self.n_clusters, len(numbers))
             params = dissimilarity.spread_params(self.metric, x[numbers], weight) | params
             distances = dissimilarity.all_distances(x[numbers], self.metric, params, kind.dtype, numbers)
         best = self._best_of_starts(distances, weight, self._given_start(x, numbers, weight))
@@ -139,13 +139,13 @@ class KMedoids(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
         centres = None if self.metric == "precomputed" else torch.from_numpy(x[indices])
         self.theta_, self.metric_params_ = Medoids(centres, torch.from_numpy(indices)), params
         self.inertia_, self.n_iter_ = best.loss, best.n_iter
-        self._kind = Kind(kind.container, kind.dtype, None, kind.columns, kind.device)
-        self.labels_ = kind.values(torch.from_numpy(self._nearest(x)[0]))
+        self._kind = kind.of_other_rows()
+        self.labels_ = self._nearest(x)[0]
         return self
 
     def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
         """Fit, and the cluster of every row."""
-        return self.fit(X, y, sample_weight).labels_
+        return self.fit(X, y, sample_weight)._kind.values(torch.from_numpy(self.labels_))
 
     def predict(self, X: Any) -> Any:
         """The number of the nearest medoid, the first of equally near ones."""
@@ -199,7 +199,7 @@ class KMedoids(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
         found: list[Swapped] = []
         n_starts = self.n_init if start is None else 1
         while len(found) < n_starts and not (found and found[-1].interrupted):
-            first = draw_medoids(weight, self.n_clusters, generator) if start is None else start
+            first = draw_different(weight, self.n_clusters, generator) if start is None else start
             progress = f"KMedoids {len(found) + 1}/{n_starts}" if self.verbose else None
             found.append(faster_pam(distances, weight, first, max_iter=self.max_iter, progress=progress))
         best = min(found, key=lambda swapped: swapped.loss)
@@ -210,13 +210,6 @@ class KMedoids(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
                 stacklevel=3,
             )
         return best
-
-    def _check_enough(self, n_distinct: int) -> None:
-        if n_distinct < self.n_clusters:
-            raise ValueError(
-                f"n_clusters={self.n_clusters} needs at least {self.n_clusters} distinct rows, got {n_distinct}; "
-                "lower n_clusters or add data"
-            )
 
     def _given_start(self, x: np.ndarray, numbers: np.ndarray, weight: np.ndarray) -> np.ndarray | None:
         """The user's row numbers, if any, as places among the distinct rows."""

@@ -15,7 +15,7 @@ from torch import Tensor
 from jensen.contract import Problem, Rows
 from jensen.engines import em
 from jensen.engines.sources import ArraySource, Frame
-from jensen.engines.start import LIMIT, distinct_rows
+from jensen.engines.start import LIMIT, check_distinct, distinct_rows
 from jensen.engines.threads import threads_for
 from jensen.formulas.covariance import STRUCTURES, FullGaussians, Gaussians
 from jensen.models.conjugate_prior import ConjugatePrior
@@ -70,8 +70,7 @@ def mixture_problem(
             f"y has {len(rows.classes)} classes, but n_components={k}; raise n_components to at least "
             f"{len(rows.classes)}, or pass y=None to ignore labels"
         )
-    if n < k:
-        raise ValueError(f"n_components={k} needs at least {k} distinct rows, got {n}; lower n_components or add data")
+    check_distinct("n_components", k, n)
     if start is not None and start.components.n_features != d:
         raise ValueError(f"warm_start: the last fit had {start.components.n_features} features, X has {d}")
     rows = with_label_weight(rows, model.label_weight)
@@ -151,10 +150,7 @@ def distinct_sample(rows: Rows, frame: Frame, verbs: MixtureVerbs) -> Sample:
         counts.append(torch.from_numpy(mass * (weight.sum() / mass.sum())))
         is_everything = is_everything and is_whole
     index, count = torch.cat(numbers), torch.cat(counts)
-    if len(index) < k:
-        raise ValueError(
-            f"n_components={k} needs at least {k} distinct rows, got {len(index)}; lower n_components or add data"
-        )
+    check_distinct("n_components", k, len(index))
     standard = frame.standardise(rows.x[index].T.clone(memory_format=torch.contiguous_format))
     unit = Frame(torch.zeros_like(frame.origin), torch.ones_like(frame.scale))
     filled, known = standard.nan_to_num(nan=0.0), None if rows.label is None else label[index]

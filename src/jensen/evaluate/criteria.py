@@ -1,0 +1,238 @@
+"""Criteria for the choice among models of one table; each is a small value.
+
+    bic         -2 Σ_i ln p(x_i) + (number of parameters) ln n;  Schwarz (1978)
+    silhouette  mean of (b_i - a_i) / max(a_i, b_i),  a_i the mean distance to the other rows of its cluster, b_i to
+                those of the nearest other cluster;  Rousseeuw (1987)
+    gap         Gap(K) = mean_b ln W*_b(K) - ln W(K),  W the inertia_, W* that of uniform reference rows; the smallest
+                K with Gap(K) ≥ Gap(K+1) - s_{K+1};  Tibshirani, Walther & Hastie (2001)
+    cv          mean of ln p(x_i) under models that did not learn from x_i
+A weight is a count: n is the sum of weights, and every mean over rows is weighted.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from numbers import Integral, Real
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+from sklearn.metrics import pairwise_distances_chunked
+
+from jensen.evaluate.task import Task, as_array, fit_copy
+
+__all__ = ["CRITERIA", "Criterion", "Score", "Settings", "is_number", "varied_names"]
+
+# The grid's parameters at every entry.
+Settings = Sequence[Mapping[str, Any]]
+# The work grows with the square of the rows, and the mean over this many has a standard error below 0.01.
+SILHOUETTE_ROWS = 10_000
+
+
+@dataclass(frozen=True)
+class Score:
+    """What an entry reached; `model` is fitted to all rows, where the criterion had to fit one."""
+
+    value: float
+    standard_error: float = math.nan
+    n_parameters: int | None = None
+    model: Any = None
+
+
+@dataclass(frozen=True)
+class Criterion:
+    """A way to compare models.
+
+    Args:
+        name: what users call it.
+        direction: which values are better.
+        needs: methods or fitted attributes that a model must have.
+        measure: fits copies of an estimator and scores them; a ValueError becomes the entry's reason to have no value.
+        takes_missing: whether X may hold NaN for this estimator.
+        check: refuses a grid or a task that cannot be measured; before any fit.
+        choose: the number of the winner, of settings, values (NaN where an entry failed) and standard errors; None
+            takes the best value.
+    """
+
+    name: str
+    direction: Literal["smaller", "larger"]
+    needs: tuple[str, ...]
+    measure: Callable[[Any, Task], Score]
+    takes_missing: Callable[[Any], bool] = lambda estimator: True
+    check: Callable[[Sequence[Any], Settings, Task], Any] = lambda entries, settings, task: None
+    choose: Callable[[Settings, np.ndarray, np.ndarray], int] | None = None
+
+    def winner(self, settings: Settings, values: np.ndarray, errors: np.ndarray) -> int:
+        if self.choose is not None:
+            return self.choose(settings, values, errors)
+        return int(np.nanargmin(values) if self.direction == "smaller" else np.nanargmax(values))
+
+
+def measure_bic(estimator: Any, task: Task) -> Score:
+    fitted = task.fit(estimator)
+    if task.weight is None:
+        value = fitted.bic(task.X)
+    else:
+        # A model's own bic knows rows, not counts.
+        scores = as_array(fitted.score_samples(task.X))[task.counted]
+        value = -2 * scores @ task.weight[task.counted] + fitted.n_parameters_ * math.log(task.weight.sum())
+    return Score(float(value), n_parameters=n_parameters(fitted), model=fitted)
+
+
+def measure_cv(estimator: Any, task: Task) -> Score:
+    total, times = np.zeros(task.n_rows), np.zeros(task.n_rows)
+    for train, test in task.splits:
+        fitted = task.fit_rows(estimator, train)
+        total[test] += as_array(fitted.score_samples(task.rows(test)))
+        times[test] += 1
+    # Rows are independent; scores of one row, where a splitter holds it out several times, are not.
+    rows = task.counted[times[task.counted] > 0]
+    scores, weight = total[rows] / times[rows], np.ones(len(rows)) if task.weight is None else task.weight[rows]
+    n, mean = float(weight.sum()), float(np.average(scores, weights=weight))
+    variance = float(weight @ (scores - mean) ** 2) / (n - 1) if n > 1 else math.nan
+    return Score(mean, math.sqrt(variance / n), n_parameters(fitted))
+
+
+def measure_silhouette(estimator: Any, task: Task) -> Score:
+    fitted = task.fit(estimator)
+    rows = task.counted
+    if len(rows) > SILHOUETTE_ROWS:
+        rows = np.sort(np.random.default_rng(task.seed).choice(rows, SILHOUETTE_ROWS, replace=False))
+    # Predictions may be classes of any type, and None for a component beyond them.
+    labels = pd.factorize(as_array(fitted.predict(task.X))[rows], use_na_sentinel=False)[0]
+    x = task.values[rows][:, rows] if knows_no_rows(fitted) else task.values[rows]
+    weight = None if task.weight is None else task.weight[rows]
+    metric, params = getattr(fitted, "metric", "euclidean"), getattr(fitted, "metric_params_", None)
+    return Score(silhouette(x, labels, weight, metric, params), n_parameters=n_parameters(fitted), model=fitted)
+
+
+def silhouette(
+    x: Any,
+    labels: np.ndarray,
+    weight: np.ndarray | None = None,
+    metric: Any = "euclidean",
+    params: Mapping[str, Any] | None = None,
+) -> float:
+    """The mean silhouette of rows x in clusters 0..K-1; a row alone in its cluster has 0."""
+    weight = np.ones(len(labels)) if weight is None else weight
+    membership = np.zeros((len(labels), labels.max() + 1))
+    membership[np.arange(len(labels)), labels] = weight
+    size = membership.sum(0)
+    if len(size) < 2:
+        raise ValueError("the silhouette compares clusters, and all rows are in one")
+
+    def of_block(distance: np.ndarray, start: int) -> np.ndarray:
+        own = (np.arange(len(distance)), labels[start : start + len(distance)])
+        total = distance @ membership  # (b, K)
+        to_others = total / size
+        to_others[own] = np.inf
+        # A row is no neighbour of itself, but its copies are.
+        a = total[own] / np.where(size > 1, size - 1, 1)[own[1]]
+        b = to_others.min(1)
+        larger = np.maximum(a, b)
+        return np.where((size[own[1]] > 1) & (larger > 0), (b - a) / np.where(larger > 0, larger, 1), 0.0)
+
+    blocks = pairwise_distances_chunked(x, metric=metric, reduce_func=of_block, **(params or {}))
+    return float(np.average(np.concatenate(list(blocks)), weights=weight))
+
+
+def measure_gap(estimator: Any, task: Task) -> Score:
+    fitted = task.fit(estimator)
+    weight = None if task.weight is None else task.weight[task.counted]
+    draw = reference_rows(task.values[task.counted], weight)
+    # Every entry meets the same references, and none is kept.
+    references = [
+        log_inertia(fit_copy(estimator, draw(np.random.default_rng([task.seed, b])), weight=weight))
+        for b in range(task.n_references)
+    ]
+    error = float(np.std(references)) * math.sqrt(1 + 1 / task.n_references)
+    return Score(float(np.mean(references)) - log_inertia(fitted), error, n_parameters(fitted), fitted)
+
+
+def reference_rows(x: Any, weight: np.ndarray | None = None) -> Callable[[np.random.Generator], np.ndarray]:
+    """Draws tables of the shape of x (n, d), uniform in the box of its principal axes."""
+    x = x.toarray() if hasattr(x, "toarray") else x
+    origin = np.average(x, axis=0, weights=weight)
+    centred = x - origin
+    axes = np.linalg.svd(centred if weight is None else centred * np.sqrt(weight)[:, None], full_matrices=False)[2]
+    along = centred @ axes.T
+    low, high = along.min(0), along.max(0)
+
+    def draw(rng: np.random.Generator) -> np.ndarray:
+        rows: np.ndarray = rng.uniform(low, high, along.shape) @ axes + origin
+        return rows.astype(x.dtype)
+
+    return draw
+
+
+def log_inertia(fitted: Any) -> float:
+    inertia = getattr(fitted, "inertia_", None)
+    if inertia is None:
+        raise ValueError(f"the gap compares inertia_, and a fit of {type(fitted).__name__} leaves none")
+    if not inertia > 0:
+        raise ValueError(f"the gap takes the logarithm of inertia_, which is {inertia}: every row is at a centre")
+    return math.log(inertia)
+
+
+def check_gap(entries: Sequence[Any], settings: Settings, task: Task) -> None:
+    varied = varied_names(settings)
+    if len(varied) > 1 or not all(is_number(setting[name]) for setting in settings for name in varied):
+        raise ValueError(
+            f"criterion='gap' compares neighbours along one numeric parameter, but the grid varies "
+            f"{' and '.join(varied)}; give one numeric parameter several values, and others one each"
+        )
+    if any(knows_no_rows(entry) for entry in entries):
+        raise ValueError("criterion='gap' draws reference rows, which metric='precomputed' lacks; use 'silhouette'")
+    if not (isinstance(task.n_references, Integral) and task.n_references >= 1):
+        raise ValueError(f"n_references={task.n_references!r} must be a whole number, 1 or more; 20 is usual")
+
+
+def first_within_error(settings: Settings, gaps: np.ndarray, errors: np.ndarray) -> int:
+    """The smallest K with Gap(K) ≥ Gap(K+1) - s_{K+1}, where K+1 is the next entry that did not fail; or the last."""
+    order = [i for i in range(len(gaps)) if not np.isnan(gaps[i])]
+    for name in varied_names(settings):
+        order = sorted(order, key=lambda i: settings[i][name])
+    for here, following in pairwise(order):
+        if gaps[here] >= gaps[following] - errors[following]:
+            return here
+    if len(order) > 1:
+        message = f"the gap still rises at the end of the grid, {dict(settings[order[-1]])}; give larger values as well"
+        warnings.warn(message, UserWarning, stacklevel=4)
+    return order[-1]
+
+
+def varied_names(settings: Settings) -> list[str]:
+    """The parameters with more than one value."""
+    return [name for name in settings[0] if len({repr(setting[name]) for setting in settings}) > 1]
+
+
+def is_number(value: Any) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool)
+
+
+def knows_no_rows(estimator: Any) -> bool:
+    return isinstance(metric := getattr(estimator, "metric", None), str) and metric == "precomputed"
+
+
+def compares_what_is_observed(estimator: Any) -> bool:
+    return isinstance(metric := getattr(estimator, "metric", None), str) and metric == "nan_euclidean"
+
+
+def n_parameters(fitted: Any) -> int | None:
+    found = getattr(fitted, "n_parameters_", None)
+    return None if found is None else int(found)
+
+
+CRITERIA = {
+    criterion.name: criterion
+    for criterion in (
+        Criterion("bic", "smaller", ("bic",), measure_bic),
+        Criterion("silhouette", "larger", ("predict",), measure_silhouette, compares_what_is_observed),
+        Criterion("gap", "larger", ("inertia_",), measure_gap, lambda _: False, check_gap, first_within_error),
+        Criterion("cv", "larger", ("score_samples",), measure_cv, check=lambda entries, settings, task: task.splits),
+    )
+}
