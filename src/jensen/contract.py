@@ -6,6 +6,7 @@ LatentVariableModel -> EMEstimator | GradientEstimator -> final classes
 from __future__ import annotations
 
 import os
+import sys
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -153,6 +154,14 @@ class LatentVariableModel(BaseEstimator, ABC):
         return tags
 
 
+def levels_inside() -> int:
+    """How far up the caller's caller outside this package stands, for a warning to point there."""
+    frame, level = sys._getframe(1), 1
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("jensen."):
+        frame, level = frame.f_back, level + 1
+    return level
+
+
 def not_offered(name: str, reason: str) -> Any:
     """A method of the contract that a model cannot honour: it does not exist there, and the error's cause says why."""
 
@@ -232,7 +241,8 @@ class EMEstimator(LatentVariableModel):
                 collapse = error
                 continue
             value = problem.plausibility(fitted.theta, fitted.objective * fitted.weight, fitted.weight)
-            if best is None or value > best_value:
+            # Fits to one maximum differ by rounding, and the first of them is kept, whatever the order of the rows.
+            if best is None or value > best_value + 1e-9 * abs(best_value):
                 best, best_value = fitted, value
             if fitted.interrupted:
                 break
@@ -249,7 +259,7 @@ class EMEstimator(LatentVariableModel):
             f"{type(self).__name__} did not converge to tol={self.tol} in max_iter={self.max_iter} steps; "
             f"raise max_iter or tol{faster}",
             ConvergenceWarning,
-            stacklevel=4,
+            stacklevel=levels_inside(),
         )
 
     @property

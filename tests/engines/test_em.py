@@ -155,3 +155,6 @@ def test_an_algorithm_that_may_fall_keeps_the_best_theta_seen():
     fitted = run(wandering, max_iter=2, is_monotone=False)
     assert fitted.history == [fitted.history[0], fitted.objective, fitted.objective]
     assert fitted.objective == run(em.plain, max_iter=1).objective
+    circling = run(wandering, is_monotone=False)
+    assert circling.converged
+    assert circling.n_iter == em.PATIENCE

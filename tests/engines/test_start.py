@@ -68,6 +68,24 @@ def test_seeds_beyond_given_centres_go_where_those_are_not():
     assert int(seeds[0]) >= 2
 
 
+def test_swaps_find_the_clusters_that_seeds_missed():
+    rng = np.random.default_rng(0)
+    places = np.arange(6) * 100.0
+    x = torch.tensor((places[:, None] + rng.normal(size=(6, 30))).reshape(1, -1))
+    weight = torch.tensor(rng.random(180))
+    # Two of the clusters have three centres each, four have none.
+    centres = x[:, [0, 1, 2, 30, 31, 32]]
+    found = start.swap_in(x, weight, centres, 25, torch.Generator().manual_seed(0))
+    assert_array_equal(np.sort((found[0].numpy() / 100).round()), np.arange(6))
+    # Centres that cannot be improved stay where they are, also a single one.
+    assert_array_equal(start.swap_in(x, weight, found, 0, torch.Generator()), found)
+    best = torch.tensor([[0.0, 10.0]]).double()
+    points = torch.tensor([[0.0, 0.0, 10.0, 10.0]]).double()
+    assert_array_equal(start.swap_in(points, torch.ones(4).double(), best, 5, torch.Generator()), best)
+    one = start.swap_in(points, torch.tensor([3.0, 3.0, 1.0, 1.0]).double(), best[:, 1:], 5, torch.Generator())
+    assert float(one) == 0.0
+
+
 def test_draws_follow_the_weights():
     mass = torch.tensor([0.0, 1.0, 3.0]).double()
     draws = start.draw(mass, 40_000, torch.Generator().manual_seed(0))

@@ -66,8 +66,8 @@ def test_a_change_is_the_difference_of_two_losses(k, dtype):
 def test_neighbours_after_a_swap_are_those_found_anew(k):
     distances, weight = problem(30)
     state = swaps.neighbours(distances, weight, start(weight, k))
-    for medoid, row in ((0, 3), (k - 1, 17), (k // 2, 9)):
-        state = swaps.swapped(distances, state, medoid, row)
+    for rows in (np.array([3, 17]), np.arange(30), np.array([9, 21, 4])):
+        state = swaps.best_swap(distances, state, rows, distances[rows]) or state
         anew = swaps.neighbours(distances, weight, state.medoids)
         for name in ("medoids", "nearest", "near", "runner_up", "second"):
             assert_array_equal(getattr(state, name), getattr(anew, name), err_msg=name)

@@ -34,6 +34,7 @@ def test_the_wrong_number_of_features(case, model):
         (lambda n: -np.ones(n), "sample_weight has a negative entry, -1.0"),
         (lambda n: np.zeros(n), "sample_weight is zero for all rows"),
         (lambda n: np.full(n, np.nan), "sample_weight holds NaN or infinity"),
+        (lambda n: ["much"] * n, "sample_weight must hold numbers, one per row"),
         (lambda n: np.ones(n - 1), r"sample_weight has shape \(89,\), but X has 90 rows"),
     ],
 )

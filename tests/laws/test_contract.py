@@ -78,6 +78,9 @@ def test_tables_come_back_in_kind(case, holes):
     assert list(model.sample(2)[0].columns) == names
     assert isinstance(model.score_samples(frame), np.ndarray)
 
+    unnamed = pd.DataFrame(holes)
+    assert list(case.make().fit(unnamed, case.y).impute(unnamed).columns) == list(unnamed.columns)
+
     polars = pl.DataFrame(holes, schema=names)
     model = case.make().fit(polars, case.y)
     assert model.impute(polars).columns == names

@@ -1,6 +1,7 @@
 """What is special to k-means: stores, limits, holes, the bound."""
 
 import itertools
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -212,9 +213,28 @@ class TestDepot:
         model = KMeans(1, depot=Depot([5.0], 0.5)).fit(x)
         assert_allclose(model.cluster_centers_, [[(4 * 1 + 0.5 * 6 * 5) / (4 + 0.5 * 6)]])
 
+    def test_assigned_stores_start_where_plain_centres_would_be_drawn_to(self):
+        """Equally good starts: the loss of the equivalent plain problem is close to plain k-means' own."""
+        x = make_blobs(2000, centers=12, n_features=2, random_state=1)[0]
+        for seed in range(3):
+            model = KMeans(12, random_state=seed, depot=Depot([5.0, 5.0], 1.0, "assigned")).fit(x)
+            equivalent = 2 * model.cost_ - ((x - 5) ** 2).sum()
+            assert equivalent < 1.02 * KMeans(12, random_state=seed).fit(x).inertia_
+
+    def test_a_rule_that_goes_in_circles_ends(self):
+        model = KMeans(3, random_state=0, depot=Depot(np.zeros(4), 0.3)).fit(IRIS)
+        assert model.converged_
+        assert model.n_iter_ < 100
+
+    def test_a_number_is_a_place_on_a_line(self):
+        model = KMeans(1, depot=Depot(10.0, 1.0)).fit(self.X, sample_weight=self.COUNTS)
+        assert_allclose(model.cluster_centers_, [[67 / 14]])
+
     @pytest.mark.parametrize(
         ("depot", "message"),
         [
+            (Depot(["a", "b"]), r"depot.location=\['a', 'b'\] must be numbers, one per feature"),
+            (Depot([1.0, 2.0], weight=None), "depot.weight=None must be a number, 0 or more"),
             (Depot([1.0]), r"depot.location has shape \(1,\), but X has 2 features"),
             (Depot([1.0, np.nan]), r"depot.location=\[1.0, nan\] must be finite"),
             (Depot([1.0, 2.0], weight=-1), "depot.weight=-1 must be a number, 0 or more"),
@@ -254,6 +274,16 @@ class TestSizeLimits:
         repeated = KMeans(2, random_state=0, size_limits=(5, 5), n_init=5).fit(np.repeat(x, weight, axis=0))
         assert_allclose(repeated.inertia_, model.inertia_)
 
+    @pytest.mark.parametrize("unit", [1e-9, 0.1, 1e20])
+    def test_the_unit_of_the_weights_does_not_matter(self, unit):
+        model = KMeans(3, random_state=0, size_limits=(50 * unit, 50 * unit)).fit(IRIS, sample_weight=[unit] * 150)
+        assert_allclose(model.cluster_weights_, [50 * unit] * 3)
+
+    @pytest.mark.parametrize("most", [None, np.inf, 150])
+    def test_only_a_least_size(self, most):
+        model = KMeans(3, random_state=0, size_limits=(45, most)).fit(IRIS)
+        assert_allclose(np.sort(model.cluster_weights_), [45, 50, 55])
+
     def test_with_holes_and_a_depot(self, blobs):
         x = np.where(np.random.default_rng(0).random(blobs.shape) < 0.2, np.nan, blobs)
         model = KMeans(4, random_state=0, size_limits=(100, 100), depot=Depot([0.0, 0.0], 0.3, "assigned")).fit(x)
@@ -278,8 +308,9 @@ class TestSizeLimits:
 
     def test_a_batch_is_a_part(self, blobs):
         model = KMeans(4, random_state=0, size_limits=(50, 150)).fit(blobs)
-        with pytest.raises(ValueError, match="hold for all rows, and a batch is a part: use fit"):
-            model.partial_fit(blobs)
+        for estimator in (model, clone(model)):
+            with pytest.raises(ValueError, match="hold for all rows, and a batch is a part: use fit"):
+                estimator.partial_fit(blobs)
 
 
 class TestStreams:
@@ -319,6 +350,10 @@ class TestKinds:
         dense, sparse = KMeans(4, random_state=0).fit(x), KMeans(4, random_state=0).fit(scipy.sparse.csr_matrix(x))
         for name in ("predict", "score_samples", "transform", "score"):
             assert_allclose(getattr(sparse, name)(scipy.sparse.csr_array(x)), getattr(dense, name)(x), atol=1e-9)
+        x[0, 0] = np.nan
+        model = KMeans(4, random_state=0).fit(scipy.sparse.csr_array(x))
+        assert_array_equal(model.predict(scipy.sparse.csr_array(x)), model.labels_)
+        x[0, 0] = 0.0
         assigned = KMeans(4, random_state=0, depot=Depot(np.zeros(30), 1.0, "assigned")).fit(x)
         assert_array_equal(assigned.predict(scipy.sparse.csr_array(x)), assigned.labels_)
 
@@ -360,6 +395,38 @@ class TestArguments:
     def test_given_centres_must_be_finite(self, blobs):
         with pytest.raises(ValueError, match="init holds NaN or infinity"):
             KMeans(2, init=np.full((2, 2), np.nan)).fit(blobs)
+
+    def test_a_column_that_only_rows_without_weight_have(self):
+        x = np.column_stack([IRIS, np.where(np.arange(150) < 3, 1.0, np.nan)])
+        with pytest.raises(ValueError, match="no observed value in column 4; drop it"):
+            KMeans(3).fit(x, sample_weight=np.arange(150) >= 3)
+
+    def test_values_too_large_to_square(self):
+        with pytest.raises(ValueError, match="X has values too large to square; rescale it"):
+            KMeans(3).fit(IRIS * 1e155)
+
+    def test_a_fit_answers_by_its_own_number_of_centres(self):
+        model = KMeans(3, random_state=0).fit(IRIS)
+        expected = model.score_samples(IRIS)
+        model.set_params(n_clusters=30)
+        assert_array_equal(model.score_samples(IRIS), expected)
+        assert model.sample(50)[1].max() == 2
+        assert model.posterior(IRIS).probs.shape == (150, 3)
+
+    def test_reversed_views(self):
+        x = IRIS[::-1, ::-1]
+        for model in (KMeans(3), KMeans(3, size_limits=(40, 60)), KMeans(3, max_iter=0), GaussianMixture(2)):
+            model.set_params(random_state=0).fit(x)
+        model = KMeans(3, random_state=0).fit(x)
+        model.cluster_centers_ = model.cluster_centers_[::-1]
+        model.partial_fit(x)
+
+    def test_a_warning_points_at_the_caller(self):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            KMeans(3, max_iter=1, tol=0, random_state=0, depot=Depot(np.zeros(4), 0.1, "assigned")).fit(IRIS)
+            KMeans(3, max_iter=1, tol=0, random_state=0, init="random").fit(IRIS)
+        assert [w.filename for w in caught] == [__file__] * 2
 
     def test_a_file_with_impossible_values_is_refused(self, blobs):
         model = KMeans(2).fit(blobs)

@@ -43,6 +43,8 @@ __all__ = [
 
 # Sums of 10⁶ rows in float64 agree to about 1e-10 of their size, and the expanded square adds about 1e-8 nats a row.
 ROUNDING = 1e-8
+# An algorithm that may fall can go in circles.
+PATIENCE = 20
 
 
 class CollapseError(ValueError):
@@ -125,8 +127,9 @@ def fit(
 ) -> Fit:
     """Iterate from theta until `stop` says so, or `max_iter` M-steps are done; the best theta seen is kept.
 
-    With a monotone algorithm, which EM is, that is the last theta, and a fall is an error. `progress` names the bar
-    shown on a terminal, which tells the objective every `progress_every` steps. Ctrl-C ends the fit.
+    With a monotone algorithm, which EM is, that is the last theta, and a fall is an error; another has also come to its
+    end when PATIENCE steps in a row found nothing better. `progress` names the bar shown on a terminal, which tells the
+    objective every `progress_every` steps. Ctrl-C ends the fit.
     """
 
     def evaluate(theta: Any) -> State:
@@ -145,6 +148,8 @@ def fit(
             state, converged = new, stop(state, new)
             best = state if is_monotone or state.objective > best.objective else best
             history.append(best.objective)
+            if not is_monotone and history[-PATIENCE:] == [best.objective] * PATIENCE:
+                converged = True
             bar.update()
             if (len(history) - 1) % progress_every == 0:
                 bar.set_postfix_str(f"{best.objective:.6f} per row")

@@ -14,6 +14,8 @@ import torch
 from scipy.sparse import issparse
 from torch import Tensor
 
+from jensen.engines.swaps import Neighbours, TwoNearest, swapped, two_smallest
+
 __all__ = [
     "LIMIT",
     "check_distinct",
@@ -23,6 +25,7 @@ __all__ = [
     "hash_rows",
     "kmeans_plus_plus",
     "squared_distances",
+    "swap_in",
     "written_out",
 ]
 
@@ -145,6 +148,30 @@ def kmeans_plus_plus(
         closest = candidate[best]
         closest[chosen[-1]] = 0
     return torch.tensor(chosen, device=x.device)
+
+
+def swap_in(x: Tensor, weight: Tensor, centres: Tensor, n_steps: int, generator: torch.Generator) -> Tensor:
+    """Centres (d, k) after trying `n_steps` times to put one of them on one of 2 + ln k points that k-means++ draws.
+
+    Of all such swaps the one that lowers the loss most is made, if any does (Lattanzi & Sohler 2019).
+    """
+    k = centres.shape[1]
+    squared = x.square().sum(0)
+    # Column j of the pool is a centre; points that come in are added to it.
+    pool = centres
+
+    def two_nearest(chosen: np.ndarray, points: np.ndarray) -> TwoNearest:
+        return two_smallest(squared_distances(x[:, points], squared[points], pool[:, chosen]).numpy())
+
+    start = np.arange(k)
+    state = Neighbours(start, *two_nearest(start, np.arange(x.shape[1])), weight.numpy())
+    for _ in range(n_steps):
+        draws = draw(weight * torch.from_numpy(state.near), 2 + int(math.log(k)), generator)
+        block = squared_distances(x, squared, x[:, draws]).numpy()
+        numbers = pool.shape[1] + np.arange(len(draws))
+        pool = torch.cat([pool, x[:, draws]], 1)
+        state = swapped(state, numbers, block, two_nearest) or state
+    return pool[:, state.medoids]
 
 
 def draw(mass: Tensor, n: int, generator: torch.Generator) -> Tensor:

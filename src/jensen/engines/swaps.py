@@ -14,14 +14,14 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 from tqdm.auto import tqdm
 
-__all__ = ["Neighbours", "Swapped", "build", "faster_pam", "neighbours"]
+__all__ = ["Neighbours", "Swapped", "build", "faster_pam", "neighbours", "swapped", "two_smallest"]
 
 # A block of candidates: 1 MB of distances stays in a core's cache, and few enough candidates keep the search eager.
 BLOCK_NUMBERS, BLOCK_ROWS = 2**17, 64
@@ -30,6 +30,9 @@ BLOCK_NUMBERS, BLOCK_ROWS = 2**17, 64
 FEW_MEDOIDS = 16
 # A swap must gain this part of the loss: sums of 10⁶ distances in float64 are good to 1e-12 of theirs.
 ROUNDING = 1e-11
+
+
+TwoNearest = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
 
 @dataclass(frozen=True)
@@ -149,28 +152,39 @@ def faster_pam(
 
 def best_swap(distances: np.ndarray, state: Neighbours, rows: np.ndarray, block: np.ndarray) -> Neighbours | None:
     """The neighbours after the swap with one of the rows that lowers the loss most; None if none lowers it."""
-    changes = state.changes(block)
-    candidate, medoid = divmod(int(changes.argmin()), len(state.medoids))
-    if not changes[candidate, medoid] < -ROUNDING * state.loss:
+
+    def among_medoids(medoids: np.ndarray, points: np.ndarray) -> TwoNearest:
+        return two_nearest(distances, medoids, points)
+
+    return swapped(state, rows, block, among_medoids)
+
+
+def swapped(
+    old: Neighbours,
+    candidates: np.ndarray,
+    block: np.ndarray,
+    again: Callable[[np.ndarray, np.ndarray], TwoNearest],
+) -> Neighbours | None:
+    """The neighbours after the best swap with a candidate, by its distances (b, n) to all points; None if none helps.
+
+    `again` finds the two nearest of the new medoids for some points: those that lost one of theirs.
+    """
+    changes = old.changes(block)
+    candidate, medoid = divmod(int(changes.argmin()), len(old.medoids))
+    if not changes[candidate, medoid] < -ROUNDING * old.loss:
         return None
-    new = swapped(distances, state, medoid, int(rows[candidate]))
-    # Far clusters can make the rounding of a change larger than the loss: only a true fall is a swap.
-    return new if new.loss < state.loss else None
-
-
-def swapped(distances: np.ndarray, old: Neighbours, medoid: int, row: int) -> Neighbours:
-    """The neighbours after a medoid, by its number 0..K-1, moved to a row."""
-    medoids = old.medoids.copy()
-    medoids[medoid] = row
-    d = distances[row]
+    medoids, d = old.medoids.copy(), block[candidate]
+    medoids[medoid] = candidates[candidate]
     closer, between = d < old.near, d < old.second
     nearest = np.where(closer, medoid, old.nearest)
     near = np.where(closer, d, old.near)
     runner_up = np.where(closer, old.nearest, np.where(between, medoid, old.runner_up))
     second = np.where(closer, old.near, np.where(between, d, old.second))
     lost = np.flatnonzero((old.nearest == medoid) | (old.runner_up == medoid))
-    nearest[lost], near[lost], runner_up[lost], second[lost] = two_nearest(distances, medoids, lost)
-    return Neighbours(medoids, nearest, near, runner_up, second, old.weight)
+    nearest[lost], near[lost], runner_up[lost], second[lost] = again(medoids, lost)
+    new = Neighbours(medoids, nearest, near, runner_up, second, old.weight)
+    # Far clusters can make the rounding of a change larger than the loss: only a true fall is a swap.
+    return new if new.loss < old.loss else None
 
 
 def neighbours(distances: np.ndarray, weight: np.ndarray, medoids: np.ndarray) -> Neighbours:
@@ -178,22 +192,25 @@ def neighbours(distances: np.ndarray, weight: np.ndarray, medoids: np.ndarray) -
     return Neighbours(medoids, *two_nearest(distances, medoids, np.arange(len(distances))), weight)
 
 
-def two_nearest(
-    distances: np.ndarray, medoids: np.ndarray, points: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Numbers and distances of the nearest and second nearest medoid; the first of equals."""
-    nearest, runner_up = np.zeros((2, len(points)), dtype=np.int64)
-    near, second = np.full((2, len(points)), np.inf, dtype=distances.dtype)
+def two_nearest(distances: np.ndarray, medoids: np.ndarray, points: np.ndarray) -> TwoNearest:
+    """The two nearest medoids of some points, by a matrix of distances."""
     step = max(1, BLOCK_NUMBERS // len(medoids))
-    for part in (slice(i, i + step) for i in range(0, len(points), step)):
-        d = distances[medoids[:, None], points[part]]
-        everyone = np.arange(d.shape[1])
-        nearest[part] = d.argmin(0)
-        near[part] = d[nearest[part], everyone]
-        d[nearest[part], everyone] = np.inf
-        runner_up[part] = d.argmin(0)
-        second[part] = d[runner_up[part], everyone]
+    parts = [points[i : i + step] for i in range(0, len(points), step)]
+    found = [two_smallest(distances[medoids[:, None], part]) for part in parts] or [
+        two_smallest(distances[medoids, :0])
+    ]
+    nearest, near, runner_up, second = (np.concatenate(column) for column in zip(*found, strict=True))
     return nearest, near, runner_up, second
+
+
+def two_smallest(d: np.ndarray) -> TwoNearest:
+    """Numbers and values of the smallest and second smallest of every column of (K, n), the first of equals."""
+    everyone = np.arange(d.shape[1])
+    nearest = d.argmin(0)
+    near = d[nearest, everyone]
+    d[nearest, everyone] = np.inf
+    runner_up = d.argmin(0)
+    return nearest, near, runner_up, d[runner_up, everyone]
 
 
 def build(distances: np.ndarray, weight: np.ndarray, n_medoids: int) -> np.ndarray:

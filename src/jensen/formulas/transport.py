@@ -21,8 +21,10 @@ __all__ = ["transport"]
 def transport(cost: np.ndarray, supply: np.ndarray, lower: float, upper: float) -> np.ndarray:
     """The cheapest flows (n, K) for costs (n, K) and supplies (n,); the limits must leave room for all supply."""
     n, k = cost.shape
-    scale = float(cost.max() - cost.min()) or 1.0
+    scale, unit = float(cost.max() - cost.min()) or 1.0, float(supply.mean())
     cost = (cost - cost.min()) / scale
+    # The solver's tolerances are absolute.
+    supply, lower, upper = supply / unit, lower / unit, upper / unit
     priced = cost + near_optimal_prices(cost, supply, lower, upper)
     excess = priced - priced.min(1, keepdims=True)
     n_pairs = 2 * n
@@ -40,7 +42,7 @@ def transport(cost: np.ndarray, supply: np.ndarray, lower: float, upper: float) 
         # The solver's own tolerance on prices is 1e-7.
         missed = (reduced < -1e-7) & ~active
         if not missed.any():
-            return flow
+            return flow * unit
         active |= missed
         n_pairs = 0
 

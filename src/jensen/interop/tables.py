@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -31,7 +31,7 @@ class Kind:
     container: str
     dtype: str
     index: Any = None
-    columns: list[str] | None = None
+    columns: list[str | int] | None = None
     device: str = "cpu"
 
     def of_other_rows(self) -> Kind:
@@ -55,7 +55,7 @@ class Kind:
         if self.container == "polars":
             import polars as pl
 
-            return pl.DataFrame(values, schema=self.columns)
+            return pl.DataFrame(values, schema=None if self.columns is None else [str(name) for name in self.columns])
         return values
 
 
@@ -93,10 +93,12 @@ def read_array(estimator: BaseEstimator, X: Any, *, reset: bool, sparse: bool = 
             ensure_all_finite=False,
             accept_sparse="csr" if sparse else False,
         )
-        columns = [str(name) for name in X.columns] if container in ("pandas", "polars") else None
+        columns = [column_name(name) for name in X.columns] if container in ("pandas", "polars") else None
         kind = Kind(container, array.dtype.name, getattr(X, "index", None), columns)
     check_finite(array, column_names(estimator))
-    return array, kind
+    # torch knows no negative strides, which a reversed view has.
+    is_reversed = isinstance(array, np.ndarray) and min(array.strides) < 0
+    return array.copy() if is_reversed else array, kind
 
 
 def read_weights(sample_weight: Any, n_rows: int) -> Tensor | None:
@@ -106,7 +108,10 @@ def read_weights(sample_weight: Any, n_rows: int) -> Tensor | None:
     if isinstance(sample_weight, Real):
         weight = torch.full((n_rows,), float(sample_weight), dtype=torch.float64)
     else:
-        weight = torch.as_tensor(np.asarray(sample_weight, dtype=np.float64).copy())
+        try:
+            weight = torch.as_tensor(np.array(sample_weight, dtype=np.float64))
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"sample_weight must hold numbers, one per row: {error}") from None
     if weight.shape != (n_rows,):
         raise ValueError(
             f"sample_weight has shape {tuple(weight.shape)}, but X has {n_rows} rows; give one weight per row"
@@ -118,6 +123,10 @@ def read_weights(sample_weight: Any, n_rows: int) -> Tensor | None:
     if not (weight > 0).any():
         raise ValueError("sample_weight is zero for all rows; at least one row must count")
     return None if bool((weight == 1).all()) else weight
+
+
+def column_name(name: Any) -> str | int:
+    return int(name) if isinstance(name, Integral) else str(name)
 
 
 def column_names(estimator: BaseEstimator) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -37,14 +38,17 @@ class Depot(BaseEstimator):
 
     def pull(self, n_features: int) -> Pull:
         """Checked, as the formulas take it, in the user's units."""
-        location = np.asarray(self.location, dtype=np.float64)
+        try:
+            location = np.atleast_1d(np.array(self.location, dtype=np.float64))
+        except (TypeError, ValueError):
+            raise ValueError(f"depot.location={self.location!r} must be numbers, one per feature") from None
         if location.shape != (n_features,):
             raise ValueError(
                 f"depot.location has shape {location.shape}, but X has {n_features} features; give ({n_features},)"
             )
         if not np.isfinite(location).all():
             raise ValueError(f"depot.location={location.tolist()} must be finite")
-        if not (np.isreal(self.weight) and 0 <= self.weight < np.inf):
+        if not (isinstance(self.weight, Real) and 0 <= self.weight < np.inf):
             raise ValueError(f"depot.weight={self.weight!r} must be a number, 0 or more")
         if self.assignment not in ("nearest", "assigned"):
             raise ValueError(f"depot.assignment={self.assignment!r} must be 'nearest' or 'assigned'")

@@ -56,10 +56,11 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, EM
         algorithm: "lloyd", or "elkan", which skips distances by the triangle inequality and ends in the same place;
             the latter for complete rows, without a depot and size limits.
         depot: None, or a `Depot` that supplies the centres.
-        size_limits: None, or the least and the most weight (number of rows, without weights) that a centre serves.
+        size_limits: None, or the least and the most weight (number of rows, without weights) that a centre serves; the
+            most may be None.
 
     Attributes:
-        cluster_centers_: μ (K, d).
+        cluster_centers_: μ (K, d); can be set, for example sorted, and labels_ and the like stay those of the fit.
         labels_: the cluster of every row of the fit; with size limits the one that serves most of it.
         inertia_: Σ w ‖x - μ_y‖², what the customers pay; a depot's share stands in supply_cost_, their sum in cost_.
         cluster_weights_: the weight that every centre serves (K,).
@@ -89,7 +90,7 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, EM
         "copy_x": ["boolean"],
         "algorithm": [StrOptions({"lloyd", "elkan"})],
         "depot": [Depot, None],
-        "size_limits": [tuple, list, None],
+        "size_limits": ["array-like", None],
     }
 
     def __init__(
@@ -131,11 +132,15 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, EM
         x, weight, kind = self._read_training(X, sample_weight, reset=True)
         counted = slice(None) if weight is None else np.flatnonzero(weight > 0)
         rows, mass = x[counted], None if weight is None else weight[counted]
+        if not issparse(rows):
+            check_columns(rows, column_names(self))
         pull = self._pull()
         limits = checked_limits(self.size_limits, self.n_clusters, rows.shape[0] if mass is None else mass.sum())
         is_plain = self.max_iter > 0 and pull is None and limits is None and is_complete(rows)
         rows = rows if is_plain else dense_rows(rows)
         start, generator = centre_starts(rows, mass, self.n_clusters, self.init), self._generator()
+        if pull is not None and pull.chooses and isinstance(self.init, str):
+            start = drawn_to(pull, start)
         self._stream: Stream | None = None
         if is_plain:
             labels = self._fit_complete(rows, mass, start, generator)
@@ -154,11 +159,11 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, EM
 
         After `fit` or `jensen.load` it goes on from there; what a batch changes falls with the weight seen before it.
         """
+        if self.size_limits is not None:
+            raise ValueError(f"size_limits={self.size_limits!r} hold for all rows, and a batch is a part: use fit")
         if not hasattr(self, "theta_"):
             return self.fit(X, y, sample_weight)
         self._validate_params()
-        if self.size_limits is not None:
-            raise ValueError(f"size_limits={self.size_limits!r} hold for all rows, and a batch is a part: use fit")
         x, weight, _ = self._read_training(X, sample_weight, reset=False)
         pull = self._pull()
         stream = getattr(self, "_stream", None) or self._resumed(pull)
@@ -197,19 +202,19 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, EM
     def score_samples(self, X: Any) -> Any:
         """ln N(x; μ_y, σ²I) - ln K per row, a lower bound of ln p(x); a row with nothing observed has -ln K."""
         found, kind = self._assign(X)
-        return kind.values(self._log_density(found) - math.log(self.n_clusters))
+        return kind.values(self._log_density(found) - math.log(self._n_features_out))
 
     def bound(self, X: Any) -> Bound:
         """ln N(x; μ_y, σ²I), and KL(one-hot ‖ 1/K) = ln K, per row."""
         found, kind = self._assign(X)
         log_density = self._log_density(found)
-        kl = torch.full_like(log_density, math.log(self.n_clusters))
+        kl = torch.full_like(log_density, math.log(self._n_features_out))
         return Bound(kind.values(log_density), {"cluster": kind.values(kl)}, is_exact=False)
 
     def posterior(self, X: Any) -> torch.distributions.Categorical:
         """q(z|x): all of it on the row's own centre."""
         label = self._assign(X)[0].label
-        one_hot = torch.nn.functional.one_hot(label, self.n_clusters).to(torch.float64)
+        one_hot = torch.nn.functional.one_hot(label, self._n_features_out).to(torch.float64)
         return torch.distributions.Categorical(probs=one_hot)
 
     def sample(self, n_samples: int = 1, y: Any = None, random_state: Any = None) -> tuple[Any, Any]:
@@ -217,13 +222,13 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, EM
         check_is_fitted(self)
         if not (isinstance(n_samples, Integral) and n_samples >= 1):
             raise ValueError(f"n_samples={n_samples!r} must be a whole number, 1 or more")
-        n, generator = int(n_samples), self._generator(random_state)
+        n, k, generator = int(n_samples), self._n_features_out, self._generator(random_state)
         if y is None:
-            z = torch.randint(self.n_clusters, (n,), generator=generator).sort().values
+            z = torch.randint(k, (n,), generator=generator).sort().values
         else:
             values = np.asarray(y)
-            if values.shape not in ((), (n,)) or not np.isin(values, np.arange(self.n_clusters)).all():
-                raise ValueError(f"y={y!r} must be a number of a centre, 0..{self.n_clusters - 1}, or {n} of them")
+            if values.shape not in ((), (n,)) or not np.isin(values, np.arange(k)).all():
+                raise ValueError(f"y={y!r} must be a number of a centre, 0..{k - 1}, or {n} of them")
             z = torch.from_numpy(np.broadcast_to(values, (n,)).astype(np.int64))
         noise = torch.randn(n, self.n_features_in_, generator=generator, dtype=torch.float64)
         x = self.theta_.centres[z] + math.sqrt(self.theta_.variance) * noise
@@ -251,7 +256,10 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, EM
     @cluster_centers_.setter
     def cluster_centers_(self, value: Any) -> None:
         check_is_fitted(self)
-        self.theta_ = self._theta_from({**self._theta_record(), "centres": torch.tensor(np.asarray(value))})
+        centres = checked_centres(value, self.n_features_in_, self._n_features_out)
+        # Whom each of them serves is not known.
+        weights = self.theta_.weights.mean().expand(len(centres)).clone()
+        self.theta_ = Centres(torch.from_numpy(centres), self.theta_.variance, weights)
         self._stream = None
 
     @property
@@ -356,13 +364,15 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, EM
     def _remember(
         self, centres: np.ndarray, weights: np.ndarray, inertia: float, supply: float, n_entries: float
     ) -> None:
+        if not math.isfinite(inertia):
+            raise ValueError("X has values too large to square; rescale it")
         total = weights.sum()
         between = float(weights @ np.square(centres - weights @ centres / total).sum(1))
         variance = max(inertia, RESOLUTION * (inertia + between)) / n_entries or 1.0
         self.theta_ = Centres(torch.from_numpy(centres), variance, torch.from_numpy(weights))
         self.inertia_, self.supply_cost_, self.cost_ = inertia, supply, inertia + supply
         log_density = -0.5 * (n_entries * math.log(2 * math.pi * variance) + inertia / variance)
-        self.lower_bound_ = float(log_density / total) - math.log(self.n_clusters)
+        self.lower_bound_ = float(log_density / total) - math.log(len(centres))
 
     def _resumed(self, pull: Pull | None) -> Stream:
         """A stream from what a file or the compiled loop leaves: as if its rows had no holes."""
@@ -373,8 +383,6 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, EM
 
     def _read_training(self, X: Any, sample_weight: Any, *, reset: bool) -> tuple[Any, np.ndarray | None, Kind]:
         x, kind = read_array(self, X, reset=reset, sparse=True)
-        if reset and not issparse(x):
-            check_columns(x, column_names(self))
         weight = read_weights(sample_weight, x.shape[0])
         return x, None if weight is None else weight.numpy(), kind
 
@@ -403,9 +411,10 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, EM
         }
 
     def _theta_from(self, record: dict[str, Tensor]) -> Centres:
-        centres = checked_centres(record["centres"].numpy(), self.n_features_in_, self.n_clusters)
+        k = len(record["centres"])
+        centres = checked_centres(record["centres"], self.n_features_in_, k)
         variance, weights = float(record["variance"]), record["weights"].to(torch.float64)
-        if not (0 < variance < math.inf and weights.shape == (self.n_clusters,) and bool((weights >= 0).all())):
+        if not (0 < variance < math.inf and weights.shape == (k,) and bool((weights >= 0).all())):
             raise ValueError(f"variance={variance} and weights={weights.tolist()} are not those of a fit")
         return Centres(torch.from_numpy(centres), variance, weights)
 
@@ -415,6 +424,15 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, EM
         tags.input_tags.sparse = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+
+def drawn_to(pull: Pull, start: Start) -> Start:
+    """Where stores stand whose customers are those of plain centres: a rule that heeds the depot is plain k-means."""
+
+    def drawn(generator: torch.Generator) -> np.ndarray:
+        return (start(generator) + pull.weight * pull.location.numpy()) / (1 + pull.weight)
+
+    return drawn
 
 
 def is_complete(x: Any) -> bool:

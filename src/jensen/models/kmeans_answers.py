@@ -56,7 +56,7 @@ def assign(theta: Centres, x: Any, pull: Pull | None = None) -> Assignment:
     label, distance, n_observed = np.empty(n, dtype=np.int64), np.empty(n), np.full(n, float(d))
     heeds = pull is not None and pull.chooses
     is_sparse = bool(issparse(x))
-    if is_sparse and not heeds:
+    if is_sparse and not heeds and not np.isnan(x.data).any():
         label, distance = nearest(x, theta.centres.numpy())
         return Assignment(torch.from_numpy(label), torch.from_numpy(distance), torch.from_numpy(n_observed))
     frame = theta.frame()

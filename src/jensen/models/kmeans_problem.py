@@ -97,15 +97,20 @@ def checked_limits(limits: Any, n_clusters: int, total: float) -> tuple[float, f
     """The least and the most weight of a centre, refused where no assignment can keep to them."""
     if limits is None:
         return None
-    if len(limits) != 2 or not all(isinstance(limit, Real) for limit in limits) or not 0 <= limits[0] <= limits[1]:
-        raise ValueError(f"size_limits={limits!r} must be two numbers, the least and the most that a centre serves")
-    least, most = float(limits[0]), float(limits[1])
-    if not n_clusters * least <= total <= n_clusters * most:
+    given = [total if limit is None else limit for limit in limits]
+    if len(given) != 2 or not all(isinstance(limit, Real) for limit in given) or not 0 <= given[0] <= given[1]:
+        raise ValueError(
+            f"size_limits={limits!r} must be two numbers, the least and the most that a centre serves; "
+            "None for the most sets no limit"
+        )
+    least, most = float(given[0]), min(float(given[1]), float(total))
+    # Sums of weights are good to about 1e-12 of their size.
+    if not n_clusters * least <= total * (1 + 1e-9) or not total <= n_clusters * most * (1 + 1e-9):
         raise ValueError(
             f"size_limits={limits!r} cannot hold: n_clusters={n_clusters} centres serve between {n_clusters * least:g} "
             f"and {n_clusters * most:g}, but there are {total:g}; change the limits or n_clusters"
         )
-    return least, most
+    return min(least, total / n_clusters), max(most, total / n_clusters)
 
 
 def served_by(problem: Problem, theta: Tensor) -> Tensor:

@@ -1,7 +1,8 @@
 """Where k-means starts.
 
-Greedy k-means++ on the distinct rows. Where there are many, on some of them: several seedings, each improved by a few
-k-means steps there, and the best goes on; that costs little beside one step over all rows, and saves many.
+Greedy k-means++ on the distinct rows, then swaps, which put a centre on a row far from all: where clusters are apart
+this finds every one of them. Where rows are many, on some of them: the best of several such starts after a few k-means
+steps there goes on, which costs little beside the steps over all rows, and saves many.
 """
 
 from __future__ import annotations
@@ -13,16 +14,26 @@ import numpy as np
 import torch
 from scipy.sparse import issparse
 from sklearn.cluster import kmeans_plusplus
+from torch import Tensor
 
-from jensen.engines.lloyd import lloyd
-from jensen.engines.start import LIMIT, check_distinct, distinct_rows, draw_different, kmeans_plus_plus, written_out
+from jensen.engines.lloyd import Partition, lloyd
+from jensen.engines.start import (
+    LIMIT,
+    check_distinct,
+    distinct_rows,
+    draw_different,
+    kmeans_plus_plus,
+    swap_in,
+    written_out,
+)
 from jensen.engines.threads import threads_for
 
 __all__ = ["Start", "centre_starts", "checked_centres"]
 
 # Distinct rows to seed on, per cluster, when there are more than LIMIT.
 ROWS_PER_CLUSTER = 40
-SEEDINGS, STEPS = 3, 30
+# Swaps that are tried; where rows are many, starts and the k-means steps that compare them.
+SWAPS, SEEDINGS, STEPS = 25, 3, 30
 
 Start = Callable[[torch.Generator], np.ndarray]
 
@@ -56,21 +67,22 @@ def centre_starts(x: Any, weight: np.ndarray | None, n_clusters: int, init: Any)
 def seeded(
     rows: np.ndarray, mass: np.ndarray, n_clusters: int, generator: torch.Generator, is_everything: bool
 ) -> np.ndarray:
-    """k-means++ seeds among all distinct rows, or the best of several short runs on some of them."""
+    """Centres (K, d) that k-means++ and swaps find on these rows, or where these are not all, the best of several."""
     origin = np.average(rows, axis=0, weights=mass)
-    # Where the outcome is the start of a search over all rows, single precision is plenty.
+    # Where the outcome is the start of a search over more rows, single precision is plenty.
     centred = (rows - origin).astype(np.float64 if is_everything else np.float32)
     x, weight = torch.from_numpy(centred.T.copy()), torch.from_numpy(mass.astype(centred.dtype))
-    best, best_inertia = None, np.inf
+    best: Partition | None = None
     for _ in range(1 if is_everything else SEEDINGS):
         with threads_for(rows.size):
-            seeds = kmeans_plus_plus(x, weight, n_clusters, generator).numpy()
+            centres = x[:, kmeans_plus_plus(x, weight, n_clusters, generator)]
+            centres = swap_in(x, weight, centres, SWAPS, generator)
         if is_everything:
-            return np.asarray(rows[seeds], dtype=np.float64)
-        found = lloyd(centred, weight.numpy(), centred[seeds], max_iter=STEPS, tol=1e-4)
-        if best is None or found.inertia < best_inertia:
-            best, best_inertia = found.centres, found.inertia
-    return np.asarray(best + origin, dtype=np.float64)
+            return np.asarray(centres.T.numpy() + origin, dtype=np.float64)
+        found = lloyd(centred, weight.numpy(), centres.T.numpy(), max_iter=STEPS, tol=1e-4)
+        best = found if best is None or found.inertia < best.inertia else best
+    assert best is not None
+    return np.asarray(best.centres + origin, dtype=np.float64)
 
 
 def column_means(rows: np.ndarray, mass: np.ndarray) -> np.ndarray:
@@ -89,7 +101,7 @@ def numpy_state(generator: torch.Generator) -> np.random.RandomState:
 
 
 def checked_centres(centres: Any, n_features: int, n_clusters: int) -> np.ndarray:
-    given = np.array(centres, dtype=np.float64)
+    given = np.array(centres.detach().cpu().numpy() if isinstance(centres, Tensor) else centres, dtype=np.float64)
     if given.ndim != 2 or len(given) != n_clusters:
         raise ValueError(
             f"The shape of the initial centers {given.shape} does not match the number of clusters {n_clusters}"
