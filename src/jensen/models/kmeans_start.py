@@ -16,7 +16,7 @@ from scipy.sparse import issparse
 from sklearn.cluster import kmeans_plusplus
 from torch import Tensor
 
-from jensen.engines.lloyd import Partition, lloyd
+from jensen.engines.lloyd import lloyd
 from jensen.engines.start import (
     LIMIT,
     check_distinct,
@@ -32,8 +32,9 @@ __all__ = ["Start", "centre_starts", "checked_centres"]
 
 # Distinct rows to seed on, per cluster, when there are more than LIMIT.
 ROWS_PER_CLUSTER = 40
-# Swaps that are tried; where rows are many, starts and the k-means steps that compare them.
-SWAPS, SEEDINGS, STEPS = 25, 3, 30
+# Swaps that are tried, at least; k-means steps on some of the rows; and starts, where these cost next to nothing since
+# there are so many times more rows.
+SWAPS, STEPS, SEEDINGS, MANY = 25, 30, 3, 20
 
 Start = Callable[[torch.Generator], np.ndarray]
 
@@ -61,28 +62,31 @@ def centre_starts(x: Any, weight: np.ndarray | None, n_clusters: int, init: Any)
         return lambda generator: dense(
             kmeans_plusplus(complete, n_clusters, sample_weight=mass, random_state=numpy_state(generator))[0]
         )
-    return lambda generator: seeded(complete, mass, n_clusters, generator, is_everything)
+    n_starts = 0 if is_everything else SEEDINGS if x.shape[0] >= MANY * len(rows) else 1
+    return lambda generator: seeded(complete, mass, n_clusters, generator, n_starts)
 
 
 def seeded(
-    rows: np.ndarray, mass: np.ndarray, n_clusters: int, generator: torch.Generator, is_everything: bool
+    rows: np.ndarray, mass: np.ndarray, n_clusters: int, generator: torch.Generator, n_starts: int
 ) -> np.ndarray:
-    """Centres (K, d) that k-means++ and swaps find on these rows, or where these are not all, the best of several."""
+    """Centres (K, d) that k-means++ and swaps find; on a part of the rows the best of n_starts after a short run."""
     origin = np.average(rows, axis=0, weights=mass)
     # Where the outcome is the start of a search over more rows, single precision is plenty.
-    centred = (rows - origin).astype(np.float64 if is_everything else np.float32)
+    centred = (rows - origin).astype(np.float32 if n_starts else np.float64)
     x, weight = torch.from_numpy(centred.T.copy()), torch.from_numpy(mass.astype(centred.dtype))
-    best: Partition | None = None
-    for _ in range(1 if is_everything else SEEDINGS):
+
+    def seeds() -> np.ndarray:
         with threads_for(rows.size):
             centres = x[:, kmeans_plus_plus(x, weight, n_clusters, generator)]
-            centres = swap_in(x, weight, centres, SWAPS, generator)
-        if is_everything:
-            return np.asarray(centres.T.numpy() + origin, dtype=np.float64)
-        found = lloyd(centred, weight.numpy(), centres.T.numpy(), max_iter=STEPS, tol=1e-4)
-        best = found if best is None or found.inertia < best.inertia else best
-    assert best is not None
-    return np.asarray(best.centres + origin, dtype=np.float64)
+            found: np.ndarray = swap_in(x, weight, centres, max(SWAPS, n_clusters // 2), generator).T.numpy()
+        return found
+
+    if n_starts:
+        runs = [lloyd(centred, weight.numpy(), seeds(), max_iter=STEPS, tol=1e-4) for _ in range(n_starts)]
+        centres = min(runs, key=lambda run: run.inertia).centres
+    else:
+        centres = seeds()
+    return np.asarray(centres + origin, dtype=np.float64)
 
 
 def column_means(rows: np.ndarray, mass: np.ndarray) -> np.ndarray:
