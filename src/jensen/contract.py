@@ -31,7 +31,16 @@ from jensen.interop.files import write_record
 from jensen.interop.labels import encode_labels
 from jensen.interop.tables import Kind, check_columns, column_names, read_table, read_weights
 
-__all__ = ["EMEstimator", "GradientEstimator", "LatentVariableModel", "Problem", "Rows", "Stream", "not_offered"]
+__all__ = [
+    "EMEstimator",
+    "GradientEstimator",
+    "LatentVariableModel",
+    "Problem",
+    "Rows",
+    "Stream",
+    "not_offered",
+    "whole_number",
+]
 
 
 @dataclass(frozen=True)
@@ -152,6 +161,13 @@ class LatentVariableModel(BaseEstimator, ABC):
         tags.estimator_type = "density_estimator"
         tags.input_tags.allow_nan = True
         return tags
+
+
+def whole_number(name: str, value: Any) -> int:
+    """A number of rows or draws."""
+    if not (isinstance(value, Integral) and int(value) >= 1):
+        raise ValueError(f"{name}={value!r} must be a whole number, 1 or more")
+    return int(value)
 
 
 def levels_inside() -> int:

@@ -10,7 +10,6 @@ The bound is exact.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from numbers import Integral
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -19,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from jensen.bound import Bound
-from jensen.contract import EMEstimator, Rows, Stream
+from jensen.contract import EMEstimator, Rows, Stream, whole_number
 from jensen.engines import em
 from jensen.engines.threads import threads_for
 from jensen.interop.labels import decode_labels
@@ -226,10 +225,9 @@ class GaussianMixture(EMEstimator):
     def sample(self, n_samples: int = 1, y: Any = None, random_state: Any = None) -> tuple[Any, Any]:
         """Rows and the component each came from; y asks for a class (or component), one for all rows or one each."""
         check_is_fitted(self)
-        if not (isinstance(n_samples, Integral) and n_samples >= 1):
-            raise ValueError(f"n_samples={n_samples!r} must be a whole number, 1 or more")
-        component = None if y is None else self._components_of(y, int(n_samples))
-        x, component = draw(self.theta_, int(n_samples), self._generator(random_state), component)
+        n = whole_number("n_samples", n_samples)
+        component = None if y is None else self._components_of(y, n)
+        x, component = draw(self.theta_, n, self._generator(random_state), component)
         return self._kind.table(x), self._kind.values(component)
 
     def impute(self, X: Any) -> Any:
@@ -240,9 +238,7 @@ class GaussianMixture(EMEstimator):
     def impute_draws(self, X: Any, n_draws: int = 1, random_state: Any = None) -> list[Any]:
         """Copies of X with missing entries drawn from their posterior, for multiple imputation."""
         x, kind = self._read(X)
-        if not (isinstance(n_draws, Integral) and n_draws >= 1):
-            raise ValueError(f"n_draws={n_draws!r} must be a whole number, 1 or more")
-        draws = fill_draws(self.theta_, x, int(n_draws), self._generator(random_state))
+        draws = fill_draws(self.theta_, x, whole_number("n_draws", n_draws), self._generator(random_state))
         return [kind.table(values) for values in draws]
 
     def marginal(self, columns: Sequence[int | str]) -> GaussianMixture:

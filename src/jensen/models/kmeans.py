@@ -23,7 +23,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from jensen.bound import Bound
-from jensen.contract import EMEstimator, Stream
+from jensen.contract import EMEstimator, Stream, whole_number
 from jensen.engines import em
 from jensen.engines.lloyd import best_partition
 from jensen.engines.threads import threads_for
@@ -220,9 +220,7 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, EM
     def sample(self, n_samples: int = 1, y: Any = None, random_state: Any = None) -> tuple[Any, Any]:
         """Rows around centres drawn with equal chances, and the centre of each; y asks for a centre, or one each."""
         check_is_fitted(self)
-        if not (isinstance(n_samples, Integral) and n_samples >= 1):
-            raise ValueError(f"n_samples={n_samples!r} must be a whole number, 1 or more")
-        n, k, generator = int(n_samples), self._n_features_out, self._generator(random_state)
+        n, k, generator = whole_number("n_samples", n_samples), self._n_features_out, self._generator(random_state)
         if y is None:
             z = torch.randint(k, (n,), generator=generator).sort().values
         else:
@@ -242,10 +240,8 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, EM
     def impute_draws(self, X: Any, n_draws: int = 1, random_state: Any = None) -> list[Any]:
         """Copies of X with missing entries drawn around the row's centre, with variance σ²."""
         x, means, kind = self._centres_of(X)
-        if not (isinstance(n_draws, Integral) and n_draws >= 1):
-            raise ValueError(f"n_draws={n_draws!r} must be a whole number, 1 or more")
-        generator, std = self._generator(random_state), math.sqrt(self.theta_.variance)
-        draws = (means + std * torch.randn(x.shape, generator=generator, dtype=x.dtype) for _ in range(n_draws))
+        n, generator, std = whole_number("n_draws", n_draws), self._generator(random_state), self.theta_.variance**0.5
+        draws = (means + std * torch.randn(x.shape, generator=generator, dtype=x.dtype) for _ in range(n))
         return [kind.table(torch.where(x.isnan(), drawn, x)) for drawn in draws]
 
     @property

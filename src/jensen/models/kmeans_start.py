@@ -76,7 +76,8 @@ def seeded(
     x, weight = torch.from_numpy(centred.T.copy()), torch.from_numpy(mass.astype(centred.dtype))
 
     def seeds() -> np.ndarray:
-        with threads_for(rows.size):
+        # Every operation is over the rows and a few draws.
+        with threads_for(10 * len(rows)):
             centres = x[:, kmeans_plus_plus(x, weight, n_clusters, generator)]
             found: np.ndarray = swap_in(x, weight, centres, max(SWAPS, n_clusters // 2), generator).T.numpy()
         return found
