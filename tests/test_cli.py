@@ -569,3 +569,13 @@ def test_a_closed_pipe_is_no_error(folder):
     assert sampling.stderr.read() == b""
     sampling.stderr.close()
     assert sampling.wait(timeout=60) != 2
+
+
+def test_limits_and_depots_of_stores(folder, tmp_path):
+    common = ("fit", "kmeans", folder / "bare.csv", "--n-clusters", 3, "-o", tmp_path / "m.jensen", "--json")
+    succeed(*common, "--size-limits", "30,none")
+    model = jensen.load(tmp_path / "m.jensen")
+    assert model.size_limits == (30.0, None)
+    assert model.cluster_weights_.min() >= 30
+    out = json.loads(succeed(*common, "--depot", '{"location": [5, 3, 3, 1], "weight": 0.5}'))
+    assert out["cost"] == pytest.approx(out["inertia"] + out["supply_cost"])

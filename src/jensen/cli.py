@@ -137,6 +137,8 @@ def fit(
         scores = np.asarray(estimator.score_samples(X), dtype=np.float64)
         summary |= in_units(estimator, np.average(scores, weights=weights))
     found = {"inertia": "inertia_", "iterations": "n_iter_", "converged": "converged_"}
+    if getattr(estimator, "depot", None) is not None:
+        found = {"cost": "cost_", "supply_cost": "supply_cost_"} | found
     summary |= {name: getattr(estimator, key) for name, key in found.items() if hasattr(estimator, key)}
     report(estimator, len(X), summary, output, as_json, quiet)
 

@@ -108,6 +108,10 @@ def value_of(text: str, kind: Any) -> Any:
     import numpy as np
     from sklearn.base import BaseEstimator
 
+    if get_origin(kind) in (Union, UnionType):
+        if text.lower() == "none" and NoneType in get_args(kind):
+            return None
+        return value_of(text, next(option for option in get_args(kind) if option is not NoneType))
     if kind is bool:
         return BOOLEANS[text.lower()]
     if kind in (int, float, str):

@@ -61,5 +61,14 @@ def test_a_store_nobody_wants_is_filled_to_its_lower_limit():
     assert_allclose(flow[:, 1], np.arange(20) < 4)
 
 
+def test_whole_weights_keep_to_whole_limits_exactly():
+    rng = np.random.default_rng(0)
+    supply = rng.integers(10_000, 10**7, size=300).astype(float)
+    upper = np.ceil(1.05 * supply.sum() / 4)
+    flow = transport(rng.random((300, 4)), supply, 0, upper)
+    assert (flow.sum(0) <= upper).all()
+    assert (flow.sum(1) == supply).all()
+
+
 def test_equal_costs_everywhere():
     check_feasible(transport(np.ones((12, 3)), np.ones(12), 4, 4), np.ones(12), 4, 4)

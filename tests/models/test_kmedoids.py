@@ -272,7 +272,8 @@ def test_rows_without_a_feature_in_common():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"metric": "crow"}, r"'metric' parameter .* str among .*'manhattan'.* Got 'crow' instead"),
+        ({"metric": "crow"}, "metric='crow' is unknown; there are braycurtis, .*, or a function of two rows"),
+        ({"metric": "euclidian"}, "metric='euclidian' is unknown; did you mean 'euclidean'"),
         ({"n_clusters": 0}, "'n_clusters' parameter of KMedoids must be an int in the range"),
         ({"init": "first"}, "'init' parameter of KMedoids must be a str among .* Got 'first' instead"),
         ({"init": [1, 2]}, r"init=\[1, 2\] must be n_clusters=3 row numbers of X, from 0 to 149"),
@@ -428,3 +429,13 @@ def test_the_global_random_state_is_untouched():
     torch.manual_seed(0)
     medoids().fit(X)
     assert torch.rand(1) == expected
+
+
+@pytest.mark.parametrize("metric", ["cosine", "russellrao", "braycurtis", "dice"])
+def test_a_row_is_no_distance_from_itself_even_where_a_metric_says_otherwise(metric):
+    rows = np.random.default_rng(0).integers(0, 2, size=(30, 3)).astype(float)
+    rows[:2] = 0
+    for seed in range(4):
+        model = KMedoids(3, metric=metric, random_state=seed).fit(rows)
+        assert_array_equal(model.labels_[model.medoid_indices_], np.arange(3))
+        assert model.score(rows) == pytest.approx(-model.inertia_)

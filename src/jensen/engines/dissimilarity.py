@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,7 @@ __all__ = [
     "all_distances",
     "blocks_to",
     "check_distances",
+    "check_metric",
     "given_blocks",
     "read_distances",
     "spread_params",
@@ -58,10 +60,23 @@ def all_distances(x: np.ndarray, metric: Metric, params: dict[str, Any], dtype: 
     return matrix
 
 
+def check_metric(metric: str) -> None:
+    known = sorted({*METRICS, "precomputed"})
+    if metric not in known:
+        near = get_close_matches(metric, known, 1)
+        hint = f"did you mean {near[0]!r}? " if near else ""
+        raise ValueError(f"metric={metric!r} is unknown; {hint}there are {', '.join(known)}, or a function of two rows")
+
+
 def blocks_to(x: np.ndarray, medoids: np.ndarray, metric: Metric, params: dict[str, Any]) -> Iterator[np.ndarray]:
-    """Distances from rows x (n, d) to medoids (K, d), a block (b, K) at a time."""
+    """Distances from rows x (n, d) to medoids (K, d), a block (b, K) at a time; that of a row to itself is 0."""
+    to_itself = np.array([cross_distances(row[None], row[None], metric, params)[0, 0] for row in medoids])
     for rows in row_blocks(len(x), len(medoids)):
         block = cross_distances(x[rows], medoids, metric, params)
+        # Metrics of yes and no, and of angles, may think otherwise.
+        for j in np.flatnonzero(to_itself != 0):
+            same = (x[rows] == medoids[j]) | (np.isnan(x[rows]) & np.isnan(medoids[j]))
+            block[same.all(1), j] = 0
         check_block(
             block, metric, "row {} of X and medoid {}", np.arange(rows.start, rows.stop), np.arange(len(medoids))
         )

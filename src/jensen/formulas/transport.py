@@ -23,6 +23,7 @@ def transport(cost: np.ndarray, supply: np.ndarray, lower: float, upper: float) 
     n, k = cost.shape
     scale, unit = float(cost.max() - cost.min()) or 1.0, float(supply.mean())
     cost = (cost - cost.min()) / scale
+    whole = all(np.array_equal(value, np.rint(value)) for value in (supply, lower, upper))
     # The solver's tolerances are absolute.
     supply, lower, upper = supply / unit, lower / unit, upper / unit
     priced = cost + near_optimal_prices(cost, supply, lower, upper)
@@ -42,7 +43,7 @@ def transport(cost: np.ndarray, supply: np.ndarray, lower: float, upper: float) 
         # The solver's own tolerance on prices is 1e-7.
         missed = (reduced < -1e-7) & ~active
         if not missed.any():
-            return flow * unit
+            return np.rint(flow * unit) if whole else flow * unit
         active |= missed
         n_pairs = 0
 

@@ -19,6 +19,7 @@ import torch
 from scipy.sparse import issparse
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
 from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
@@ -38,6 +39,12 @@ __all__ = ["KMeans"]
 
 # Below this share of the data's variance, what rows leave around their centres is rounding.
 RESOLUTION = 1e-10
+
+
+def takes_batches(model: KMeans) -> bool:
+    if model.size_limits is not None:
+        raise AttributeError(f"size_limits={model.size_limits!r} hold for all rows, and a batch is a part: use fit")
+    return True
 
 
 class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, EMEstimator):
@@ -106,7 +113,7 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, EM
         copy_x: bool = True,
         algorithm: str = "lloyd",
         depot: Depot | None = None,
-        size_limits: Sequence[float] | None = None,
+        size_limits: Sequence[float | None] | None = None,
     ) -> None:
         self.n_clusters = n_clusters
         self.init = init
@@ -154,13 +161,12 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, EM
             self.labels_[counted] = labels
         return self
 
+    @available_if(takes_batches)  # type: ignore[untyped-decorator]
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """One step of stepwise EM with a batch of rows; the first batch is a `fit`.
 
         After `fit` or `jensen.load` it goes on from there; what a batch changes falls with the weight seen before it.
         """
-        if self.size_limits is not None:
-            raise ValueError(f"size_limits={self.size_limits!r} hold for all rows, and a batch is a part: use fit")
         if not hasattr(self, "theta_"):
             return self.fit(X, y, sample_weight)
         self._validate_params()

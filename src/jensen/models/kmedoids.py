@@ -78,7 +78,7 @@ class KMedoids(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
     theta_: Medoids
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "n_clusters": [Interval(Integral, 1, None, closed="left")],
-        "metric": [StrOptions({*dissimilarity.METRICS, "precomputed"}), callable],
+        "metric": [str, callable],
         "metric_params": [dict, None],
         "init": [StrOptions({"random", "build"}), "array-like"],
         "n_init": [Interval(Integral, 1, None, closed="left")],
@@ -117,6 +117,8 @@ class KMedoids(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
             sample_weight: a count per row: 2 is the row twice, 0 leaves it out.
         """
         self._validate_params()
+        if isinstance(self.metric, str):
+            dissimilarity.check_metric(self.metric)
         x, kind = self._read_array(X, reset=True)
         given = read_weights(sample_weight, len(x))
         weight = np.ones(len(x)) if given is None else given.numpy()
