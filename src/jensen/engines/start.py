@@ -164,7 +164,8 @@ def swap_in(x: Tensor, weight: Tensor, centres: Tensor, n_steps: int, generator:
         return two_smallest(squared_distances(x[:, points], squared[points], pool[:, chosen]).numpy())
 
     start = np.arange(k)
-    state = Neighbours(start, *two_nearest(start, np.arange(x.shape[1])), weight.numpy())
+    # Sums of losses run in double precision, whatever x is in.
+    state = Neighbours(start, *two_nearest(start, np.arange(x.shape[1])), weight.to(torch.float64).numpy())
     for _ in range(n_steps):
         draws = draw(weight * torch.from_numpy(state.near), 2 + int(math.log(k)), generator)
         block = squared_distances(x, squared, x[:, draws]).numpy()
