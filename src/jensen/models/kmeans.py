@@ -28,17 +28,15 @@ from jensen.contract import EMEstimator, Stream, whole_number
 from jensen.engines import em
 from jensen.engines.lloyd import best_partition
 from jensen.engines.threads import threads_for
-from jensen.formulas.centres import CentreMoments, Pull, hard_log_density
+from jensen.formulas.centres import Pull, hard_log_density
 from jensen.interop.tables import Kind, check_columns, column_names, read_array, read_weights
 from jensen.models.depot import Depot
-from jensen.models.kmeans_answers import Assignment, Centres, assign, distances, moments_of
-from jensen.models.kmeans_problem import KMeansVerbs, checked_limits, isotropic_frame, kmeans_problem, served_by
-from jensen.models.kmeans_start import Start, centre_starts, checked_centres
+from jensen.models.kmeans_answers import Assignment, Centres, assign, distances
+from jensen.models.kmeans_outcome import Outcome, outcome, outcome_of_stream, resumed
+from jensen.models.kmeans_problem import checked_limits, dense_rows, kmeans_problem, served_by
+from jensen.models.kmeans_start import Start, centre_starts, checked_centres, drawn_to
 
 __all__ = ["KMeans"]
-
-# Below this share of the data's variance, what rows leave around their centres is rounding.
-RESOLUTION = 1e-10
 
 
 def takes_batches(model: KMeans) -> bool:
@@ -85,6 +83,7 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, EM
     """
 
     theta_: Centres
+    _stream: Stream | None
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "n_clusters": [Interval(Integral, 1, None, closed="left")],
@@ -148,7 +147,6 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, EM
         start, generator = centre_starts(rows, mass, self.n_clusters, self.init), self._generator()
         if pull is not None and pull.chooses and isinstance(self.init, str):
             start = drawn_to(pull, start)
-        self._stream: Stream | None = None
         if is_plain:
             labels = self._fit_complete(rows, mass, start, generator)
         else:
@@ -172,15 +170,15 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, EM
         self._validate_params()
         x, weight, _ = self._read_training(X, sample_weight, reset=False)
         pull = self._pull()
-        stream = getattr(self, "_stream", None) or self._resumed(pull)
-        values, mass = tensors(dense_rows(x), weight)
-        problem = kmeans_problem(
-            values, mass, stream.frame, pull, None, self.tol, lambda generator: self.theta_.centres
+        stream = getattr(self, "_stream", None) or resumed(self.theta_, pull)
+        problem, frame = kmeans_problem(
+            dense_rows(x), weight, lambda _: self.theta_.centres.numpy(), self.tol, pull, frame=stream.frame
         )
         with threads_for(problem.source.n_numbers):
             centres = problem.start(self._generator())
             centres, running = em.stepwise(problem.verbs, centres, problem.source, stream.running)
-        self._take_over(centres, Stream(stream.frame, problem.verbs, running))
+        stream = Stream(frame, problem.verbs, running)
+        self._keep(outcome_of_stream(centres, stream), stream)
         self.labels_ = assign(self.theta_, x, pull).label.numpy()
         return self
 
@@ -319,7 +317,8 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, EM
         if not self.converged_:
             self._warn_of_no_convergence()
         weights = np.bincount(found.labels, weight, minlength=self.n_clusters).astype(np.float64)
-        self._remember(found.centres.astype(np.float64), weights, found.inertia, 0.0, weights.sum() * x.shape[1])
+        n_entries = float(weights.sum() * x.shape[1])
+        self._keep(outcome(found.centres.astype(np.float64), weights, found.inertia, 0.0, n_entries), None)
         return found.labels.astype(np.int64)
 
     def _fit_engine(
@@ -336,52 +335,20 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, EM
             raise ValueError(
                 "algorithm='elkan' is for complete rows without depot and size_limits; use algorithm='lloyd'"
             )
-        values, mass = tensors(x, weight)
-        frame = isotropic_frame(values, mass)
-        problem = kmeans_problem(values, mass, frame, pull, limits, self.tol, lambda g: torch.from_numpy(start(g)))
+        problem, frame = kmeans_problem(x, weight, start, self.tol, pull, limits)
         fitted = self._run(problem, generator, self._n_init)
         self.n_iter_, self.converged_ = fitted.n_iter, fitted.converged
         running = em.Running(fitted.stats * (1 / fitted.weight), fitted.weight)
-        self._take_over(fitted.theta, Stream(frame, problem.verbs, running))
+        stream = Stream(frame, problem.verbs, running)
+        self._keep(outcome_of_stream(fitted.theta, stream), stream)
         if limits is None:
             return assign(self.theta_, x, pull).label.numpy()
         return served_by(problem, fitted.theta).numpy()
 
-    def _take_over(self, centres: Tensor, stream: Stream) -> None:
-        """What an engine's centres and statistics, in the frame's units, mean in the user's."""
-        frame, unit = stream.frame, float(stream.frame.scale[0]) ** 2
-        moments: CentreMoments = stream.running.stats * stream.running.weight
-        assert isinstance(stream.verbs, KMeansVerbs)
-        pull = stream.verbs.pull
-        supply = 0.0 if pull is None else float(moments.weight @ pull.supply(centres)) * unit
-        self._remember(
-            (centres * frame.scale + frame.origin).numpy(),
-            moments.weight.numpy(),
-            float(moments.loss(centres)) * unit,
-            supply,
-            float(moments.mass.sum()),
-        )
-        self._stream = stream
-
-    def _remember(
-        self, centres: np.ndarray, weights: np.ndarray, inertia: float, supply: float, n_entries: float
-    ) -> None:
-        if not math.isfinite(inertia):
-            raise ValueError("X has values too large to square; rescale it")
-        total = weights.sum()
-        between = float(weights @ np.square(centres - weights @ centres / total).sum(1))
-        variance = max(inertia, RESOLUTION * (inertia + between)) / n_entries or 1.0
-        self.theta_ = Centres(torch.from_numpy(centres), variance, torch.from_numpy(weights))
-        self.inertia_, self.supply_cost_, self.cost_ = inertia, supply, inertia + supply
-        log_density = -0.5 * (n_entries * math.log(2 * math.pi * variance) + inertia / variance)
-        self.lower_bound_ = float(log_density / total) - math.log(len(centres))
-
-    def _resumed(self, pull: Pull | None) -> Stream:
-        """A stream from what a file or the compiled loop leaves: as if its rows had no holes."""
-        frame = self.theta_.frame()
-        local, moved = self.theta_.within(frame), None if pull is None else pull.within(frame.origin, frame.scale)
-        total = float(self.theta_.weights.sum())
-        return Stream(frame, KMeansVerbs(moved, None), em.Running(moments_of(local, moved) * (1 / total), total))
+    def _keep(self, outcome: Outcome, stream: Stream | None) -> None:
+        self.theta_, self._stream = outcome.theta, stream
+        self.inertia_, self.supply_cost_ = outcome.inertia, outcome.supply_cost
+        self.cost_, self.lower_bound_ = outcome.inertia + outcome.supply_cost, outcome.lower_bound
 
     def _read_training(self, X: Any, sample_weight: Any, *, reset: bool) -> tuple[Any, np.ndarray | None, Kind]:
         x, kind = read_array(self, X, reset=reset, sparse=True)
@@ -428,25 +395,6 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, EM
         return tags
 
 
-def drawn_to(pull: Pull, start: Start) -> Start:
-    """Where stores stand whose customers are those of plain centres: a rule that heeds the depot is plain k-means."""
-
-    def drawn(generator: torch.Generator) -> np.ndarray:
-        return (start(generator) + pull.weight * pull.location.numpy()) / (1 + pull.weight)
-
-    return drawn
-
-
 def is_complete(x: Any) -> bool:
     is_sparse = bool(issparse(x))
     return not np.isnan(x.data if is_sparse else x).any()
-
-
-def dense_rows(x: Any) -> np.ndarray:
-    return np.asarray(x.toarray() if hasattr(x, "toarray") else x, dtype=np.float64)
-
-
-def tensors(x: np.ndarray, weight: np.ndarray | None) -> tuple[Tensor, Tensor | None]:
-    # torch warns of arrays that it could write to but must not.
-    rows = torch.from_numpy(x if x.flags.writeable else x.copy())
-    return rows, None if weight is None else torch.from_numpy(weight)

@@ -13,9 +13,9 @@ from sklearn.metrics import pairwise_distances_argmin_min
 from torch import Tensor
 
 from jensen.engines.sources import Frame
-from jensen.formulas.centres import CentreMoments, Pull, partial_distances
+from jensen.formulas.centres import Pull, partial_distances
 
-__all__ = ["Assignment", "Centres", "assign", "distances", "moments_of"]
+__all__ = ["Assignment", "Centres", "assign", "distances"]
 
 NUMBERS_AT_ONCE = 2**20
 
@@ -107,14 +107,3 @@ def parts(frame: Frame, x: Any) -> Iterator[tuple[slice, np.ndarray, Tensor | No
         missing = np.isnan(rows)
         observed = torch.from_numpy(~missing) if missing.any() else None
         yield part, np.nan_to_num(rows, copy=False, nan=0.0), observed
-
-
-def moments_of(theta: Centres, pull: Pull | None) -> CentreMoments:
-    """The statistics that rows without holes must have left at these centres."""
-    means = theta.centres
-    if pull is not None:
-        means = means + pull.weight * (means - pull.location)
-    k, d = means.shape
-    within = d * theta.variance - (means - theta.centres).square().sum(1)
-    second = theta.weights * (means.square().sum(1) + within.clamp(min=0))
-    return CentreMoments(theta.weights, theta.weights[:, None].expand(k, d), theta.weights[:, None] * means, second)

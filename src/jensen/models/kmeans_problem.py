@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -18,7 +19,7 @@ from jensen.formulas.centres import CentreMoments, Pull, optimal_centres, partia
 from jensen.formulas.transport import transport
 from jensen.statistics import Summary
 
-__all__ = ["KMeansVerbs", "checked_limits", "isotropic_frame", "kmeans_problem", "served_by"]
+__all__ = ["KMeansVerbs", "checked_limits", "dense_rows", "kmeans_problem", "served_by"]
 
 
 @dataclass(frozen=True)
@@ -61,20 +62,34 @@ class KMeansVerbs:
 
 
 def kmeans_problem(
-    x: Tensor,
-    weight: Tensor | None,
-    frame: Frame,
-    pull: Pull | None,
-    limits: tuple[float, float] | None,
+    x: np.ndarray,
+    weight: np.ndarray | None,
+    start: Callable[[torch.Generator], np.ndarray],
     tol: float,
-    start: Callable[[torch.Generator], Tensor],
-) -> Problem:
-    """The problem in the frame's units; x (n, d), the pull and the start (K, d) are in the user's."""
+    pull: Pull | None = None,
+    limits: tuple[float, float] | None = None,
+    frame: Frame | None = None,
+) -> tuple[Problem, Frame]:
+    """The problem in the frame's units, None taking them from the rows; all else is in the user's.
+
+    Args:
+        x: rows (n, d).
+        weight: (n,), or None.
+        start: draws centres (K, d).
+        tol: stop when the centres move by less, squared and relative to the mean variance.
+        pull: of a depot.
+        limits: the least and the most weight a centre may serve.
+        frame: the engine's coordinates.
+    """
+    # torch warns of arrays that it could write to but must not.
+    values = torch.from_numpy(x if x.flags.writeable else x.copy())
+    mass = None if weight is None else torch.from_numpy(weight)
+    frame = frame or isotropic_frame(values, mass)
     verbs = KMeansVerbs(None if pull is None else pull.within(frame.origin, frame.scale), limits)
     source = ArraySource(
-        x.T.clone(memory_format=torch.contiguous_format),
+        values.T.clone(memory_format=torch.contiguous_format),
         frame,
-        weight=weight,
+        weight=mass,
         footprint=Footprint(per_row=2 * x.shape[1] + 16, per_block=1),
         by_pattern=False,
         # Limits couple all rows.
@@ -82,7 +97,7 @@ def kmeans_problem(
     )
 
     def begin(generator: torch.Generator) -> Tensor:
-        return (start(generator) - frame.origin) / frame.scale
+        return (torch.from_numpy(start(generator)) - frame.origin) / frame.scale
 
     def has_settled(old: em.State, new: em.State) -> bool:
         # scikit-learn's rule: in these units the mean variance is 1.
@@ -90,7 +105,13 @@ def kmeans_problem(
 
     # A customer who goes to the nearest store may cost more than before.
     is_monotone = pull is None or pull.chooses
-    return Problem(verbs, source, begin, lambda theta, cost, w: cost, has_settled, refilling(source), is_monotone)
+    problem = Problem(verbs, source, begin, lambda theta, cost, w: cost, has_settled, refilling(source), is_monotone)
+    return problem, frame
+
+
+def dense_rows(x: Any) -> np.ndarray:
+    """An array or a CSR matrix, written out."""
+    return np.asarray(x.toarray() if hasattr(x, "toarray") else x, dtype=np.float64)
 
 
 def checked_limits(limits: Any, n_clusters: int, total: float) -> tuple[float, float] | None:

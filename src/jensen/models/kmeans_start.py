@@ -27,8 +27,9 @@ from jensen.engines.start import (
     written_out,
 )
 from jensen.engines.threads import threads_for
+from jensen.formulas.centres import Pull
 
-__all__ = ["Start", "centre_starts", "checked_centres"]
+__all__ = ["Start", "centre_starts", "checked_centres", "drawn_to"]
 
 # Distinct rows to seed on, per cluster, when there are more than LIMIT.
 ROWS_PER_CLUSTER = 40
@@ -119,3 +120,12 @@ def checked_centres(centres: Any, n_features: int, n_clusters: int) -> np.ndarra
     if not np.isfinite(given).all():
         raise ValueError("init holds NaN or infinity; give finite centres")
     return given
+
+
+def drawn_to(pull: Pull, start: Start) -> Start:
+    """Where stores stand whose customers are those of plain centres: a rule that heeds the depot is plain k-means."""
+
+    def drawn(generator: torch.Generator) -> np.ndarray:
+        return (start(generator) + pull.weight * pull.location.numpy()) / (1 + pull.weight)
+
+    return drawn
