@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 from scipy.sparse import issparse
-from sklearn.cluster import k_means
 from tqdm.auto import tqdm
 
 __all__ = ["Partition", "best_partition", "lloyd"]
@@ -116,6 +115,8 @@ def compiled(
     algorithm: str,
     may_overwrite: bool,
 ) -> Partition:
+    from sklearn.cluster import k_means  # slow to import, and only a fit needs it
+
     with warnings.catch_warnings():
         # It warns of fewer distinct rows than clusters, which the caller has ruled out, and of a single one.
         warnings.simplefilter("ignore")

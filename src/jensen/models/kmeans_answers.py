@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import torch
 from scipy.sparse import issparse
-from sklearn.metrics import pairwise_distances_argmin_min
 from torch import Tensor
 
 from jensen.engines.sources import Frame
@@ -92,6 +91,8 @@ def distances(theta: Centres, x: Any) -> Tensor:
 
 def nearest(x: Any, centres: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The nearest centre of complete rows and the squared distance to it, by scikit-learn's compiled search."""
+    from sklearn.metrics import pairwise_distances_argmin_min  # slow to import
+
     label, distance = pairwise_distances_argmin_min(x, centres)
     return label.astype(np.int64), distance.astype(np.float64) ** 2
 

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import torch
 from scipy.sparse import issparse
-from sklearn.cluster import kmeans_plusplus
 from torch import Tensor
 
 from jensen.engines.lloyd import lloyd
@@ -59,6 +58,8 @@ def centre_starts(x: Any, weight: np.ndarray | None, n_clusters: int, init: Any)
     if init == "random":
         return lambda generator: dense(complete[draw_different(mass, n_clusters, generator)])
     if is_sparse:
+        from sklearn.cluster import kmeans_plusplus  # slow to import
+
         # scikit-learn seeds sparse rows; in an order of their content, and by weight, ours alone decides.
         return lambda generator: dense(
             kmeans_plusplus(complete, n_clusters, sample_weight=mass, random_state=numpy_state(generator))[0]
