@@ -27,6 +27,7 @@ from jensen.engines.start import (
 )
 from jensen.engines.threads import threads_for
 from jensen.formulas.centres import Pull
+from jensen.models.kmeans_problem import dense_rows
 
 __all__ = ["Start", "centre_starts", "checked_centres", "drawn_to"]
 
@@ -56,12 +57,12 @@ def centre_starts(x: Any, weight: np.ndarray | None, n_clusters: int, init: Any)
     is_sparse = bool(issparse(rows))
     complete = rows if is_sparse else np.where(np.isnan(rows), column_means(rows, mass), rows)
     if init == "random":
-        return lambda generator: dense(complete[draw_different(mass, n_clusters, generator)])
+        return lambda generator: dense_rows(complete[draw_different(mass, n_clusters, generator)])
     if is_sparse:
         from sklearn.cluster import kmeans_plusplus  # slow to import
 
         # scikit-learn seeds sparse rows; in an order of their content, and by weight, ours alone decides.
-        return lambda generator: dense(
+        return lambda generator: dense_rows(
             kmeans_plusplus(complete, n_clusters, sample_weight=mass, random_state=numpy_state(generator))[0]
         )
     n_starts = 0 if is_everything else SEEDINGS if x.shape[0] >= MANY * len(rows) else 1
@@ -97,10 +98,6 @@ def column_means(rows: np.ndarray, mass: np.ndarray) -> np.ndarray:
     total = mass @ seen
     means: np.ndarray = mass @ np.nan_to_num(rows) / np.where(total > 0, total, 1.0)
     return means
-
-
-def dense(rows: Any) -> np.ndarray:
-    return np.asarray(rows.toarray() if hasattr(rows, "toarray") else rows, dtype=np.float64)
 
 
 def numpy_state(generator: torch.Generator) -> np.random.RandomState:
