@@ -28,7 +28,7 @@ class PoissonMixture:
         r = (log_joint - log_p).exp() * counts
         return Summary(Stats(r.sum(1), r @ values), (counts * log_p).sum(), counts.sum())
 
-    def m_step(self, stats):
+    def m_step(self, theta, stats):
         return stats.mass / stats.mass.sum(), stats.total / stats.mass
 
     def log_prior(self, theta):
@@ -102,8 +102,8 @@ def test_convergence_is_tested_between_e_and_m():
 
 def test_a_fall_is_a_bug_that_names_its_step():
     class Broken(PoissonMixture):
-        def m_step(self, stats):
-            weights, rates = super().m_step(stats)
+        def m_step(self, theta, stats):
+            weights, rates = super().m_step(theta, stats)
             return weights, rates + 0.5
 
     with pytest.raises(ArithmeticError, match=r"the objective fell from .* in EM step 1; EM cannot do that"):

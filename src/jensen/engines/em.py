@@ -1,6 +1,6 @@
 """Expectation-maximisation over additive statistics.
 
-    E:  stats, bound = Σ_batches e_step(θ, batch)        M:  θ ← m_step(stats)
+    E:  stats, bound = Σ_batches e_step(θ, batch)        M:  θ ← m_step(θ, stats)
 The objective, Σ_i w_i ELBO_i + ln prior(θ) per unit of weight, never falls (Dempster, Laird & Rubin 1977), and is
 watched for it. Convergence is tested between E and M, so the θ returned is the θ scored.
 
@@ -56,7 +56,8 @@ class Verbs(Protocol):
 
     def e_step(self, theta: Any, batch: Batch) -> Summary: ...
 
-    def m_step(self, stats: Any) -> Any: ...
+    def m_step(self, theta: Any, stats: Any) -> Any:
+        """A theta that raises the objective, given statistics taken at the old one; a closed form does not need it."""
 
     def log_prior(self, theta: Any) -> Tensor: ...
 
@@ -177,7 +178,7 @@ def check_rise(old: State, new: State, iteration: int) -> None:
 
 def plain(verbs: Verbs, state: State, evaluate: Evaluate) -> Iterator[State]:
     while True:
-        old, state = state, evaluate(verbs.m_step(state.summary.stats))
+        old, state = state, evaluate(verbs.m_step(state.theta, state.summary.stats))
         state = State(state.theta, state.summary, state.objective, gain=state.objective - old.objective)
         yield state
 
@@ -187,7 +188,7 @@ def squarem(verbs: SmoothVerbs, state: State, evaluate: Evaluate) -> Iterator[St
     while True:
         first = next(plain(verbs, state, evaluate))
         yield first
-        second_theta = verbs.m_step(first.summary.stats)
+        second_theta = verbs.m_step(first.theta, first.summary.stats)
         v0, v1, v2 = (verbs.pack(theta) for theta in (state.theta, first.theta, second_theta))
         r, v = v1 - v0, (v2 - v1) - (v1 - v0)
         alpha = -r.norm() / v.norm() if v.norm() > 0 else -1.0
@@ -243,4 +244,4 @@ def stepwise(
         total = running.weight + weight
         rate = (total / weight) ** -exponent
         now = Running(running.stats * (1 - rate) + now.stats * rate, total)
-    return verbs.m_step(now.stats * now.weight), now
+    return verbs.m_step(theta, now.stats * now.weight), now

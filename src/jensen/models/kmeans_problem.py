@@ -54,7 +54,7 @@ class KMeansVerbs:
             return torch.from_numpy(transport(cost.T.numpy(), ones.numpy(), *self.limits)).T
         return torch.zeros_like(distance).scatter_(0, cost.argmin(0, keepdim=True), ones[None])
 
-    def m_step(self, stats: CentreMoments) -> Tensor:
+    def m_step(self, theta: Tensor, stats: CentreMoments) -> Tensor:
         return optimal_centres(stats, self.pull)
 
     def log_prior(self, theta: Tensor) -> Tensor:
@@ -153,7 +153,7 @@ def refilling(source: ArraySource) -> em.Algorithm:
     def steps(verbs: KMeansVerbs, state: em.State, evaluate: em.Evaluate) -> Iterator[em.State]:
         while True:
             moments: CentreMoments = state.summary.stats
-            theta = verbs.m_step(moments)
+            theta = verbs.m_step(state.theta, moments)
             for empty in (moments.weight == 0).nonzero().flatten().tolist():
                 theta[empty] = worst_served(theta, empty, source)
             old, state = state, evaluate(theta)

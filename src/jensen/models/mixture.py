@@ -93,7 +93,7 @@ class MixtureVerbs:
             weight, bound = batch.weight.sum(), (batch.weight * log_evidence).sum()
         return Summary(theta.components.moments(q, view), bound, weight)
 
-    def m_step(self, stats: Moments) -> MixtureTheta:
+    def m_step(self, theta: MixtureTheta, stats: Moments) -> MixtureTheta:
         weights = self.frozen.get("weights")
         if weights is None:
             count = (stats.mass + (self.concentration - 1)).clamp(min=0)

@@ -171,7 +171,7 @@ def spread(source: ArraySource, d: int) -> Tensor:
     verbs = MixtureVerbs(FullGaussians, 1, d, 1e-6, None, 1.0, {})
     theta = standard_theta(verbs)
     summary = em.sweep(verbs, theta, (replace(batch, label=None) for batch in source))
-    return verbs.m_step(summary.stats).components.covariances[0]
+    return verbs.m_step(theta, summary.stats).components.covariances[0]
 
 
 def given_parameters(model: Any, family: type[Gaussians], k: int, d: int, frame: Frame) -> dict[str, Tensor]:

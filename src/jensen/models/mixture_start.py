@@ -209,7 +209,7 @@ def theta_from_responsibilities(verbs: MixtureVerbs, sample: Sample, responsibil
         seed = replace(seed, covariances=torch.eye(d, dtype=sample.x.dtype).expand(len(seed.covariances), d, d))
     parts: Iterator[Moments] = (seed.moments(padded[b.rows].movedim(-1, -2), seed.view(b)) for b in sample.source)
     moments = reduce(add, parts)
-    theta = verbs.m_step(moments)
+    theta = verbs.m_step(MixtureTheta(seed.means.new_full((k,), 1 / k), seed), moments)
     covariances = theta.components.covariances
     if len(covariances) == 1 or "covariances" in verbs.frozen:
         return theta
