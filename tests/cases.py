@@ -23,13 +23,15 @@ class Case:
         name: for the test's identifier.
         make: an unfitted model.
         x: rows to fit.
-        log_joint: ln p(x, z=k) of a fitted model by brute force, (n, K); None for a model without a likelihood.
+        log_joint: ln p(x, z=k) of a fitted model by brute force, (n, K); None where z cannot be enumerated.
         is_exact: whether score_samples is ln p(x), rather than the term of the one z that the model chooses.
-        components: the weights (K,) and means (K, d) that samples come from.
+        components: the weights (K,) and means (K, d) that samples come from; one, where z cannot be enumerated.
         objective: what a fit raises.
         arrays: names of attributes that keep the dtype of X.
         for_checks: a model for scikit-learn's check_estimator, where that is not `make`.
         raises_bound: whether a fit raises the bound; with a depot it has a cost of its own.
+        evidence: ln p(x) of a fitted model by brute force (n,), where that is not the sum of log_joint over z.
+        needs_distinct: whether three components need three distinct rows.
         y: labels to fit with, or None.
         expected_failed_checks: of scikit-learn's check_estimator, with the reason.
     """
@@ -44,6 +46,8 @@ class Case:
     arrays: tuple[str, ...]
     for_checks: Callable[[], Any] | None = None
     raises_bound: bool = True
+    evidence: Callable[[Any, np.ndarray], np.ndarray] | None = None
+    needs_distinct: bool = True
     y: np.ndarray | None = None
     expected_failed_checks: dict[str, str] = field(default_factory=dict)
 
@@ -51,17 +55,25 @@ class Case:
         return self.make().fit(self.x, self.y)
 
     def log_likelihood(self, model: Any, x: np.ndarray) -> np.ndarray:
-        """ln Σ_z p(x, z)."""
+        """ln p(x) = ln Σ_z p(x, z)."""
+        if self.evidence is not None:
+            return self.evidence(model, x)
         assert self.log_joint is not None
         return logsumexp(self.log_joint(model, x), axis=1)
 
     def score(self, model: Any, x: np.ndarray) -> np.ndarray:
         """What score_samples claims: ln p(x), or the largest ln p(x, z) of a model that chooses one z."""
+        if self.is_exact:
+            return self.log_likelihood(model, x)
         assert self.log_joint is not None
-        return self.log_likelihood(model, x) if self.is_exact else self.log_joint(model, x).max(1)
+        return self.log_joint(model, x).max(1)
+
+    def answer(self, model: Any, x: np.ndarray) -> np.ndarray:
+        """What the model says is hidden in every row."""
+        return (model.predict if hasattr(model, "predict") else model.transform)(x)
 
     def offers(self, what: str) -> bool:
-        """A method or attribute by name, or: holes, sparse, exact, raises_bound."""
+        """A method or attribute by name, or: holes, sparse, exact, raises_bound, needs_distinct."""
         model = self.make()
         tags = model.__sklearn_tags__().input_tags
         special = {
@@ -69,6 +81,7 @@ class Case:
             "sparse": tags.sparse,
             "exact": self.is_exact,
             "raises_bound": self.raises_bound,
+            "needs_distinct": self.needs_distinct,
         }
         return special[what] if what in special else hasattr(model, what)
 

@@ -9,7 +9,9 @@ import scipy.sparse
 def test_infinite_values(case, model):
     rows = case.x.copy()
     rows[3, 1] = np.inf
-    answers = [getattr(model, name) for name in ("predict", "score_samples", "impute") if hasattr(model, name)]
+    answers = [
+        getattr(model, name) for name in ("predict", "transform", "score_samples", "impute") if hasattr(model, name)
+    ]
     for call in (case.make().fit, *answers):
         with pytest.raises(ValueError, match="X contains infinity, first in row 3, column 1; replace it by NaN"):
             call(rows)
@@ -25,7 +27,7 @@ def test_a_column_without_values_is_named(case):
 
 def test_the_wrong_number_of_features(case, model):
     with pytest.raises(ValueError, match=r"X has 2 features, but .* is expecting 3 features"):
-        model.predict(case.x[:, :2])
+        case.answer(model, case.x[:, :2])
 
 
 @pytest.mark.parametrize(
@@ -80,6 +82,7 @@ def test_a_tensor_of_the_wrong_shape(case):
         case.make().fit(torch.zeros(3))
 
 
+@pytest.mark.asks("needs_distinct")
 def test_too_few_distinct_rows(case):
     rows = np.repeat(case.x[:2], 10, axis=0)
     with pytest.raises(ValueError, match=r"(n_\w+)=3 needs at least 3 distinct rows, got 2; lower \1"):
