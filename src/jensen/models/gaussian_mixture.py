@@ -24,7 +24,7 @@ from jensen.engines.threads import threads_for
 from jensen.interop.labels import decode_labels
 from jensen.interop.tables import Kind
 from jensen.models.conjugate_prior import ConjugatePrior
-from jensen.models.mixture import MixtureTheta
+from jensen.models.mixture import GaussianTheta
 from jensen.models.mixture_answers import (
     bound_terms,
     condition,
@@ -85,7 +85,7 @@ class GaussianMixture(EMEstimator):
         [0.1, 10.0]
     """
 
-    theta_: MixtureTheta
+    theta_: GaussianTheta
     classes_: np.ndarray
     weights_ = ThetaAttribute("weights")
     means_ = ThetaAttribute("means")
@@ -311,7 +311,7 @@ class GaussianMixture(EMEstimator):
             raise ValueError(f"y={y!r} is not among {known.tolist()}; sample from one of these")
         return torch.from_numpy(np.searchsorted(known, values))
 
-    def _derived(self, theta: MixtureTheta, columns: list[int]) -> GaussianMixture:
+    def _derived(self, theta: GaussianTheta, columns: list[int]) -> GaussianMixture:
         """A fitted mixture of some of the features."""
         model = GaussianMixture(**{**self.get_params(deep=False), "n_components": len(theta.weights)})
         model.theta_, model.n_features_in_, model.total_weight_ = theta, len(columns), self.total_weight_
@@ -327,5 +327,5 @@ class GaussianMixture(EMEstimator):
     def _theta_record(self) -> dict[str, Tensor]:
         return theta_record(self.theta_)
 
-    def _theta_from(self, record: dict[str, Tensor]) -> MixtureTheta:
+    def _theta_from(self, record: dict[str, Tensor]) -> GaussianTheta:
         return checked_theta(self.covariance_type, self.n_features_in_, record)

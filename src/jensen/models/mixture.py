@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any, Generic, TypeVar
 
 import torch
 from torch import Tensor
@@ -17,24 +18,28 @@ from torch import Tensor
 from jensen.batch import Batch
 from jensen.engines import em
 from jensen.engines.sources import Frame
-from jensen.formulas.covariance import Gaussians, Moments
+from jensen.formulas.components import Components
+from jensen.formulas.covariance import Gaussians
 from jensen.formulas.mixture import allowed_components, posterior_in_place
 from jensen.formulas.normal_inverse_wishart import NormalInverseWishart
 from jensen.statistics import Summary
 
-__all__ = ["MixtureTheta", "MixtureVerbs"]
+__all__ = ["GaussianTheta", "MixtureTheta", "MixtureVerbs"]
 
 # Moments about the mean of standardised data are sums near 1 with an error near 1e-16 per row: a variance below this
 # share of the data's is rounding.
 RESOLUTION = 1e-10
 
 
+C = TypeVar("C", bound=Components, covariant=True)
+
+
 @dataclass(frozen=True)
-class MixtureTheta:
+class MixtureTheta(Generic[C]):
     """Weights π (K,) and components."""
 
     weights: Tensor
-    components: Gaussians
+    components: C
 
     @cached_property
     def log_weights(self) -> Tensor:
@@ -44,27 +49,29 @@ class MixtureTheta:
         """The mixture's own mean and spread: coordinates in which its densities lose no digits."""
         means, weights = self.components.means, self.weights[:, None]
         origin = (weights * means).sum(0)
-        variances = self.components.full().diagonal(dim1=-2, dim2=-1)
-        spread = (weights * (variances + (means - origin).square())).sum(0)
-        return Frame(origin, self.components.units(spread))
+        spread = (weights * (self.components.feature_variances() + (means - origin).square())).sum(0)
+        return Frame(origin, self.components.family().units(spread))
 
-    def within(self, frame: Frame) -> MixtureTheta:
+    def within(self, frame: Frame) -> MixtureTheta[C]:
         """From the user's units to the frame's."""
         return self.affine(-frame.origin / frame.scale, 1 / frame.scale)
 
-    def outside(self, frame: Frame) -> MixtureTheta:
+    def outside(self, frame: Frame) -> MixtureTheta[C]:
         """From the frame's units to the user's."""
         return self.affine(frame.origin, frame.scale)
 
-    def affine(self, origin: Tensor, scale: Tensor) -> MixtureTheta:
+    def affine(self, origin: Tensor, scale: Tensor) -> MixtureTheta[C]:
         return MixtureTheta(self.weights, self.components.affine(origin, scale))
+
+
+GaussianTheta = MixtureTheta[Gaussians]
 
 
 @dataclass(frozen=True)
 class MixtureVerbs:
     """
     Args:
-        family: the components' covariance structure.
+        family: of the components, a `Family`.
         n_components: K.
         n_features: d.
         floor: eigenvalues (variances) are kept above it; 0 means no floor, and a collapse is an error.
@@ -73,7 +80,7 @@ class MixtureVerbs:
         frozen: parameters that keep their value, by name: weights, means, covariances.
     """
 
-    family: type[Gaussians]
+    family: Any
     n_components: int
     n_features: int
     floor: float
@@ -81,7 +88,7 @@ class MixtureVerbs:
     concentration: float
     frozen: dict[str, Tensor]
 
-    def e_step(self, theta: MixtureTheta, batch: Batch) -> Summary:
+    def e_step(self, theta: MixtureTheta[Any], batch: Batch) -> Summary:
         view = theta.components.view(batch)
         log_joint = theta.components.log_density(view).add_(theta.log_weights[:, None])
         log_evidence, q = posterior_in_place(log_joint, allowed_components(batch.label, self.n_components))
@@ -93,15 +100,15 @@ class MixtureVerbs:
             weight, bound = batch.weight.sum(), (batch.weight * log_evidence).sum()
         return Summary(theta.components.moments(q, view), bound, weight)
 
-    def m_step(self, theta: MixtureTheta, stats: Moments) -> MixtureTheta:
+    def m_step(self, theta: MixtureTheta[Any], stats: Any) -> MixtureTheta[Any]:
         weights = self.frozen.get("weights")
         if weights is None:
             count = (stats.mass + (self.concentration - 1)).clamp(min=0)
             weights = count / count.sum()
-        components = self.family.from_moments(stats, self.prior, self.frozen.get("means"))
+        components = theta.components.m_step(stats, self.prior, self.frozen.get("means"))
         return self.project(MixtureTheta(weights, components))
 
-    def project(self, theta: MixtureTheta) -> MixtureTheta:
+    def project(self, theta: MixtureTheta[Any]) -> MixtureTheta[Any]:
         covariances = self.frozen.get("covariances")
         if covariances is not None:
             components = replace(theta.components, covariances=covariances)
@@ -115,7 +122,7 @@ class MixtureVerbs:
             components = theta.components.clipped(max(self.floor, RESOLUTION))
         return MixtureTheta(self.frozen.get("weights", theta.weights), components)
 
-    def log_prior(self, theta: MixtureTheta) -> Tensor:
+    def log_prior(self, theta: MixtureTheta[Any]) -> Tensor:
         value = theta.weights.new_zeros(())
         if self.prior is not None:
             value = theta.components.log_prior(self.prior)
@@ -124,21 +131,21 @@ class MixtureVerbs:
             value = value + (a - 1) * theta.log_weights.sum() + math.lgamma(k * a) - k * math.lgamma(a)
         return value
 
-    def surrogate(self, theta: MixtureTheta, stats: Moments) -> Tensor:
+    def surrogate(self, theta: GaussianTheta, stats: Any) -> Tensor:
         log_prior_of_z: Tensor = torch.special.xlogy(stats.mass, theta.weights).sum()
         return log_prior_of_z + theta.components.expected_log_density(stats)
 
-    def pack(self, theta: MixtureTheta) -> Tensor:
+    def pack(self, theta: MixtureTheta[Any]) -> Tensor:
         # A weight of 0 has no logit; e⁻⁷⁰⁰ is the smallest that float64 still holds.
         logits = theta.weights.log().clamp(min=-700)
         return torch.cat([logits, theta.components.means.flatten(), theta.components.pack()])
 
-    def unpack(self, vector: Tensor) -> MixtureTheta:
+    def unpack(self, vector: Tensor) -> MixtureTheta[Any]:
         k, d = self.n_components, self.n_features
         logits, means, rest = vector[:k], vector[k : k + k * d], vector[k + k * d :]
         return MixtureTheta(logits.softmax(0), self.family.unpack(means.reshape(k, d), rest))
 
-    def plausibility(self, theta: MixtureTheta, log_likelihood: float, weight: float) -> float:
+    def plausibility(self, theta: MixtureTheta[Any], log_likelihood: float, weight: float) -> float:
         """The log-likelihood less Chen & Tan's (2009) penalty on singular components, by which starts are compared.
 
         A spurious maximum, a component shrunk on a few rows, has a large likelihood and no meaning.

@@ -10,29 +10,30 @@ from torch import Tensor
 from jensen.batch import Batch
 from jensen.engines.sources import ArraySource
 from jensen.engines.threads import threads_for
-from jensen.formulas.gaussian import Observed, cholesky
+from jensen.formulas.components import Components
+from jensen.formulas.gaussian import Observed
 from jensen.formulas.mixture import posterior_in_place
-from jensen.models.mixture import MixtureTheta
+from jensen.models.mixture import GaussianTheta, MixtureTheta
 
 __all__ = ["bound_terms", "condition", "draw", "fill", "fill_draws", "log_evidence", "marginal", "responsibilities"]
 
 
-def log_evidence(theta: MixtureTheta, x: Tensor) -> Tensor:
+def log_evidence(theta: MixtureTheta[Components], x: Tensor) -> Tensor:
     """ln p(x), over the observed features (n,)."""
     return over_rows(theta, x, lambda local, batch: posterior_in_place(log_joint(local, batch))[0][..., None, :])[:, 0]
 
 
-def responsibilities(theta: MixtureTheta, x: Tensor) -> Tensor:
+def responsibilities(theta: MixtureTheta[Components], x: Tensor) -> Tensor:
     """q(k | x), (n, K)."""
     return over_rows(theta, x, lambda local, batch: posterior_in_place(log_joint(local, batch))[1])
 
 
-def bound_terms(theta: MixtureTheta, x: Tensor, q: Tensor | None = None) -> tuple[Tensor, Tensor]:
+def bound_terms(theta: MixtureTheta[Components], x: Tensor, q: Tensor | None = None) -> tuple[Tensor, Tensor]:
     """Σ_k q_k ln N(x; μ_k, Σ_k) and KL(q ‖ π) per row, for any q (n, K) or the posterior."""
     # Padding of a batch points one past the last row.
     padded = None if q is None else torch.cat([q, q.new_ones(1, q.shape[1])])
 
-    def terms(local: MixtureTheta, batch: Batch) -> Tensor:
+    def terms(local: MixtureTheta[Components], batch: Batch) -> Tensor:
         log_density = local.components.log_density(local.components.view(batch)) + batch.log_jacobian[..., None]
         if padded is None:
             _, r = posterior_in_place(log_density + local.log_weights[:, None])
@@ -46,62 +47,45 @@ def bound_terms(theta: MixtureTheta, x: Tensor, q: Tensor | None = None) -> tupl
     return both[:, 0], both[:, 1]
 
 
-def fill(theta: MixtureTheta, x: Tensor) -> Tensor:
+def fill(theta: MixtureTheta[Components], x: Tensor) -> Tensor:
     """E[x | x_o]: rows with holes filled by their posterior mean."""
 
-    def mean(local: MixtureTheta, batch: Batch) -> Tensor:
+    def mean(local: MixtureTheta[Components], batch: Batch) -> Tensor:
         if batch.observed is None:
             return batch.x
         _, q = posterior_in_place(log_joint(local, batch))
-        return (q[:, :, None, :] * local.components.conditional(batch)[0]).sum(1)
+        return local.components.expected_rows(q, batch)
 
     return with_holes_filled(theta, x, mean)[0]
 
 
-def fill_draws(theta: MixtureTheta, x: Tensor, n_draws: int, generator: torch.Generator) -> list[Tensor]:
+def fill_draws(theta: MixtureTheta[Components], x: Tensor, n_draws: int, generator: torch.Generator) -> list[Tensor]:
     """Draws of the missing entries given the observed ones: first the component, then its conditional Gaussian."""
 
-    def draws(local: MixtureTheta, batch: Batch) -> Tensor:
+    def draws(local: MixtureTheta[Components], batch: Batch) -> Tensor:
         if batch.observed is None:
             return batch.x.repeat(n_draws, 1)
         _, q = posterior_in_place(log_joint(local, batch))
-        mean, cov = local.components.conditional(batch)
-        n_blocks, k, d, n = mean.shape
-        # The residual is 0 on the observed block; a 1 there makes it factorise, and its draw is not used.
-        chol = torch.linalg.cholesky_ex(cov + torch.diag_embed(batch.observed[:, None].to(cov.dtype))).L
-        rows = q.movedim(1, 2).reshape(-1, k).cpu()
-        parts = []
-        for _ in range(n_draws):
-            component = torch.multinomial(rows, 1, generator=generator).reshape(n_blocks, 1, 1, n).to(mean.device)
-            noise = torch.randn(n_blocks, d, n, generator=generator, dtype=mean.dtype).to(mean.device)
-            value = mean + chol @ noise[:, None]
-            parts.append(value.gather(1, component.expand(-1, 1, d, -1)).squeeze(1))
-        return torch.cat(parts, 1)
+        return local.components.draw_given(q, batch, n_draws, generator)
 
     return with_holes_filled(theta, x, draws)
 
 
 def draw(
-    theta: MixtureTheta, n: int, generator: torch.Generator, component: Tensor | None = None
+    theta: MixtureTheta[Components], n: int, generator: torch.Generator, component: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
     """n rows and the component each came from, in order of the components unless these are given."""
     if component is None:
         drawn = torch.multinomial(theta.weights.cpu(), n, replacement=True, generator=generator)
         component = drawn.sort().values
-    noise = torch.randn(n, theta.components.n_features, generator=generator, dtype=torch.float64)
-    chol = cholesky(theta.components.full())
-    x = torch.empty_like(noise)
-    for k in range(len(chol)):
-        chosen = component == k
-        x[chosen] = theta.components.means[k] + noise[chosen] @ chol[k].mT
-    return x, component
+    return theta.components.draw(component, generator), component
 
 
-def marginal(theta: MixtureTheta, columns: Tensor) -> MixtureTheta:
-    return MixtureTheta(theta.weights, theta.components.select(columns))
+def marginal(theta: GaussianTheta, columns: Tensor) -> GaussianTheta:
+    return GaussianTheta(theta.weights, theta.components.select(columns))
 
 
-def condition(theta: MixtureTheta, x: Tensor) -> MixtureTheta:
+def condition(theta: GaussianTheta, x: Tensor) -> GaussianTheta:
     """The mixture of the missing features of one row x (d,), given the observed ones."""
     missing = x.isnan().nonzero().squeeze(1)
     weights = responsibilities(theta, x[None])[0]
@@ -111,10 +95,10 @@ def condition(theta: MixtureTheta, x: Tensor) -> MixtureTheta:
     deviation = (x.nan_to_num(nan=0.0) - components.means) * seen
     means = components.means + (observed.gain @ deviation[..., None]).squeeze(-1)
     kept = observed.residual[:, missing][:, :, missing]
-    return MixtureTheta(weights, type(components).from_full(means[:, missing], kept))
+    return GaussianTheta(weights, type(components).from_full(means[:, missing], kept))
 
 
-def log_joint(theta: MixtureTheta, batch: Batch) -> Tensor:
+def log_joint(theta: MixtureTheta[Components], batch: Batch) -> Tensor:
     """ln π_k p_k(x), (*blocks, K, n), in the user's units."""
     log_density = theta.components.log_density(theta.components.view(batch))
     # A row so far out that its square overflows has density 0.
@@ -122,13 +106,18 @@ def log_joint(theta: MixtureTheta, batch: Batch) -> Tensor:
     return log_density.add_(theta.log_weights[:, None]).add_(batch.log_jacobian[..., None])
 
 
-def over_rows(theta: MixtureTheta, x: Tensor, answer: Callable[[MixtureTheta, Batch], Tensor]) -> Tensor:
+def over_rows(
+    theta: MixtureTheta[Components], x: Tensor, answer: Callable[[MixtureTheta[Components], Batch], Tensor]
+) -> Tensor:
     """Answers (*blocks, m, n) of every batch, put back in the order of the rows (n, m)."""
     frame = theta.frame()
     local = theta.within(frame)
     k, d = theta.components.means.shape
     source = ArraySource(
-        x.T.clone(memory_format=torch.contiguous_format), frame, footprint=theta.components.footprint(k, d)
+        x.T.clone(memory_format=torch.contiguous_format),
+        frame,
+        footprint=theta.components.family().footprint(k, d),
+        by_pattern=theta.components.by_pattern,
     )
     out = None
     with threads_for(source.n_numbers):
@@ -141,7 +130,9 @@ def over_rows(theta: MixtureTheta, x: Tensor, answer: Callable[[MixtureTheta, Ba
     return out[:-1]
 
 
-def with_holes_filled(theta: MixtureTheta, x: Tensor, answer: Callable[[MixtureTheta, Batch], Tensor]) -> list[Tensor]:
+def with_holes_filled(
+    theta: MixtureTheta[Components], x: Tensor, answer: Callable[[MixtureTheta[Components], Batch], Tensor]
+) -> list[Tensor]:
     """Versions of x, one for every d of the answer's features; observed entries stay bit for bit."""
     frame = theta.frame()
     versions = over_rows(theta, x, answer).reshape(len(x), -1, x.shape[1]) * frame.scale + frame.origin

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from jensen.formulas.covariance import STRUCTURES, Gaussians
-from jensen.models.mixture import MixtureTheta
+from jensen.models.mixture import GaussianTheta
 
 __all__ = ["ThetaAttribute", "checked_matrices", "checked_theta", "checked_weights", "shaped", "theta_record"]
 
@@ -48,14 +48,14 @@ class ThetaAttribute:
         model._stream = None
 
 
-def theta_record(theta: MixtureTheta) -> dict[str, Tensor]:
+def theta_record(theta: GaussianTheta) -> dict[str, Tensor]:
     """What determines theta, in scikit-learn's shapes."""
     components = theta.components
     covariances = components.user_shape(components.covariances)
     return {"weights": theta.weights, "means": components.means, "covariances": covariances}
 
 
-def values(theta: MixtureTheta) -> dict[str, Tensor]:
+def values(theta: GaussianTheta) -> dict[str, Tensor]:
     components = theta.components
     return theta_record(theta) | {
         "precisions": components.user_shape(components.inverse(components.covariances)),
@@ -63,13 +63,13 @@ def values(theta: MixtureTheta) -> dict[str, Tensor]:
     }
 
 
-def checked_theta(covariance_type: str, n_features: int, record: Mapping[str, Any]) -> MixtureTheta:
+def checked_theta(covariance_type: str, n_features: int, record: Mapping[str, Any]) -> GaussianTheta:
     """A theta from values of scikit-learn's shapes, refused when no fit could have left them."""
     family, k = STRUCTURES[covariance_type], len(record["weights"])
     weights = checked_weights(shaped("weights", record["weights"], (k,)), "weights")
     means = shaped("means", record["means"], (k, n_features))
     covariances = checked_matrices(family, record["covariances"], k, n_features, "covariances")
-    return MixtureTheta(weights, family(means, covariances))
+    return GaussianTheta(weights, family(means, covariances))
 
 
 def checked_matrices(family: type[Gaussians], value: Any, k: int, d: int, name: str) -> Tensor:

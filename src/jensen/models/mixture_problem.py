@@ -19,7 +19,7 @@ from jensen.engines.start import LIMIT, check_distinct, distinct_rows
 from jensen.engines.threads import threads_for
 from jensen.formulas.covariance import STRUCTURES, FullGaussians, Gaussians
 from jensen.models.conjugate_prior import ConjugatePrior
-from jensen.models.mixture import MixtureTheta, MixtureVerbs
+from jensen.models.mixture import GaussianTheta, MixtureVerbs
 from jensen.models.mixture_attributes import checked_matrices, checked_weights, shaped
 from jensen.models.mixture_start import STARTS, Sample
 
@@ -52,7 +52,7 @@ CONSTRAINTS: dict[str, list[Any]] = {
 
 
 def mixture_problem(
-    model: Any, rows: Rows, start: MixtureTheta | None = None, frame: Frame | None = None
+    model: Any, rows: Rows, start: GaussianTheta | None = None, frame: Frame | None = None
 ) -> tuple[Problem, Frame]:
     """The problem in the frame's units.
 
@@ -86,14 +86,14 @@ def mixture_problem(
     verbs = MixtureVerbs(family, k, d, model.reg_covar, prior, concentration, frozen)
     stop, algorithm = em.small_gain(model.tol), algorithm_of(model)
 
-    def problem(begin: Callable[[torch.Generator], MixtureTheta]) -> Problem:
+    def problem(begin: Callable[[torch.Generator], GaussianTheta]) -> Problem:
         return Problem(verbs, source, begin, verbs.plausibility, stop, algorithm)
 
     if start is not None:
         first = verbs.project(start.within(frame))
         return problem(lambda generator: first), frame
 
-    def begin(generator: torch.Generator) -> MixtureTheta:
+    def begin(generator: torch.Generator) -> GaussianTheta:
         if len(given) == len(PARAMETERS):
             theta = standard_theta(verbs)
         elif k == 1 or (rows.label is not None and len(rows.classes) == k and bool((rows.label >= 0).all())):
@@ -111,7 +111,7 @@ def mixture_problem(
                 PARAMETERS, (theta.weights, theta.components.means, theta.components.covariances), strict=True
             )
         )
-        return verbs.project(MixtureTheta(weights, family(means, covariances)))
+        return verbs.project(GaussianTheta(weights, family(means, covariances)))
 
     return problem(begin), frame
 
@@ -158,12 +158,12 @@ def distinct_sample(rows: Rows, frame: Frame, verbs: MixtureVerbs) -> Sample:
     return Sample(filled, count, known, frame.scale, source, is_everything)
 
 
-def standard_theta(verbs: MixtureVerbs) -> MixtureTheta:
+def standard_theta(verbs: MixtureVerbs) -> GaussianTheta:
     """K standard normals in the frame's units."""
     k, d = verbs.n_components, verbs.n_features
     eye = torch.eye(d, dtype=torch.float64).expand(k, d, d)
     components = verbs.family.from_full(torch.zeros(k, d, dtype=torch.float64), eye)
-    return verbs.project(MixtureTheta(torch.full((k,), 1 / k, dtype=torch.float64), components))
+    return verbs.project(GaussianTheta(torch.full((k,), 1 / k, dtype=torch.float64), components))
 
 
 def spread(source: ArraySource, d: int) -> Tensor:
@@ -171,7 +171,8 @@ def spread(source: ArraySource, d: int) -> Tensor:
     verbs = MixtureVerbs(FullGaussians, 1, d, 1e-6, None, 1.0, {})
     theta = standard_theta(verbs)
     summary = em.sweep(verbs, theta, (replace(batch, label=None) for batch in source))
-    return verbs.m_step(theta, summary.stats).components.covariances[0]
+    components: FullGaussians = verbs.m_step(theta, summary.stats).components
+    return components.covariances[0]
 
 
 def given_parameters(model: Any, family: type[Gaussians], k: int, d: int, frame: Frame) -> dict[str, Tensor]:

@@ -21,7 +21,7 @@ from jensen.engines.lloyd import lloyd
 from jensen.engines.sources import ArraySource
 from jensen.engines.start import kmeans_plus_plus, squared_distances
 from jensen.formulas.covariance import Moments
-from jensen.models.mixture import MixtureTheta, MixtureVerbs
+from jensen.models.mixture import GaussianTheta, MixtureVerbs
 
 __all__ = ["STARTS", "Sample", "theta_from_responsibilities"]
 
@@ -52,10 +52,10 @@ class Sample:
     is_everything: bool
 
 
-Start = Callable[[MixtureVerbs, Sample, torch.Generator, Tensor | None], MixtureTheta]
+Start = Callable[[MixtureVerbs, Sample, torch.Generator, Tensor | None], GaussianTheta]
 
 
-def portfolio(verbs: MixtureVerbs, sample: Sample, generator: torch.Generator, means: Tensor | None) -> MixtureTheta:
+def portfolio(verbs: MixtureVerbs, sample: Sample, generator: torch.Generator, means: Tensor | None) -> GaussianTheta:
     """The most plausible of several short runs."""
     if means is not None or not needs_seeds(verbs, sample):
         return from_assignment(verbs, sample, assign(verbs, sample, generator, sample.x, means, 0))
@@ -93,13 +93,13 @@ def rank(verbs: MixtureVerbs, run: em.Fit) -> float:
     return -float(f"{verbs.plausibility(run.theta, run.objective * run.weight, run.weight):.8e}")
 
 
-def kmeans(verbs: MixtureVerbs, sample: Sample, generator: torch.Generator, means: Tensor | None) -> MixtureTheta:
+def kmeans(verbs: MixtureVerbs, sample: Sample, generator: torch.Generator, means: Tensor | None) -> GaussianTheta:
     """k-means in the data's own units, scikit-learn's default."""
     given = None if means is None else means * sample.scale
     return from_assignment(verbs, sample, assign(verbs, sample, generator, raw(sample), given, 300))
 
 
-def plus_plus(verbs: MixtureVerbs, sample: Sample, generator: torch.Generator, means: Tensor | None) -> MixtureTheta:
+def plus_plus(verbs: MixtureVerbs, sample: Sample, generator: torch.Generator, means: Tensor | None) -> GaussianTheta:
     """Every row to the nearest k-means++ seed."""
     given = None if means is None else means * sample.scale
     return from_assignment(verbs, sample, assign(verbs, sample, generator, raw(sample), given, 0))
@@ -107,7 +107,7 @@ def plus_plus(verbs: MixtureVerbs, sample: Sample, generator: torch.Generator, m
 
 def random_from_data(
     verbs: MixtureVerbs, sample: Sample, generator: torch.Generator, means: Tensor | None
-) -> MixtureTheta:
+) -> GaussianTheta:
     """Every row to the nearest of K rows drawn at random."""
     if means is None:
         chosen = torch.multinomial(sample.weight.cpu(), verbs.n_components, generator=generator)
@@ -115,7 +115,7 @@ def random_from_data(
     return from_assignment(verbs, sample, assign(verbs, sample, generator, sample.x, means, 0))
 
 
-def random(verbs: MixtureVerbs, sample: Sample, generator: torch.Generator, means: Tensor | None) -> MixtureTheta:
+def random(verbs: MixtureVerbs, sample: Sample, generator: torch.Generator, means: Tensor | None) -> GaussianTheta:
     """Responsibilities drawn at random, as scikit-learn's "random"."""
     q = torch.rand(len(sample.weight), verbs.n_components, generator=generator, dtype=sample.x.dtype)
     return theta_from_responsibilities(verbs, sample, (q / q.sum(1, keepdim=True)).to(sample.x.device))
@@ -188,7 +188,7 @@ def class_means(sample: Sample, x: Tensor) -> Tensor:
     return torch.stack([cluster_mean(sample, x, label == c) for c in range(int(label.max()) + 1)], 1)
 
 
-def from_assignment(verbs: MixtureVerbs, sample: Sample, assignment: Tensor) -> MixtureTheta:
+def from_assignment(verbs: MixtureVerbs, sample: Sample, assignment: Tensor) -> GaussianTheta:
     """The M-step of a partition; labelled rows belong to their class."""
     if sample.label is not None:
         assignment = torch.where(sample.label >= 0, sample.label, assignment)
@@ -199,7 +199,7 @@ def from_assignment(verbs: MixtureVerbs, sample: Sample, assignment: Tensor) -> 
     return theta_from_responsibilities(verbs, sample, one_hot)
 
 
-def theta_from_responsibilities(verbs: MixtureVerbs, sample: Sample, responsibilities: Tensor) -> MixtureTheta:
+def theta_from_responsibilities(verbs: MixtureVerbs, sample: Sample, responsibilities: Tensor) -> GaussianTheta:
     """An M-step, its covariances drawn towards their average: a cluster of few rows must not start out singular."""
     k, d = verbs.n_components, verbs.n_features
     padded = torch.cat([responsibilities * sample.weight[:, None], responsibilities.new_zeros(1, k)])
@@ -209,7 +209,7 @@ def theta_from_responsibilities(verbs: MixtureVerbs, sample: Sample, responsibil
         seed = replace(seed, covariances=torch.eye(d, dtype=sample.x.dtype).expand(len(seed.covariances), d, d))
     parts: Iterator[Moments] = (seed.moments(padded[b.rows].movedim(-1, -2), seed.view(b)) for b in sample.source)
     moments = reduce(add, parts)
-    theta = verbs.m_step(MixtureTheta(seed.means.new_full((k,), 1 / k), seed), moments)
+    theta = verbs.m_step(GaussianTheta(seed.means.new_full((k,), 1 / k), seed), moments)
     covariances = theta.components.covariances
     if len(covariances) == 1 or "covariances" in verbs.frozen:
         return theta
@@ -218,4 +218,4 @@ def theta_from_responsibilities(verbs: MixtureVerbs, sample: Sample, responsibil
     average = (mass * covariances).sum(0) / mass.sum()
     pseudo = (d + 1) * sample.weight.mean()
     blended = (mass * covariances + pseudo * average) / (mass + pseudo)
-    return verbs.project(MixtureTheta(theta.weights, replace(theta.components, covariances=blended)))
+    return verbs.project(GaussianTheta(theta.weights, replace(theta.components, covariances=blended)))

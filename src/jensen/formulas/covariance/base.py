@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from jensen.batch import Batch, Footprint
-from jensen.formulas.gaussian import Observed
+from jensen.formulas.components import Components, Family, draw_components
+from jensen.formulas.gaussian import Observed, cholesky
 from jensen.formulas.normal_inverse_wishart import NormalInverseWishart
 from jensen.statistics import Additive
 
@@ -33,22 +34,13 @@ class Moments(Additive):
 
 
 @dataclass(frozen=True)
-class Gaussians(ABC):
+class Gaussians(Components):
     """Means (K, d) and covariances: full (K, d, d); tied (1, d, d); diag (K, d); spherical (K, 1)."""
 
-    means: Tensor
     covariances: Tensor
 
     name: ClassVar[str]
     is_dense: ClassVar[bool]
-
-    @property
-    def n_components(self) -> int:
-        return self.means.shape[0]
-
-    @property
-    def n_features(self) -> int:
-        return self.means.shape[1]
 
     @staticmethod
     @abstractmethod
@@ -75,20 +67,10 @@ class Gaussians(ABC):
 
     @staticmethod
     def units(variance: Tensor) -> Tensor:
-        """The deviation per feature that the engine divides by; the structure is blind to it."""
         return variance.sqrt()
 
     @abstractmethod
-    def view(self, batch: Batch) -> Any:
-        """What densities and moments both read of a batch: its features φ, and parameters seen through its holes."""
-
-    @abstractmethod
-    def log_density(self, view: Any) -> Tensor:
-        """ln N(x; μ_k, Σ_k), (*blocks, K, n), in the engine's units."""
-
-    @abstractmethod
-    def moments(self, responsibilities: Tensor, view: Any) -> Moments:
-        """Expected moments given the observed entries; responsibilities (*blocks, K, n) carry the weights."""
+    def moments(self, responsibilities: Tensor, view: Any) -> Moments: ...
 
     @abstractmethod
     def expected_moments(self, weights: Tensor) -> Moments:
@@ -97,38 +79,19 @@ class Gaussians(ABC):
     @classmethod
     @abstractmethod
     def from_moments(cls, moments: Moments, prior: NormalInverseWishart | None, means: Tensor | None = None) -> Self:
-        """The M-step: the mode of means and covariances, or of covariances at given means."""
+        """The mode of means and covariances, or of covariances at given means."""
 
-    @abstractmethod
-    def clipped(self, floor: float) -> Self:
-        """The M-step under the constraint that no eigenvalue (variance) is below `floor`."""
-
-    @abstractmethod
-    def collapsed(self, floor: float = 0.0) -> Tensor:
-        """Which covariances have an eigenvalue (variance) that is not above `floor`."""
+    def m_step(self, moments: Moments, prior: NormalInverseWishart | None, means: Tensor | None = None) -> Self:
+        return self.from_moments(moments, prior, means)
 
     @abstractmethod
     def expected_log_density(self, moments: Moments) -> Tensor:
         """Σ_ik r_ik ln N(x_i; μ_k, Σ_k), a differentiable function of the parameters."""
 
-    @abstractmethod
-    def log_prior(self, prior: NormalInverseWishart) -> Tensor: ...
-
-    @abstractmethod
-    def roughness(self) -> Tensor:
-        """Σ_k [tr Σ_k⁻¹ + ln|Σ_k|]: in standardised units, how near to a singular fit this is (Chen & Tan 2009)."""
-
-    @abstractmethod
-    def pack(self) -> Tensor:
-        """Covariances in unconstrained coordinates: log-Cholesky or log-variances."""
-
     @classmethod
     @abstractmethod
-    def unpack(cls, means: Tensor, vector: Tensor) -> Self: ...
-
-    @abstractmethod
-    def affine(self, origin: Tensor, scale: Tensor) -> Self:
-        """The Gaussians of origin + scale · x."""
+    def unpack(cls, means: Tensor, vector: Tensor) -> Self:
+        """Undo `pack`: log-Cholesky or log-variances."""
 
     @abstractmethod
     def full(self) -> Tensor:
@@ -139,6 +102,12 @@ class Gaussians(ABC):
     def from_full(cls, means: Tensor, full: Tensor) -> Self:
         """Undo `full`, for covariances that have the structure."""
 
+    def family(self) -> Family:
+        return type(self)
+
+    def feature_variances(self) -> Tensor:
+        return self.full().diagonal(dim1=-2, dim2=-1)
+
     def conditional(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """E[x | x_o, k] (P, K, d, n) and Cov[x | x_o, k] (P, K, d, d) of a batch with holes."""
         assert batch.observed is not None
@@ -146,6 +115,32 @@ class Gaussians(ABC):
         observed = Observed(self.full(), seen)
         centre = self.means[..., None]
         return centre + observed.gain @ (batch.x[:, None] - centre * seen[..., None]), observed.residual
+
+    def expected_rows(self, responsibilities: Tensor, batch: Batch) -> Tensor:
+        return (responsibilities[:, :, None, :] * self.conditional(batch)[0]).sum(1)
+
+    def draw_given(self, responsibilities: Tensor, batch: Batch, n: int, generator: torch.Generator) -> Tensor:
+        assert batch.observed is not None
+        mean, cov = self.conditional(batch)
+        n_blocks, _, d, n_rows = mean.shape
+        # The residual is 0 on the observed block; a 1 there makes it factorise, and its draw is not used.
+        chol = torch.linalg.cholesky_ex(cov + torch.diag_embed(batch.observed[:, None].to(cov.dtype))).L
+        parts = []
+        for _ in range(n):
+            component = draw_components(responsibilities, generator)[:, None, None, :]
+            noise = torch.randn(n_blocks, d, n_rows, generator=generator, dtype=mean.dtype).to(mean.device)
+            value = mean + chol @ noise[:, None]
+            parts.append(value.gather(1, component.expand(-1, 1, d, -1)).squeeze(1))
+        return torch.cat(parts, 1)
+
+    def draw(self, component: Tensor, generator: torch.Generator) -> Tensor:
+        noise = torch.randn(len(component), self.n_features, generator=generator, dtype=torch.float64)
+        chol = cholesky(self.full())
+        x = torch.empty_like(noise)
+        for k in range(len(chol)):
+            chosen = component == k
+            x[chosen] = self.means[k] + noise[chosen] @ chol[k].mT
+        return x
 
     @abstractmethod
     def select(self, columns: Tensor) -> Self:
