@@ -35,6 +35,7 @@ __all__ = [
     "EMEstimator",
     "GradientEstimator",
     "LatentVariableModel",
+    "Persistent",
     "Problem",
     "Rows",
     "Stream",
@@ -54,7 +55,40 @@ class Rows:
     kind: Kind
 
 
-class LatentVariableModel(BaseEstimator, ABC):
+class Persistent(BaseEstimator, ABC):
+    """An estimator that one file can hold."""
+
+    theta_: Any
+    _kind: Kind
+
+    @abstractmethod
+    def _theta_record(self) -> dict[str, Tensor]:
+        """theta_ as named tensors, for a file."""
+
+    @abstractmethod
+    def _theta_from(self, record: dict[str, Tensor]) -> Any:
+        """Undo `_theta_record`, refusing values that no fit could have left."""
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted model to one safetensors file; `jensen.load` reads it back."""
+        check_is_fitted(self)
+        attributes = {name: value for name, value in vars(self).items() if is_attribute(name) and name != "theta_"}
+        kind = {"container": self._kind.container, "dtype": self._kind.dtype, "columns": self._kind.columns}
+        fitted = {"theta": self._theta_record(), "kind": kind, "attributes": attributes}
+        write_record(path, {"class": type(self).__name__, "params": self.get_params(deep=False), "fitted": fitted})
+
+    def _restore(self, fitted: dict[str, Any]) -> None:
+        """Take over what `save` wrote of a fit."""
+        self._validate_params()
+        for name, value in fitted["attributes"].items():
+            if not is_attribute(name):
+                raise ValueError(f"the file sets {name!r}, which is not a fitted attribute")
+            setattr(self, name, value)
+        self._kind = Kind(**fitted["kind"])
+        self.theta_ = self._theta_from(fitted["theta"])
+
+
+class LatentVariableModel(Persistent):
     """A model of rows x with something hidden z: p(x) = ∫ p(x|z) p(z) dz.
 
     NaN in X is missing and never needs filling in before. Scores are nats per row in the units of X. A method that a
@@ -62,8 +96,6 @@ class LatentVariableModel(BaseEstimator, ABC):
     """
 
     random_state: Any
-    theta_: Any
-    _kind: Kind
 
     @abstractmethod
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
@@ -93,35 +125,9 @@ class LatentVariableModel(BaseEstimator, ABC):
     def impute_draws(self, X: Any, n_draws: int = 1, random_state: Any = None) -> list[Any]:
         """`n_draws` copies of X with missing entries drawn from their posterior."""
 
-    @abstractmethod
-    def _theta_record(self) -> dict[str, Tensor]:
-        """theta_ as named tensors, for a file."""
-
-    @abstractmethod
-    def _theta_from(self, record: dict[str, Tensor]) -> Any:
-        """Undo `_theta_record`, refusing values that no fit could have left."""
-
     def score(self, X: Any, y: Any = None) -> float:
         """Mean of `score_samples` over the rows; y is ignored."""
         return float(self.score_samples(X).mean())
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the fitted model to one safetensors file; `jensen.load` reads it back."""
-        check_is_fitted(self)
-        attributes = {name: value for name, value in vars(self).items() if is_attribute(name) and name != "theta_"}
-        kind = {"container": self._kind.container, "dtype": self._kind.dtype, "columns": self._kind.columns}
-        fitted = {"theta": self._theta_record(), "kind": kind, "attributes": attributes}
-        write_record(path, {"class": type(self).__name__, "params": self.get_params(deep=False), "fitted": fitted})
-
-    def _restore(self, fitted: dict[str, Any]) -> None:
-        """Take over what `save` wrote of a fit."""
-        self._validate_params()
-        for name, value in fitted["attributes"].items():
-            if not is_attribute(name):
-                raise ValueError(f"the file sets {name!r}, which is not a fitted attribute")
-            setattr(self, name, value)
-        self._kind = Kind(**fitted["kind"])
-        self.theta_ = self._theta_from(fitted["theta"])
 
     def _read(self, X: Any) -> tuple[Tensor, Kind]:
         """Rows to answer about."""
@@ -216,11 +222,14 @@ class Problem:
 
 @dataclass(frozen=True)
 class Stream:
-    """What stepwise EM keeps between batches: units, verbs and mean statistics."""
+    """What stepwise EM keeps between batches: units, verbs, mean statistics and, where the model's own theta is another
+    form of it, the theta they belong to.
+    """
 
     frame: Frame
     verbs: em.Verbs
     running: em.Running
+    theta: Any = None
 
 
 def is_attribute(name: str) -> bool:

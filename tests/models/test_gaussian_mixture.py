@@ -332,7 +332,7 @@ def test_a_prior_keeps_a_component_of_one_row_alive(structure):
         (ConjugatePrior(mean_precision=0), "mean_precision=0 is not a precision"),
         (ConjugatePrior(degrees_of_freedom=2), "degrees_of_freedom=2 is too few; give more than 3"),
         (ConjugatePrior(mean=[0.0]), r"the prior's mean has shape \(1,\); X has 4 features"),
-        (ConjugatePrior(scale=[1.0]), r"the prior's scale has shape \(1,\); 'full' needs \(4, 4\)"),
+        (ConjugatePrior(scale=[1.0]), r"the prior's scale has shape \(1,\); this model needs \(4, 4\)"),
     ],
 )
 def test_bad_priors(prior, message):

@@ -97,16 +97,18 @@ class ArraySource:
         x = frame.standardise(x)
         missing = x.isnan()
         holes = missing.any(0)
-        if not by_pattern and holes.any():
-            rows = torch.arange(self.n_rows, device=x.device)
-            self.batches = list(self._chunks(x.nan_to_num_(nan=0.0), rows, ~missing))
-        elif holes.any():
-            complete = (~holes).nonzero().squeeze(1)
-            incomplete = holes.nonzero().squeeze(1)
-            patterned = self._patterned(x[:, incomplete].nan_to_num(nan=0.0), ~missing[:, incomplete], incomplete)
-            self.batches = [*self._chunks(x[:, complete], complete), *patterned]
-        else:
+        if not holes.any():
             self.batches = list(self._chunks(x, torch.arange(self.n_rows, device=x.device)))
+            return
+        complete, incomplete = (~holes).nonzero().squeeze(1), holes.nonzero().squeeze(1)
+        part, seen = x[:, incomplete].nan_to_num_(nan=0.0), ~missing[:, incomplete]
+        if by_pattern:
+            rest = self._patterned(part, seen, incomplete)
+        elif in_one:
+            complete, rest = complete[:0], self._chunks(x.nan_to_num_(nan=0.0), torch.arange(self.n_rows), ~missing)
+        else:
+            rest = self._chunks(part, incomplete, seen)
+        self.batches = [*self._chunks(x[:, complete], complete), *rest]
 
     def __iter__(self) -> Iterator[Batch]:
         return iter(self.batches)

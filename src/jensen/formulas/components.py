@@ -49,6 +49,10 @@ class Components(ABC):
         """Expected moments given the observed entries; responsibilities (*blocks, K, n) carry the weights."""
 
     @abstractmethod
+    def expected_moments(self, weights: Tensor) -> Any:
+        """The moments of one row drawn from the mixture with these weights: `m_step` of them is this value."""
+
+    @abstractmethod
     def m_step(self, moments: Any, prior: NormalInverseWishart | None, means: Tensor | None = None) -> Self:
         """The M-step, from moments taken at this value; at given means if there are any."""
 
@@ -107,6 +111,12 @@ class Family(Protocol):
         """Free parameters, without the mixture's weights."""
 
     def unpack(self, means: Tensor, vector: Tensor) -> Any: ...
+
+    def scale_shape(self, d: int) -> tuple[int, ...]:
+        """Of the scale Λ of a prior on covariances."""
+
+    def least_freedom(self, d: int) -> int:
+        """What the degrees of freedom of such a prior must exceed."""
 
 
 def draw_components(responsibilities: Tensor, generator: torch.Generator) -> Tensor:

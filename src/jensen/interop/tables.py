@@ -174,6 +174,8 @@ def check_finite(array: Any, names: list[str]) -> None:
 
 def check_columns(values: np.ndarray, names: list[str]) -> None:
     """Every column must have something to learn from."""
-    empty = [name for name, missing in zip(names, np.isnan(values).all(0).tolist(), strict=True) if missing]
+    # An empty column is empty in the first row: all others need no second look.
+    suspects = np.flatnonzero(np.isnan(values[0]))
+    empty = [names[column] for column in suspects if np.isnan(values[:, column]).all()]
     if empty:
         raise ValueError(f"X has no observed value in column {', '.join(empty)}; drop it: nothing can be learnt of it")

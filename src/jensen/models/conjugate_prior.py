@@ -1,4 +1,4 @@
-"""A prior for mixtures of Gaussians, as a recipe: what is left None follows from the data.
+"""A prior for mixtures of Gaussians and the like, as a recipe: what is left None follows from the data.
 
     π ~ Dirichlet(a),  Σ_k ~ inverse-Wishart(ν, Λ),  μ_k | Σ_k ~ N(μ_p, Σ_k/κ)
 With the defaults of Fraley & Raftery (2007), but for a flat prior on the weights: μ_p = x̄, κ = 0.01, ν = d + 2 and
@@ -15,7 +15,7 @@ from sklearn.base import BaseEstimator
 from torch import Tensor
 
 from jensen.engines.sources import Frame
-from jensen.formulas.covariance import Gaussians, SphericalGaussians
+from jensen.formulas.components import Family
 from jensen.formulas.covariance.base import outer
 from jensen.formulas.normal_inverse_wishart import NormalInverseWishart
 
@@ -23,15 +23,15 @@ __all__ = ["ConjugatePrior"]
 
 
 class ConjugatePrior(BaseEstimator):
-    """Dirichlet and normal-inverse-Wishart prior of a Gaussian mixture.
+    """Dirichlet and normal-inverse-Wishart prior of a Gaussian mixture, or of Gaussians around subspaces.
 
     Args:
         weight_concentration: a ≥ 1 of the Dirichlet on the weights; 1 is flat.
         mean: μ_p (d,); None is the mean of the data.
         mean_precision: κ > 0, the number of rows the prior mean counts for.
         degrees_of_freedom: ν > d - 1; None is d + 2 (3 for diagonal structures' single variances).
-        scale: Λ in the units of X: (d, d) for "full" and "tied", (d,) for "diag", a number for "spherical"; None is
-            the spread of the data divided by K^(2/d).
+        scale: Λ in the units of X: (d, d) for "full" and "tied", (d,) for "diag" and factor analysis, a number for
+            "spherical" and probabilistic PCA; None is the spread of the data divided by K^(2/d).
 
     Example:
         >>> from jensen import ConjugatePrior, GaussianMixture
@@ -52,35 +52,36 @@ class ConjugatePrior(BaseEstimator):
         self.degrees_of_freedom = degrees_of_freedom
         self.scale = scale
 
-    def check(self, d: int, family: type[Gaussians]) -> None:
+    def check(self, d: int, family: Family) -> None:
         if not self.weight_concentration >= 1:
             raise ValueError(f"weight_concentration={self.weight_concentration} has no mode; give 1 or more")
         if not self.mean_precision > 0:
             raise ValueError(f"mean_precision={self.mean_precision} is not a precision; give a number above 0")
-        least = d - 1 if family.is_dense else 0
+        least = family.least_freedom(d)
         if self.degrees_of_freedom is not None and not self.degrees_of_freedom > least:
             raise ValueError(f"degrees_of_freedom={self.degrees_of_freedom} is too few; give more than {least}")
         if self.mean is not None and np.shape(self.mean) != (d,):
             raise ValueError(f"the prior's mean has shape {np.shape(self.mean)}; X has {d} features")
-        shape = (d, d) if family.is_dense else (() if family is SphericalGaussians else (d,))
+        shape = family.scale_shape(d)
         if self.scale is not None and np.shape(self.scale) != shape:
-            raise ValueError(f"the prior's scale has shape {np.shape(self.scale)}; '{family.name}' needs {shape}")
+            raise ValueError(f"the prior's scale has shape {np.shape(self.scale)}; this model needs {shape}")
 
-    def resolve(self, family: type[Gaussians], n_components: int, frame: Frame, spread: Tensor) -> NormalInverseWishart:
-        """The prior in the frame's units; `spread` (d, d) is the data's covariance there."""
+    def resolve(self, family: Family, n_components: int, frame: Frame, spread: Tensor) -> NormalInverseWishart:
+        """The prior in the frame's units; `spread` is the data's covariance (d, d) or their variances (d,) there."""
         d = len(spread)
         self.check(d, family)
+        n_axes = len(family.scale_shape(d))
         mean = torch.zeros(d, dtype=torch.float64)
         if self.mean is not None:
             mean = (torch.as_tensor(self.mean, dtype=torch.float64) - frame.origin) / frame.scale
         if self.scale is not None:
             given = torch.as_tensor(self.scale, dtype=torch.float64)
-            unit = outer(frame.scale, frame.scale) if family.is_dense else frame.scale.square()
-            scale = given / (unit[:1] if family is SphericalGaussians else unit)
+            unit = outer(frame.scale, frame.scale) if n_axes == 2 else frame.scale.square()
+            scale = given / (unit if n_axes else unit[:1])
         else:
-            scale = spread if family.is_dense else spread.diagonal()
-            scale = (scale.mean()[None] if family is SphericalGaussians else scale) / n_components ** (2 / d)
+            variances = spread.diagonal() if spread.ndim == 2 else spread
+            scale = (variances.mean()[None], variances, spread)[n_axes] / n_components ** (2 / d)
         freedom = self.degrees_of_freedom
-        if freedom is None:
-            freedom = d + 2 if family.is_dense else 3
-        return NormalInverseWishart(mean, self.mean_precision, freedom, scale)
+        return NormalInverseWishart(
+            mean, self.mean_precision, family.least_freedom(d) + 3 if freedom is None else freedom, scale
+        )

@@ -10,7 +10,7 @@ The bound is exact.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -18,30 +18,20 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from jensen.bound import Bound
-from jensen.contract import EMEstimator, Rows, Stream, whole_number
-from jensen.engines import em
-from jensen.engines.threads import threads_for
-from jensen.interop.labels import decode_labels
+from jensen.contract import Problem, Rows
+from jensen.engines.sources import Frame
 from jensen.interop.tables import Kind
 from jensen.models.conjugate_prior import ConjugatePrior
 from jensen.models.mixture import GaussianTheta
-from jensen.models.mixture_answers import (
-    bound_terms,
-    condition,
-    draw,
-    fill,
-    fill_draws,
-    log_evidence,
-    marginal,
-    responsibilities,
-)
+from jensen.models.mixture_answers import bound_terms, condition, marginal, responsibilities
 from jensen.models.mixture_attributes import ThetaAttribute, checked_theta, theta_record
+from jensen.models.mixture_model import MixtureModel
 from jensen.models.mixture_problem import CONSTRAINTS, mixture_problem, read_posterior
 
 __all__ = ["GaussianMixture"]
 
 
-class GaussianMixture(EMEstimator):
+class GaussianMixture(MixtureModel):
     """A mixture of K Gaussians by EM: a drop-in for scikit-learn's, with weights, labels, missing values and priors.
 
     Args:
@@ -86,7 +76,6 @@ class GaussianMixture(EMEstimator):
     """
 
     theta_: GaussianTheta
-    classes_: np.ndarray
     weights_ = ThetaAttribute("weights")
     means_ = ThetaAttribute("means")
     covariances_ = ThetaAttribute("covariances")
@@ -140,59 +129,9 @@ class GaussianMixture(EMEstimator):
         self.acceleration = acceleration
         self.freeze = freeze
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Fit by EM from the most promising start.
-
-        Args:
-            X: rows (n, d), NaN where missing.
-            y: labels (n,), -1, None or NaN where unknown; None ignores labels.
-            sample_weight: a count per row: 2 is the row twice, 0 leaves it out.
-        """
-        self._validate_params()
-        rows = self._read_rows(X, y, sample_weight, reset=True)
-        start = self.theta_ if self.warm_start and hasattr(self, "theta_") else None
-        problem, frame = mixture_problem(self, rows, start)
-        fitted = self._run(problem, self._generator(), self.n_init, self.verbose_interval)
-        self.theta_ = fitted.theta.outside(frame)
-        self.converged_, self.n_iter_ = fitted.converged, fitted.n_iter
-        self.lower_bound_, self.lower_bounds_ = fitted.objective, fitted.history[1:]
-        self.total_weight_ = fitted.weight
-        self._remember(rows)
-        mean_stats = fitted.stats * (1 / fitted.weight)
-        self._stream: Stream | None = Stream(frame, problem.verbs, em.Running(mean_stats, fitted.weight))
-        return self
-
-    def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
-        """Fit, then `predict` the same rows."""
-        return self.fit(X, y, sample_weight).predict(X)
-
-    def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """One step of stepwise EM with a batch of rows; the first batch is a `fit`, for the units and the classes.
-
-        After `fit` or `jensen.load` it goes on from there; what a batch changes falls with the weight seen before it.
-        """
-        if not hasattr(self, "theta_"):
-            return self.fit(X, y, sample_weight)
-        self._validate_params()
-        rows = self._read_rows(X, y, sample_weight, reset=False)
-        stream = getattr(self, "_stream", None)
-        frame = stream.frame if stream else self.theta_.frame()
-        problem, _ = mixture_problem(self, rows, self.theta_, frame)
-        theta = self.theta_.within(frame)
-        if stream is None:
-            # A loaded model has no statistics, but they are those of its own rows.
-            running = em.Running(theta.components.expected_moments(theta.weights), self.total_weight_)
-            stream = Stream(frame, problem.verbs, running)
-        with threads_for(problem.source.n_numbers):
-            theta, running = em.stepwise(stream.verbs, theta, problem.source, stream.running)
-        self.theta_, self.total_weight_ = theta.outside(frame), running.weight
-        self._stream = Stream(frame, stream.verbs, running)
-        return self
-
-    def score_samples(self, X: Any) -> Any:
-        """ln p(x) per row, over the features that are observed; a row with none has ln p = 0."""
-        x, kind = self._read(X)
-        return kind.values(log_evidence(self.theta_, x))
+    def posterior(self, X: Any) -> torch.distributions.Categorical:
+        """q(z|x), a distribution over components per row."""
+        return torch.distributions.Categorical(probs=responsibilities(self.theta_, self._read(X)[0]))
 
     def bound(self, X: Any, q: Any = None) -> Bound:
         """E_q[ln p(x|z)] and KL(q ‖ π) per row: exact with the posterior as q, a lower bound with any other (n, K).
@@ -203,43 +142,6 @@ class GaussianMixture(EMEstimator):
         given = None if q is None else read_posterior(q, len(x), len(self.theta_.weights))
         reconstruction, kl = bound_terms(self.theta_, x, given)
         return Bound(kind.values(reconstruction), {"component": kind.values(kl)}, is_exact=q is None)
-
-    def posterior(self, X: Any) -> torch.distributions.Categorical:
-        """q(z|x), a distribution over components per row."""
-        return torch.distributions.Categorical(probs=responsibilities(self.theta_, self._read(X)[0]))
-
-    def predict_proba(self, X: Any) -> Any:
-        """q(k|x), (n, K)."""
-        x, kind = self._read(X)
-        return kind.values(responsibilities(self.theta_, x))
-
-    def predict(self, X: Any) -> Any:
-        """The most probable component, or after a fit with labels its class."""
-        x, kind = self._read(X)
-        component = responsibilities(self.theta_, x).argmax(1)
-        if not hasattr(self, "classes_"):
-            return kind.values(component)
-        labels = decode_labels(component.cpu().numpy(), self.classes_)
-        return torch.as_tensor(labels) if kind.container == "torch" and labels.dtype.kind in "iufb" else labels
-
-    def sample(self, n_samples: int = 1, y: Any = None, random_state: Any = None) -> tuple[Any, Any]:
-        """Rows and the component each came from; y asks for a class (or component), one for all rows or one each."""
-        check_is_fitted(self)
-        n = whole_number("n_samples", n_samples)
-        component = None if y is None else self._components_of(y, n)
-        x, component = draw(self.theta_, n, self._generator(random_state), component)
-        return self._kind.table(x), self._kind.values(component)
-
-    def impute(self, X: Any) -> Any:
-        """X with missing entries at their posterior mean; observed ones bit for bit."""
-        x, kind = self._read(X)
-        return kind.table(fill(self.theta_, x))
-
-    def impute_draws(self, X: Any, n_draws: int = 1, random_state: Any = None) -> list[Any]:
-        """Copies of X with missing entries drawn from their posterior, for multiple imputation."""
-        x, kind = self._read(X)
-        draws = fill_draws(self.theta_, x, whole_number("n_draws", n_draws), self._generator(random_state))
-        return [kind.table(values) for values in draws]
 
     def marginal(self, columns: Sequence[int | str]) -> GaussianMixture:
         """The mixture of some features, by number or name, in the order given."""
@@ -263,10 +165,6 @@ class GaussianMixture(EMEstimator):
             raise ValueError(f"given names {len(given)} of {len(x)} features; give at least one and leave at least one")
         return self._derived(condition(self.theta_, x), rest)
 
-    def icl(self, X: Any) -> float:
-        """bic + 2 Σ H(q): also asks that components be apart (Biernacki, Celeux & Govaert 2000)."""
-        return self.bic(X) + 2 * float(self.posterior(X).entropy().sum())
-
     @classmethod
     def from_parameters(
         cls, weights: Any, means: Any, covariances: Any, covariance_type: str = "full"
@@ -283,33 +181,12 @@ class GaussianMixture(EMEstimator):
         model.theta_ = checked_theta(model.covariance_type, model.n_features_in_, record)
         return model
 
-    @property
-    def n_parameters_(self) -> int:
-        """Free parameters: weights, means and covariances."""
-        check_is_fitted(self)
-        return self._n_parameters()
+    def _problem(self, rows: Rows, start: GaussianTheta | None, frame: Frame | None) -> tuple[Problem, Frame]:
+        return mixture_problem(self, rows, start, frame)
 
     def _n_parameters(self) -> int:
         # scikit-learn's name: private there, but read by much code.
-        k, d = self.theta_.components.means.shape
-        return k - 1 + int(self.theta_.components.n_parameters(k, d))
-
-    def _remember(self, rows: Rows) -> None:
-        self._kind = rows.kind.of_other_rows()
-        if hasattr(self, "classes_"):
-            del self.classes_
-        if rows.label is not None:
-            self.classes_ = rows.classes
-
-    def _components_of(self, y: Any, n: int) -> Tensor:
-        values = np.asarray(y)
-        if values.shape not in ((), (n,)):
-            raise ValueError(f"y has shape {values.shape}; give one class, or one for each of n_samples={n} rows")
-        values = np.broadcast_to(values, (n,))
-        known = getattr(self, "classes_", np.arange(len(self.theta_.weights)))
-        if not np.isin(values, known).all():
-            raise ValueError(f"y={y!r} is not among {known.tolist()}; sample from one of these")
-        return torch.from_numpy(np.searchsorted(known, values))
+        return self.n_parameters_
 
     def _derived(self, theta: GaussianTheta, columns: list[int]) -> GaussianMixture:
         """A fitted mixture of some of the features."""

@@ -72,9 +72,13 @@ class Gaussians(Components):
     @abstractmethod
     def moments(self, responsibilities: Tensor, view: Any) -> Moments: ...
 
+    @staticmethod
     @abstractmethod
-    def expected_moments(self, weights: Tensor) -> Moments:
-        """The moments of one row drawn from the mixture with these weights: `from_moments` of them is this value."""
+    def scale_shape(d: int) -> tuple[int, ...]: ...
+
+    @classmethod
+    def least_freedom(cls, d: int) -> int:
+        return d - 1 if cls.is_dense else 0
 
     @classmethod
     @abstractmethod

@@ -50,6 +50,10 @@ class DenseGaussians(Gaussians):
     @abstractmethod
     def prior_count(degrees_of_freedom: float, k: int, d: int) -> float: ...
 
+    @staticmethod
+    def scale_shape(d: int) -> tuple[int, ...]:
+        return d, d
+
     @cached_property
     def whole(self) -> Observed:
         return Observed(self.covariances, None)

@@ -152,6 +152,10 @@ class DiagGaussians(DiagonalGaussians):
     name = "diag"
 
     @staticmethod
+    def scale_shape(d: int) -> tuple[int, ...]:
+        return (d,)
+
+    @staticmethod
     def covariance_shape(k: int, d: int) -> tuple[int, ...]:
         return k, d
 
@@ -176,6 +180,10 @@ class DiagGaussians(DiagonalGaussians):
 
 class SphericalGaussians(DiagonalGaussians):
     name = "spherical"
+
+    @staticmethod
+    def scale_shape(d: int) -> tuple[int, ...]:
+        return ()
 
     @staticmethod
     def covariance_shape(k: int, d: int) -> tuple[int, ...]:

@@ -1,0 +1,149 @@
+"""Principal axes, and the closed form of probabilistic PCA.
+
+    S = U Λ Uᵀ;   σ² = mean of the d-m smallest λ,   W = U_m (Λ_m - σ²I)^½
+    rank-m reconstruction error  min_U E‖(x-μ) - U Uᵀ(x-μ)‖² = Σ_{i>m} λ_i
+Tipping & Bishop (1999). Rank by the evidence of Minka (2000).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from jensen.formulas.gaussian import LOG_2PI
+from jensen.formulas.subspace import SubspaceGaussians
+
+__all__ = [
+    "RowMoments",
+    "Spectrum",
+    "leading_spectrum",
+    "mean_log_density",
+    "minka_rank",
+    "principal_subspace",
+    "row_moments",
+    "spectrum_of",
+    "spectrum_of_rows",
+]
+
+ROWS_AT_ONCE = 2**14
+OVERSAMPLING = 10
+
+
+@dataclass(frozen=True)
+class RowMoments:
+    """Weight, mean (d,) and covariance (d, d) of rows, divided by the weight."""
+
+    mass: float
+    mean: Tensor
+    cov: Tensor
+
+
+@dataclass(frozen=True)
+class Spectrum:
+    """The largest eigenvalues of a covariance, falling (r,), their vectors (d, r), and the sum of all d eigenvalues."""
+
+    values: Tensor
+    vectors: Tensor
+    total: float
+
+
+def row_moments(x: Tensor, weight: Tensor | None) -> RowMoments:
+    """Of rows (n, d), in one pass; NaN anywhere makes them NaN."""
+    n, d = x.shape
+    # About some rows' mean, sums of squares keep their digits; every so many rows stand for all, in any order.
+    origin = x[:: max(1, n // 1000)].mean(0)
+    mass, first, second = 0.0, x.new_zeros(d), x.new_zeros(d, d)
+    for start in range(0, n, ROWS_AT_ONCE):
+        part = x[start : start + ROWS_AT_ONCE] - origin
+        w = None if weight is None else weight[start : start + ROWS_AT_ONCE]
+        weighted = part if w is None else part * w[:, None]
+        mass += len(part) if w is None else float(w.sum())
+        first += weighted.sum(0)
+        second.addmm_(weighted.mT, part)
+    shift = first / mass
+    return RowMoments(mass, origin + shift, second / mass - shift[:, None] * shift)
+
+
+def spectrum_of(cov: Tensor) -> Spectrum:
+    """All eigenvalues."""
+    values, vectors = torch.linalg.eigh(cov)
+    values = values.flip(0).clamp(min=0)
+    return Spectrum(values, vectors.flip(1), float(values.sum()))
+
+
+def spectrum_of_rows(x: Tensor, weight: Tensor | None) -> tuple[Tensor, Spectrum]:
+    """The mean (d,) of rows (n, d), and the spectrum of their covariance, for more features than rows."""
+    w = torch.ones(len(x), dtype=x.dtype) if weight is None else weight
+    mean = w @ x / w.sum()
+    _, size, right = torch.linalg.svd((x - mean) * (w / w.sum()).sqrt()[:, None], full_matrices=False)
+    return mean, Spectrum(size.square(), right.mT, float(size.square().sum()))
+
+
+def leading_spectrum(
+    times: Callable[[Tensor], Tensor], total: float, d: int, m: int, generator: torch.Generator, n_power: int = 4
+) -> Spectrum:
+    """The m leading eigenpairs of S from products S Q alone: subspace iteration (Halko, Martinsson & Tropp 2011)."""
+    q = torch.randn(d, min(d, m + OVERSAMPLING), generator=generator, dtype=torch.float64)
+    for _ in range(n_power):
+        q = torch.linalg.qr(times(q)).Q
+    small = q.mT @ times(q)
+    values, vectors = torch.linalg.eigh((small + small.mT) / 2)
+    return Spectrum(values.flip(0)[:m].clamp(min=0), (q @ vectors.flip(1))[:, :m], total)
+
+
+def principal_subspace(mean: Tensor, spectrum: Spectrum, m: int, floor: float) -> SubspaceGaussians:
+    """The maximum-likelihood PPCA with m dimensions and noise of at least `floor`, as one component.
+
+    With m = d there is nothing left for the noise, and the smallest eigenvalue takes its place: C = S all the same.
+    """
+    d, values = len(mean), spectrum.values[:m]
+    left = spectrum.total - float(values.sum())
+    noise = left / (d - m) if m < d else float(values[-1])
+    sigma2 = max(noise, floor)
+    loadings = spectrum.vectors[:, :m] * (values - sigma2).clamp(min=0).sqrt()
+    return SubspaceGaussians(mean[None], loadings[None], torch.full((1, 1), sigma2, dtype=mean.dtype))
+
+
+def mean_log_density(components: SubspaceGaussians, mean: Tensor, cov: Tensor) -> float:
+    """E ln N(x; μ, C) of a single component over rows with this mean and covariance."""
+    away = mean - components.means[0]
+    scatter = cov + away[:, None] * away
+    a = components.whitened[0]
+    trace = (components.precision[0] * scatter.diagonal()).sum() - ((a @ scatter) * a).sum()
+    return float(-0.5 * (len(mean) * LOG_2PI + components.log_det[0] + trace))
+
+
+def minka_rank(values: Tensor, n: float) -> int:
+    """The m of largest evidence, 1 ≤ m < d, from all d eigenvalues of the covariance of n rows (Minka 2000, eq. 79)."""
+    d = len(values)
+    floor = 1e-15 * float(values[0])
+    values = values.clamp(min=max(floor, torch.finfo(values.dtype).tiny))
+    log_evidence = [log_evidence_of_rank(values, m, n) for m in range(1, d)]
+    return 1 + max(range(len(log_evidence)), key=log_evidence.__getitem__)
+
+
+def log_evidence_of_rank(values: Tensor, m: int, n: float) -> float:
+    d = len(values)
+    # ln p(U): the volume of the Stiefel manifold.
+    log_volume = sum(math.lgamma((d - i) / 2) - (d - i) / 2 * math.log(math.pi) for i in range(m)) - m * math.log(2)
+    tail = float(values[m:].sum()) / (d - m)
+    n_free = d * m - m * (m + 1) / 2
+    kept = values.clone()
+    kept[m:] = tail
+    # ln|A_z|, over pairs i ≤ m, i < j.
+    inverse = 1 / kept
+    pairs = (inverse[None, :] - inverse[:m, None]) * (values[:m, None] - values[None, :])
+    chosen = torch.arange(d)[None, :] > torch.arange(m)[:, None]
+    log_curvature = float(pairs[chosen].log().sum()) + math.log(n) * n_free
+    return (
+        log_volume
+        - n / 2 * float(values[:m].log().sum())
+        - n * (d - m) / 2 * math.log(tail)
+        + (n_free + m) / 2 * math.log(2 * math.pi)
+        - log_curvature / 2
+        - m / 2 * math.log(n)
+    )

@@ -1,0 +1,401 @@
+"""Gaussians around a subspace: probabilistic PCA and factor analysis, K at a time.
+
+    z ~ N(0, I_m),  x | z ~ N(μ + W z, Ψ),  Ψ = σ²I (PPCA) or diag(ψ) (factor analysis);   x ~ N(μ, W Wᵀ + Ψ)
+    z | x_o ~ N(H⁻¹ b, H⁻¹),   H = I + W_oᵀ Ψ_o⁻¹ W_o,   b = W_oᵀ Ψ_o⁻¹ (x_o - μ_o)
+    ln|C_oo| = ln|Ψ_o| + ln|H|,   (x-μ)_oᵀ C_oo⁻¹ (x-μ)_o = (x-μ)_oᵀ Ψ_o⁻¹ (x-μ)_o - bᵀ H⁻¹ b
+    M:  with z̃ = (z, 1),  (W, μ)_j = [Σ_i r_i ⟨z̃z̃ᵀ⟩_i]⁻¹ Σ_i r_i x_ij ⟨z̃⟩_i over the rows that have feature j,
+        ψ_j = their mean squared residual;  then z ~ N(α, Φ) is fitted, too, and taken into μ + W α and W Φ^½
+Only m×m matrices are factorised, a row costs d m, and a missing entry is simply not there. The last step is PX-EM (Liu,
+Rubin & Wu 1998): it never falls and needs fewer steps; with complete rows it puts μ at the mean of the rows.
+Tipping & Bishop (1999); Ghahramani & Hinton (1996); Rubin & Thayer (1982).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Self
+
+import torch
+from torch import Tensor
+
+from jensen.batch import Batch, Footprint
+from jensen.formulas.components import Components, Family, draw_components
+from jensen.formulas.covariance.base import EMPTY, LARGEST_EXPANDED_PRECISION
+from jensen.formulas.gaussian import LOG_2PI, cholesky, log_det_from_cholesky, solve_lower
+from jensen.formulas.normal_inverse_wishart import NormalInverseWishart, log_mean_given_covariance
+from jensen.statistics import Additive
+
+__all__ = ["LatentMoments", "LatentView", "SubspaceFamily", "SubspaceGaussians", "inverse_and_log_det"]
+
+
+@dataclass(frozen=True)
+class LatentMoments(Additive):
+    """Expected sums with z̃ = (z, 1), weighted by responsibilities.
+
+    Args:
+        latent: Σ ⟨z̃z̃ᵀ⟩ over all rows (K, m+1, m+1).
+        design: the same over the rows that have feature j (K, d, m+1, m+1), or (K, 1, m+1, m+1) when all have all.
+        cross: Σ x_j ⟨z̃⟩ (K, d, m+1).
+        square: Σ x_j² (K, d), or its sum over the features (K, 1) for one noise variance.
+    """
+
+    latent: Tensor
+    design: Tensor
+    cross: Tensor
+    square: Tensor
+
+    @property
+    def mass(self) -> Tensor:
+        return self.latent[:, -1, -1]
+
+
+@dataclass(frozen=True)
+class LatentView:
+    """A batch seen by every component: the posterior of z, ln|H| and the squared distance (x-μ)ᵀC⁻¹(x-μ).
+
+    Args:
+        batch: its rows.
+        seen: 1 where an entry is observed (d, n), or None.
+        mean: ⟨z⟩ (K, m, n).
+        cov: H⁻¹ (K, m, m, n), or (K, m, m, 1) when it is the same for all rows.
+        log_det: ln|H| (K, n) or (K, 1).
+        square: (K, n).
+    """
+
+    batch: Batch
+    seen: Tensor | None
+    mean: Tensor
+    cov: Tensor
+    log_det: Tensor
+    square: Tensor
+
+    @property
+    def divergence(self) -> Tensor:
+        """KL(q(z|x, k) ‖ N(0, I)) (K, n)."""
+        trace = self.cov.diagonal(dim1=1, dim2=2).sum(-1)
+        return 0.5 * (self.mean.square().sum(1) + trace - self.mean.shape[1] + self.log_det)
+
+
+@dataclass(frozen=True)
+class SubspaceFamily:
+    """m latent dimensions, and one noise variance for all features or one each."""
+
+    n_latent: int
+    is_isotropic: bool
+
+    def units(self, variance: Tensor) -> Tensor:
+        # One variance for all features stays one only when every feature is divided by the same number.
+        return variance.mean().sqrt().expand_as(variance).clone() if self.is_isotropic else variance.sqrt()
+
+    def footprint(self, k: int, d: int) -> Footprint:
+        return Footprint(2 * d + k * (self.n_latent + 2) ** 2, 1)
+
+    def n_parameters(self, k: int, d: int) -> int:
+        # A rotation of z changes nothing.
+        m = min(self.n_latent, d)
+        rotations = m * (m - 1) // 2
+        return k * (d + d * m - rotations + (1 if self.is_isotropic else d))
+
+    def scale_shape(self, d: int) -> tuple[int, ...]:
+        return () if self.is_isotropic else (d,)
+
+    def least_freedom(self, d: int) -> int:
+        return d - 1
+
+    def unpack(self, means: Tensor, vector: Tensor) -> SubspaceGaussians:
+        k, d = means.shape
+        n_loadings = k * d * self.n_latent
+        noise = vector[n_loadings:].exp().reshape(k, -1)
+        return SubspaceGaussians(means, vector[:n_loadings].reshape(k, d, self.n_latent), noise)
+
+
+@dataclass(frozen=True)
+class SubspaceGaussians(Components):
+    """Means μ (K, d), loadings W (K, d, m) and noise variances (K, d), or (K, 1) for one each."""
+
+    loadings: Tensor
+    noise: Tensor
+
+    by_pattern = False
+
+    @property
+    def n_latent(self) -> int:
+        return self.loadings.shape[2]
+
+    @property
+    def is_isotropic(self) -> bool:
+        return self.noise.shape[1] == 1
+
+    def family(self) -> Family:
+        return SubspaceFamily(self.n_latent, self.is_isotropic)
+
+    @cached_property
+    def precision(self) -> Tensor:
+        """Ψ⁻¹ (K, d)."""
+        return 1 / self.noise.expand_as(self.means)
+
+    @cached_property
+    def weighted(self) -> Tensor:
+        """Wᵀ Ψ⁻¹ (K, m, d)."""
+        return self.loadings.mT * self.precision[:, None]
+
+    @cached_property
+    def chol(self) -> Tensor:
+        """L of H = L Lᵀ for complete rows (K, m, m)."""
+        eye = torch.eye(self.n_latent, dtype=self.means.dtype, device=self.means.device)
+        return cholesky(eye + self.weighted @ self.loadings)
+
+    @cached_property
+    def whitened(self) -> Tensor:
+        """A = L⁻¹ Wᵀ Ψ⁻¹ (K, m, d), with C⁻¹ = Ψ⁻¹ - AᵀA."""
+        return solve_lower(self.chol, self.weighted)
+
+    @cached_property
+    def cov(self) -> Tensor:
+        """H⁻¹ for complete rows (K, m, m)."""
+        return torch.cholesky_inverse(self.chol)
+
+    @cached_property
+    def encoder(self) -> Tensor:
+        """⟨z⟩ = encoder (x - μ) for complete rows (K, m, d)."""
+        return self.cov @ self.weighted
+
+    @cached_property
+    def log_det(self) -> Tensor:
+        """ln|C| (K,)."""
+        return log_det_from_cholesky(self.chol) - self.precision.log().sum(1)
+
+    @cached_property
+    def is_well_conditioned(self) -> bool:
+        return bool(self.n_features * self.precision.max() < LARGEST_EXPANDED_PRECISION)
+
+    def view(self, batch: Batch) -> LatentView:
+        return self._complete_view(batch) if batch.observed is None else self._masked_view(batch)
+
+    def _complete_view(self, batch: Batch) -> LatentView:
+        k, m, d = self.weighted.shape
+        both = torch.cat([self.whitened.reshape(k * m, d), self.precision * self.means]) @ batch.x
+        centre = (self.whitened @ self.means[..., None]).reshape(k, m, 1)
+        y = both[: k * m].reshape(k, m, -1).sub_(centre)
+        mean = torch.linalg.solve_triangular(self.chol.mT, y, upper=True)
+        squares = batch.x.square()
+        squares = self.precision[:, :1] * squares.sum(0) if self.is_isotropic else self.precision @ squares
+        constant = (self.precision * self.means.square()).sum(1, keepdim=True)
+        square = squares - 2 * both[k * m :] + constant - y.square().sum(1)
+        log_det = log_det_from_cholesky(self.chol)[:, None]
+        return self._checked(LatentView(batch, None, mean, self.cov[..., None], log_det, square))
+
+    def _masked_view(self, batch: Batch) -> LatentView:
+        assert batch.observed is not None
+        k, m, d = self.weighted.shape
+        x, seen = batch.x, batch.observed.to(batch.x.dtype)
+        rows, cols = torch.triu_indices(m, m)
+        products = self.loadings.mT[:, rows] * self.weighted[:, cols]
+        upper = (products.reshape(-1, d) @ seen).reshape(k, -1, x.shape[1])
+        h = symmetric(upper, m, dim=1)
+        h.diagonal(dim1=1, dim2=2).add_(1.0)
+        cov, log_det = inverse_and_log_det(h)
+        linear = self.weighted.reshape(k * m, d)
+        b = (linear @ x - (self.weighted * self.means[:, None]).reshape(k * m, d) @ seen).reshape(k, m, -1)
+        mean = (cov * b[:, None]).sum(2)
+        scaled = self.precision * self.means
+        square = self.precision @ x.square() - 2 * scaled @ x + (scaled * self.means) @ seen - (b * mean).sum(1)
+        return self._checked(LatentView(batch, seen, mean, cov, log_det, square))
+
+    def _checked(self, view: LatentView) -> LatentView:
+        """With little noise the difference of large squares loses digits: the residuals are squared themselves."""
+        if self.is_well_conditioned:
+            return view
+        square = view.mean.square().sum(1)
+        for k in range(self.n_components):
+            residual = view.batch.x - self.means[k, :, None] - self.loadings[k] @ view.mean[k]
+            residual = residual if view.seen is None else residual * view.seen
+            square[k] += self.precision[k] @ residual.square()
+        return LatentView(view.batch, view.seen, view.mean, view.cov, view.log_det, square)
+
+    def log_density(self, view: LatentView) -> Tensor:
+        log_noise = -self.precision.log()
+        if view.seen is None:
+            constant = self.n_features * LOG_2PI + log_noise.sum(1, keepdim=True)
+        else:
+            constant = (LOG_2PI + log_noise) @ view.seen
+        return -0.5 * (constant + view.log_det + view.square)
+
+    def moments(self, responsibilities: Tensor, view: LatentView) -> LatentMoments:
+        r, z, x = responsibilities, view.mean, view.batch.x
+        k, m, n = z.shape
+        extended = torch.cat([z, torch.ones_like(z[:, :1])], 1)
+        weighted = extended * r[:, None]
+        cross = (weighted.reshape(-1, n) @ x.mT).reshape(k, m + 1, -1).mT
+        squares = x.square()
+        square = r @ (squares.sum(0, keepdim=True) if self.is_isotropic else squares).mT
+        if view.seen is None:
+            latent = weighted @ extended.mT
+            latent[:, :m, :m] += r.sum(1)[:, None, None] * self.cov
+            return LatentMoments(latent, latent[:, None], cross, square)
+        rows, cols = torch.triu_indices(m + 1, m + 1)
+        products = weighted[:, rows] * extended[:, cols]
+        is_latent = cols < m
+        products[:, is_latent] += view.cov[:, rows[is_latent], cols[is_latent]] * r[:, None]
+        design = (products.reshape(-1, n) @ view.seen.mT).reshape(k, len(rows), -1)
+        return LatentMoments(
+            symmetric(products.sum(-1), m + 1, dim=1), symmetric(design, m + 1, dim=1).movedim(-1, 1), cross, square
+        )
+
+    def m_step(self, moments: LatentMoments, prior: NormalInverseWishart | None, means: Tensor | None = None) -> Self:
+        m, count, extra = self.n_latent, moments.design[..., -1, -1], 0.0
+        mass = moments.mass
+        if prior is not None:
+            extra = prior.degrees_of_freedom + self.n_features + 2
+            mass, moments = mass + extra, moments + self._moments_of_prior(prior, extra)
+        # Where nothing is observed, all stays as it is.
+        trace = EMPTY * (1 + mass.sum())
+        old = torch.cat([self.loadings, self.means[..., None]], 2)
+        eye = trace * torch.eye(m + 1, dtype=old.dtype, device=old.device)
+        cross = moments.cross + trace * old
+        if moments.design.shape[1] == 1:
+            new = torch.linalg.solve(moments.design[:, 0] + eye, cross.mT).mT
+        else:
+            new = torch.linalg.solve(moments.design + eye, cross[..., None]).squeeze(-1)
+        explained, count = (new * moments.cross).sum(2), (count + extra).expand_as(self.means)
+        if self.is_isotropic:
+            explained, count = explained.sum(1, keepdim=True), count.sum(1, keepdim=True)
+        noise = (moments.square - explained + trace * self.noise) / (count + trace)
+        # The expanded prior of z, N(α, Φ), taken back into the parameters.
+        total = moments.mass[:, None] + trace
+        alpha = moments.latent[:, :m, m] / total
+        spread = moments.latent[:, :m, :m] + trace * torch.eye(m, dtype=old.dtype, device=old.device)
+        phi = (spread - total[..., None] * alpha[:, :, None] * alpha[:, None, :]) / (mass[:, None, None] + trace)
+        loadings, shift = new[..., :m], (new[..., :m] @ alpha[..., None]).squeeze(-1)
+        return type(self)(new[..., m] + shift, loadings @ cholesky(phi), noise)
+
+    def _moments_of_prior(self, prior: NormalInverseWishart, count: float) -> LatentMoments:
+        """A normal-inverse-Wishart prior of (μ, C) as rows: κ of them at μ_p, and Λ as scatter about μ."""
+        scale = prior.scale.expand_as(prior.mean)
+        kappa, encoder = prior.mean_precision, self.encoder
+        zeta = (encoder @ (prior.mean - self.means)[..., None]).squeeze(-1)
+        extended = torch.cat([zeta, torch.ones_like(zeta[:, :1])], 1)
+        latent = kappa * extended[:, :, None] * extended[:, None, :]
+        m = self.n_latent
+        latent[:, :m, :m] += count * self.cov + (encoder * scale) @ encoder.mT
+        cross = kappa * prior.mean[:, None] * extended[:, None, :]
+        cross[..., :m] += scale[:, None] * encoder.mT
+        square = (kappa * prior.mean.square() + scale).expand_as(self.means)
+        square = square.sum(1, keepdim=True) if self.is_isotropic else square
+        return LatentMoments(latent, latent[:, None], cross, square)
+
+    def expected_moments(self, weights: Tensor) -> LatentMoments:
+        eye = torch.eye(self.n_latent + 1, dtype=weights.dtype, device=weights.device)
+        latent = weights[:, None, None] * eye
+        cross = weights[:, None, None] * torch.cat([self.loadings, self.means[..., None]], 2)
+        square = weights[:, None] * (self.feature_variances() + self.means.square())
+        square = square.sum(1, keepdim=True) if self.is_isotropic else square
+        return LatentMoments(latent, latent[:, None], cross, square)
+
+    def log_prior(self, prior: NormalInverseWishart) -> Tensor:
+        d, half = self.n_features, prior.degrees_of_freedom / 2
+        scale = prior.scale.expand_as(prior.mean)
+        away = self.means - prior.mean
+        whitened = (self.whitened @ away[..., None]).squeeze(-1)
+        square = (self.precision * away.square()).sum(1) - whitened.square().sum(1)
+        means = log_mean_given_covariance(square, self.log_det, prior.mean_precision, d)
+        trace = (self.precision * scale).sum(1) - (self.whitened.square() * scale).sum((1, 2))
+        log_gamma = torch.mvlgamma(torch.tensor(half, dtype=torch.float64), d)
+        normaliser = half * scale.log().sum() - half * d * math.log(2) - log_gamma
+        return (means + normaliser - (half + (d + 1) / 2) * self.log_det - 0.5 * trace).sum()
+
+    def clipped(self, floor: float) -> Self:
+        return type(self)(self.means, self.loadings, self.noise.clamp(min=floor))
+
+    def collapsed(self, floor: float = 0.0) -> Tensor:
+        return (self.noise <= floor).any(1)
+
+    def roughness(self) -> Tensor:
+        return self.precision.sum() - self.whitened.square().sum() + self.log_det.sum()
+
+    def pack(self) -> Tensor:
+        return torch.cat([self.loadings.flatten(), self.noise.log().flatten()])
+
+    def affine(self, origin: Tensor, scale: Tensor) -> Self:
+        noise = self.noise * (scale[:1] if self.is_isotropic else scale).square()
+        return type(self)(origin + scale * self.means, scale[:, None] * self.loadings, noise)
+
+    def feature_variances(self) -> Tensor:
+        return self.loadings.square().sum(2) + self.noise
+
+    def canonical(self) -> Self:
+        """The same densities with Wᵀ Ψ⁻¹ W diagonal and falling, and the largest loading of each dimension positive."""
+        root = self.precision.sqrt()[..., None]
+        left, size, _ = torch.linalg.svd(root * self.loadings, full_matrices=False)
+        turned = left * size[:, None] / root
+        if turned.shape[2] < self.n_latent:
+            turned = torch.cat([turned, turned.new_zeros(*turned.shape[:2], self.n_latent - turned.shape[2])], 2)
+        largest = turned.gather(1, turned.abs().argmax(1, keepdim=True))
+        return type(self)(self.means, turned * torch.where(largest < 0, -1.0, 1.0), self.noise)
+
+    def decode(self, responsibilities: Tensor, mean: Tensor) -> Tensor:
+        """Σ_k r_k (μ_k + W_k z_k), (d, n)."""
+        k, m, n = mean.shape
+        flat = (responsibilities[:, None] * mean).reshape(k * m, n)
+        return self.loadings.movedim(1, 0).reshape(-1, k * m) @ flat + self.means.mT @ responsibilities
+
+    def expected_rows(self, responsibilities: Tensor, batch: Batch) -> Tensor:
+        return self.decode(responsibilities, self.view(batch).mean)
+
+    def draw_given(self, responsibilities: Tensor, batch: Batch, n: int, generator: torch.Generator) -> Tensor:
+        view = self.view(batch)
+        columns = torch.arange(batch.x.shape[1], device=batch.x.device)
+        parts = []
+        for _ in range(n):
+            component = draw_components(responsibilities, generator)
+            cov = view.cov.expand(-1, -1, -1, len(columns))[component, :, :, columns]
+            noise = torch.randn(len(columns), self.n_latent, generator=generator, dtype=cov.dtype).to(cov.device)
+            z = view.mean[component, :, columns] + (cholesky(cov) @ noise[..., None]).squeeze(-1)
+            parts.append(self._emit(component, z, generator).mT)
+        return torch.cat(parts)
+
+    def draw(self, component: Tensor, generator: torch.Generator) -> Tensor:
+        return self.draw_with_latent(component, generator)[0]
+
+    def draw_with_latent(self, component: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+        """Rows (n, d) and their z (n, m)."""
+        z = torch.randn(len(component), self.n_latent, generator=generator, dtype=torch.float64)
+        return self._emit(component, z, generator), z
+
+    def _emit(self, component: Tensor, z: Tensor, generator: torch.Generator) -> Tensor:
+        """x | z, k (n, d)."""
+        noise = torch.randn(len(z), self.n_features, generator=generator, dtype=torch.float64)
+        deviation = self.noise.sqrt().expand_as(self.means)
+        x = torch.empty_like(noise)
+        for k in range(self.n_components):
+            chosen = component == k
+            x[chosen] = self.means[k] + z[chosen] @ self.loadings[k].mT + noise[chosen] * deviation[k]
+        return x
+
+
+def symmetric(upper: Tensor, m: int, dim: int) -> Tensor:
+    """Matrices from their upper triangles, in the place of axis `dim`."""
+    rows, cols = torch.triu_indices(m, m)
+    number = torch.empty(m, m, dtype=torch.int64)
+    number[rows, cols] = number[cols, rows] = torch.arange(len(rows))
+    matrices: Tensor = upper.index_select(dim, number.flatten()).unflatten(dim, (m, m))
+    return matrices
+
+
+def inverse_and_log_det(h: Tensor) -> tuple[Tensor, Tensor]:
+    """Of n small positive-definite matrices (*, m, m, n), whose memory the inverse takes over; ln|h| is (*, n).
+
+    Gauss-Jordan steps over all of them at once: the rows of a batch lie side by side, and m is small.
+    """
+    log_det = torch.zeros_like(h[..., 0, 0, :])
+    for i in range(h.shape[-2]):
+        pivot = h[..., i, i, :].clone()
+        log_det += pivot.log()
+        row, column = h[..., i, :, :] / pivot[..., None, :], h[..., :, i, :].clone()
+        h.addcmul_(column[..., :, None, :], row[..., None, :, :], value=-1)
+        h[..., i, :, :] = row
+        h[..., :, i, :] = -column / pivot[..., None, :]
+        h[..., i, i, :] = 1 / pivot
+    return h, log_det
