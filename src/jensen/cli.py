@@ -55,7 +55,10 @@ Data = Annotated[Path, TABLE]
 Word = Annotated[str, TABLE]
 Model = Annotated[Path, typer.Argument(help="Model file that `jensen fit` wrote.")]
 Output = Annotated[Path | None, typer.Option("--output", "-o", help="File to write: .csv, .tsv, .parquet or .npy.")]
-Label = Annotated[str | None, typer.Option(help="Column of labels (npy: its number); empty is unlabelled.")]
+Label = Annotated[
+    str | None,
+    typer.Option(help="Column of labels, empty is unlabelled; of a regression what to predict (npy: number)."),
+]
 Weight = Annotated[str | None, typer.Option(help="Column of row weights (npy: its number).")]
 Drop = Annotated[list[str] | None, typer.Option(help="Column to leave out; may be repeated.")]
 FitSeed = Annotated[int | None, typer.Option(help="Random seed; 0 when not given.")]
@@ -114,9 +117,11 @@ def fit(
       jensen fit gaussian-mixture iris.csv --label species -o iris.jensen
       jensen fit gaussian-mixture x.npy --n-components 3 --n-init 5 -o x.jensen
       jensen fit gaussian-mixture a.csv --drop id --prior '{}' -o a.jensen
+      jensen fit ridge-regression b.csv --label price --alpha evidence -o b.jensen
     """
     import numpy as np
     import pandas as pd
+    from sklearn.base import is_regressor
 
     from jensen.interop.datasets import read_dataset, split_columns
 
@@ -126,17 +131,27 @@ def fit(
     has_own_bar = "verbose" in parameters and "verbose" not in order.given
     if has_own_bar:
         estimator.set_params(verbose=int(not (as_json or quiet)))
-    X, y, weights = split_columns(read_dataset(order.path), label=label, weight=weight, drop=drop or [])
+    X, y, weights = split_columns(
+        read_dataset(order.path),
+        label=label,
+        weight=weight,
+        drop=drop or [],
+        label_is_number=predicts_numbers(estimator, label),
+    )
     estimator.fit(X, y, sample_weight=weights)
+    tell_of_ignored(estimator, label)
     if has_own_bar:
         # The bar is this command's, not a property of the model.
         estimator.set_params(verbose=parameters["verbose"].default)
     estimator.save(output)
     summary = {"features": estimator.n_features_in_, "missing_entries": int(np.asarray(pd.isna(X)).sum())}
-    if hasattr(estimator, "score_samples"):
+    if is_regressor(estimator):
+        summary["r2"] = estimator.score(X, y, sample_weight=weights)
+    elif hasattr(estimator, "score_samples"):
         scores = np.asarray(estimator.score_samples(X), dtype=np.float64)
         summary |= in_units(estimator, np.average(scores, weights=weights))
-    found = {"inertia": "inertia_", "iterations": "n_iter_", "converged": "converged_"}
+    found = {"alpha": "alpha_", "noise_variance": "noise_variance_", "log_evidence": "log_evidence_"}
+    found |= {"inertia": "inertia_", "iterations": "n_iter_", "converged": "converged_"}
     if getattr(estimator, "depot", None) is not None:
         found = {"cost": "cost_", "supply_cost": "supply_cost_"} | found
     summary |= {name: getattr(estimator, key) for name, key in found.items() if hasattr(estimator, key)}
@@ -169,9 +184,13 @@ def select(
       jensen select kmeans x.csv --grid n-clusters=2:20:2 --criterion gap --seed 1
       jensen select gaussian-mixture x.csv --grid covariance-type=full,diag
     """
+    from sklearn.base import is_regressor
+
     from jensen.interop.datasets import read_dataset, split_columns
 
     order = read_order(ctx, model, data, seed)
+    if is_regressor(order.estimator):
+        raise ValueError("select compares models of rows, not regressions; fit with --alpha evidence, or score each")
     values = read_grid(grid, order.parameters)
     twice = [flag_of(name) for name in values if name in order.given]
     if twice:
@@ -193,6 +212,7 @@ def select(
         random_state=seed or 0,
         verbose=int(not (as_json or quiet)),
     )
+    tell_of_ignored(found.winner, label)
     if output:
         found.winner.save(output)
     rows = [{str(name): plain(value) for name, value in row.items()} for row in found.table.to_dict("records")]
@@ -211,21 +231,31 @@ def select(
 
 
 @app.command()
-def score(model: Model, data: Data, output: Output = None, as_json: Json = False) -> None:
+def score(
+    model: Model,
+    data: Data,
+    label: Annotated[str | None, typer.Option(help="Column that a regression predicts (npy: its number).")] = None,
+    output: Output = None,
+    as_json: Json = False,
+) -> None:
     """How likely are the rows of a table? ln p(x), or the model's lower bound of it.
 
-    With --output also writes a column log_likelihood, one value per row.
+    Of a regression ln p(y|x), and R²; --label names y. With --output also writes a column log_likelihood, one value
+    per row.
 
     Examples:
       jensen score iris.jensen new.csv
       jensen score iris.jensen new.csv --output scores.csv --json
+      jensen score price.jensen new.csv --label price
     """
     import numpy as np
     import pandas as pd
 
-    estimator, X = open_both(model, data)
-    scores = np.asarray(method(estimator, "score_samples")(X), dtype=np.float64)
+    estimator, X, y = open_labelled(model, data, label)
+    given = (X,) if y is None else (X, y)
+    scores = np.asarray(method(estimator, "score_samples")(*given), dtype=np.float64)
     summary = {
+        **({} if y is None else {"r2": estimator.score(X, y)}),
         **in_units(estimator, scores.mean()),
         "standard_error": scores.std(ddof=1) / math.sqrt(len(scores)) if len(scores) > 1 else None,
         "least_likely": [{"row": int(i), "nats": scores[i]} for i in scores.argsort()[:5]],
@@ -292,18 +322,27 @@ def predict(
     data: Data,
     output: Output = None,
     proba: Annotated[bool, typer.Option("--proba", help="Also the probability of each class or component.")] = False,
+    std: Annotated[bool, typer.Option("--std", help="Also the standard deviation of a regression.")] = False,
     as_json: Json = False,
 ) -> None:
-    """The class of every row, or its component after a fit without labels; without --output as CSV.
+    """The class of every row, its component after a fit without labels, or the number of a regression.
+
+    Without --output as CSV.
 
     Examples:
       jensen predict iris.jensen new.csv
       jensen predict iris.jensen new.csv --proba --output predicted.csv
+      jensen predict price.jensen new.csv --std
     """
     import pandas as pd
 
     estimator, X = open_both(model, data)
-    result = pd.DataFrame({"prediction": method(estimator, "predict")(X)})
+    answer = method(estimator, "predict")
+    if std and "return_std" not in inspect.signature(answer).parameters:
+        raise ValueError(f"--std is for regressions; {type(estimator).__name__} predicts no numbers")
+    values, *deviations = answer(X, return_std=True) if std else (answer(X),)
+    tables = [columns_of("prediction", values), *(columns_of("standard_deviation", found) for found in deviations)]
+    result = pd.concat(tables, axis=1)
     if proba:
         probabilities = method(estimator, "predict_proba")(X)
         classes = getattr(estimator, "classes_", [])
@@ -372,16 +411,51 @@ def check_writable(output: Path) -> None:
         raise ValueError(f"--output {output} cannot be written; give a file in a directory that exists")
 
 
+def predicts_numbers(estimator: Any, label: str | None) -> bool:
+    """Whether the label is a number to predict, which a regression cannot do without."""
+    from sklearn.base import is_regressor
+
+    if is_regressor(estimator) and label is None:
+        raise ValueError(f"{type(estimator).__name__} predicts one column from the others; name it with --label")
+    return bool(is_regressor(estimator))
+
+
+def tell_of_ignored(estimator: Any, label: str | None) -> None:
+    """A fit that read labels knows their classes, one that read numbers is a regression's."""
+    from sklearn.base import is_regressor
+
+    if label is not None and not (is_regressor(estimator) or hasattr(estimator, "classes_")):
+        tell(f"warning: {type(estimator).__name__} ignores --label; the column {label!r} is left out")
+
+
+def columns_of(name: str, values: Any) -> Any:
+    """A data frame of one column, or of numbered ones where every row has several values."""
+    import pandas as pd
+
+    names = [name] if values.ndim == 1 else [f"{name}_{i}" for i in range(values.shape[1])]
+    return pd.DataFrame(values, columns=names)
+
+
 def open_both(model: Path, data: Path) -> tuple[Any, Any]:
     """A fitted model, and its own columns of a table."""
-    from jensen.interop.datasets import read_dataset, select_features
+    estimator, X, _ = open_labelled(model, data, None, needed=False)
+    return estimator, X
+
+
+def open_labelled(model: Path, data: Path, label: str | None, needed: bool = True) -> tuple[Any, Any, Any]:
+    """The same, and the column that a regression predicts; without it an error where it is needed."""
+    from jensen.interop.datasets import read_dataset, select_features, split_columns
 
     # First the table: a mistake in its name need not wait for the import of torch.
     table = read_dataset(data)
     from jensen.registry import load
 
     estimator = load(model)
-    return estimator, select_features(estimator, table)
+    is_number = needed and predicts_numbers(estimator, label)
+    table, y, _ = split_columns(table, label=label, label_is_number=is_number)
+    if label is not None and not is_number:
+        tell(f"warning: {type(estimator).__name__} scores rows without their label; the column {label!r} is left out")
+    return estimator, select_features(estimator, table), y if is_number else None
 
 
 def method(estimator: Any, verb: str) -> Any:
@@ -392,7 +466,11 @@ def method(estimator: Any, verb: str) -> Any:
 
 
 def in_units(estimator: Any, nats: float) -> dict[str, float]:
-    return {"nats_per_row": nats, "bits_per_dimension": -nats / (estimator.n_features_in_ * math.log(2))}
+    """Nats per row, and for a model of rows also bits per feature: a regression's density is of y."""
+    from sklearn.base import is_regressor
+
+    bits = {} if is_regressor(estimator) else {"bits_per_dimension": -nats / (estimator.n_features_in_ * math.log(2))}
+    return {"nats_per_row": nats, **bits}
 
 
 def deliver(table: Any, output: Path | None) -> None:

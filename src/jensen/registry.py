@@ -9,22 +9,27 @@ from typing import Any
 
 from sklearn.base import BaseEstimator
 
-from jensen.contract import LatentVariableModel
+from jensen.contract import Persistent
 from jensen.interop.files import decode, read_record
 
 __all__ = ["MODELS", "load", "model_class"]
 
 # The command line's name of a model, and its class.
-MODELS = {"gaussian-mixture": "GaussianMixture", "kmeans": "KMeans", "kmedoids": "KMedoids"}
+MODELS = {
+    "gaussian-mixture": "GaussianMixture",
+    "kmeans": "KMeans",
+    "kmedoids": "KMedoids",
+    "ridge-regression": "RidgeRegression",
+}
 RECIPES = ("ConjugatePrior", "Depot")
 
 
-def model_class(name: str) -> type[LatentVariableModel]:
+def model_class(name: str) -> type[Persistent]:
     """A model by its command-line name or its class's name."""
     class_name = MODELS.get(name, name)
     if class_name not in MODELS.values():
         raise ValueError(f"there is no model {name!r}; there are {', '.join(sorted(MODELS))}")
-    found: type[LatentVariableModel] = getattr(import_module("jensen"), class_name)
+    found: type[Persistent] = getattr(import_module("jensen"), class_name)
     return found
 
 

@@ -85,14 +85,25 @@ def as_frame(table: Any) -> pd.DataFrame:
 
 
 def split_columns(
-    table: Table, *, label: str | None = None, weight: str | None = None, drop: Sequence[str] = ()
+    table: Table,
+    *,
+    label: str | None = None,
+    weight: str | None = None,
+    drop: Sequence[str] = (),
+    label_is_number: bool = False,
 ) -> tuple[Table, np.ndarray | None, np.ndarray | None]:
-    """X, y and sample_weight of a table; columns are given by name, those of an array by number."""
+    """X, y and sample_weight of a table; columns are given by name, those of an array by number.
+
+    A label is a class, or where `label_is_number` a target of a regression.
+    """
     taken = {column: column_number(table, column) for column in (label, weight, *drop) if column is not None}
     frame = pd.DataFrame(table)
     kept = [i for i in range(frame.shape[1]) if i not in taken.values()]
-    y = None if label is None else labels_of(frame.iloc[:, taken[label]], label)
-    weights = None if weight is None else weights_of(frame.iloc[:, taken[weight]], weight)
+    y = None
+    if label is not None:
+        column = frame.iloc[:, taken[label]]
+        y = numbers_of(column, label, "numbers to predict") if label_is_number else labels_of(column, label)
+    weights = None if weight is None else numbers_of(frame.iloc[:, taken[weight]], weight, "weights")
     return table.iloc[:, kept] if isinstance(table, pd.DataFrame) else table[:, kept], y, weights
 
 
@@ -115,11 +126,11 @@ def labels_of(values: pd.Series[Any], column: str) -> np.ndarray:
     return values.to_numpy()
 
 
-def weights_of(values: pd.Series[Any], column: str) -> np.ndarray:
+def numbers_of(values: pd.Series[Any], column: str, what: str) -> np.ndarray:
     try:
         return values.to_numpy(dtype=np.float64)
     except (ValueError, TypeError) as error:
-        raise ValueError(f"column {column!r} does not hold weights: {error}") from None
+        raise ValueError(f"column {column!r} does not hold {what}: {error}") from None
 
 
 def select_features(estimator: Any, table: Table) -> Table:

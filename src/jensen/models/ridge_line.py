@@ -1,0 +1,115 @@
+"""What a fit of ridge regression leaves: a line per target, how sure it is, and its record in a file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from jensen.formulas import ridge
+
+__all__ = ["Line"]
+
+
+@dataclass(frozen=True)
+class Line:
+    """The posterior of the coefficients and the intercept of every target.
+
+    Args:
+        spectrum: of the centred training rows.
+        centred: their means.
+        alpha: λ (t,).
+        noise: σ² (t,), NaN where it is not known.
+        has_intercept: whether the rows were centred for an intercept.
+    """
+
+    spectrum: ridge.Spectrum
+    centred: ridge.Centred
+    alpha: Tensor
+    noise: Tensor
+    has_intercept: bool
+
+    @cached_property
+    def beta(self) -> Tensor:
+        """Posterior means (t, p)."""
+        return ridge.coefficients(self.spectrum, self.alpha)
+
+    def intercepts(self, beta: Tensor) -> Tensor:
+        """The posterior means of the intercepts (*lead, t) of coefficients (*lead, t, p)."""
+        return self.centred.y - beta @ self.centred.x
+
+    def mean(self, x: Tensor) -> Tensor:
+        """E[y|x] (n, t)."""
+        return self.centred.y + (x - self.centred.x) @ self.beta.T
+
+    def variance(self, x: Tensor) -> Tensor:
+        """Var[y|x] (n, t)."""
+        forms = ridge.quadratic_forms(self.spectrum, self.alpha, x - self.centred.x)
+        # Given β the intercept has the variance σ²/n, and n = ν + 1.
+        intercept = 1 / (self.spectrum.n_contrasts + 1) if self.has_intercept else 0.0
+        return (self.noise[:, None] * (1 + intercept + forms)).T
+
+    def check_proper(self) -> None:
+        """An error that says why, unless the posterior is a distribution."""
+        p, rank = len(self.centred.x), self.spectrum.rank
+        if (self.alpha == 0).any() and rank < p:
+            raise ValueError(
+                f"alpha=0 and X of rank {rank} leave {p - rank} of {p} directions of the coefficients without a "
+                "variance; set alpha > 0"
+            )
+        if self.noise.isnan().any():
+            raise ValueError(
+                "noise_variance_ is not known: there are no more rows, or weight, than coefficients; "
+                "give noise_variance, or set alpha > 0"
+            )
+
+    def check_density(self) -> None:
+        """As above, and the distribution must have a density."""
+        self.check_proper()
+        if (self.noise == 0).any():
+            raise ValueError("noise_variance_ is 0: a perfect fit leaves no density; give noise_variance")
+
+    def record(self) -> dict[str, Tensor]:
+        return {
+            "singular": self.spectrum.singular,
+            "directions": self.spectrum.directions,
+            "targets": self.spectrum.targets,
+            "rest": self.spectrum.rest,
+            "n_contrasts": torch.tensor(self.spectrum.n_contrasts, dtype=torch.float64),
+            "mean_x": self.centred.x,
+            "mean_y": self.centred.y,
+            "alpha": self.alpha,
+            "noise": self.noise,
+        }
+
+    @staticmethod
+    def from_record(record: Mapping[str, Tensor], p: int, t: int, has_intercept: bool) -> Line:
+        """Undo `record`, refusing what no fit could have left."""
+        k = len(record["singular"])
+        shapes = {"singular": (k,), "directions": (p, k), "targets": (t, k), "n_contrasts": (), "mean_x": (p,)}
+        shapes |= dict.fromkeys(("rest", "mean_y", "alpha", "noise"), (t,))
+        for name, shape in shapes.items():
+            found = record[name]
+            if found.shape != shape or found.dtype != torch.float64:
+                raise ValueError(
+                    f"{name} has shape {tuple(found.shape)} and type {found.dtype}, but {shape} and float64 are needed"
+                )
+            # Only a noise variance may be unknown.
+            if not (found.isfinite() | (found.isnan() & (name == "noise"))).all():
+                raise ValueError(f"{name} holds NaN or infinity; give finite values")
+            if name in ("singular", "rest", "alpha", "noise") and (found < 0).any():
+                raise ValueError(f"{name} has a negative entry, {float(found.min())}; give values of 0 or more")
+        # Where numbers lie in memory can change the last bit of their products: a copy lies as after a fit.
+        record = {name: value.clone() for name, value in record.items()}
+        spectrum = ridge.Spectrum(
+            record["singular"],
+            record["directions"],
+            record["targets"],
+            record["rest"],
+            n_contrasts=float(record["n_contrasts"]),
+        )
+        centred = ridge.Centred(record["mean_x"], record["mean_y"])
+        return Line(spectrum, centred, record["alpha"], record["noise"], has_intercept)
