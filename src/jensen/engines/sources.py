@@ -14,8 +14,9 @@ import torch
 from torch import Tensor
 
 from jensen.batch import Batch, Footprint
+from jensen.engines.threads import threads_for
 
-__all__ = ["ArraySource", "Frame"]
+__all__ = ["ArraySource", "Frame", "in_row_order"]
 
 # A batch's features and responsibilities should fit the cache; fewer rows than the lower limit starve the products.
 BATCH_BYTES, FEWEST_ROWS, MOST_ROWS = 2**23, 1024, 2**14
@@ -142,6 +143,20 @@ class ArraySource:
                 self._take(self._label, rows[kept]),
                 -(seen * self._log_scale).sum(1, keepdim=True),
             )
+
+
+def in_row_order(source: ArraySource, answer: Callable[[Batch], Tensor]) -> Tensor:
+    """Answers (*blocks, m, n) about every batch, in the order of the user's rows (n, m)."""
+    out = None
+    with threads_for(source.n_numbers):
+        for batch in source:
+            values = answer(batch).movedim(-2, -1)
+            if out is None:
+                # Padding points one past the last row.
+                out = values.new_empty(source.n_rows + 1, values.shape[-1])
+            out[batch.rows] = values
+    assert out is not None
+    return out[:-1]
 
 
 def stack_by_pattern(observed: Tensor, most_rows: int, most_blocks: int) -> Iterator[Tensor]:

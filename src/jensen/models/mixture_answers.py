@@ -8,8 +8,7 @@ import torch
 from torch import Tensor
 
 from jensen.batch import Batch
-from jensen.engines.sources import ArraySource
-from jensen.engines.threads import threads_for
+from jensen.engines.sources import ArraySource, in_row_order
 from jensen.formulas.components import Components
 from jensen.formulas.gaussian import Observed
 from jensen.formulas.mixture import posterior_in_place
@@ -119,15 +118,7 @@ def over_rows(
         footprint=theta.components.family().footprint(k, d),
         by_pattern=theta.components.by_pattern,
     )
-    out = None
-    with threads_for(source.n_numbers):
-        for batch in source:
-            values = answer(local, batch).movedim(-2, -1)
-            if out is None:
-                out = values.new_empty(len(x) + 1, values.shape[-1])
-            out[batch.rows] = values
-    assert out is not None
-    return out[:-1]
+    return in_row_order(source, lambda batch: answer(local, batch))
 
 
 def with_holes_filled(
