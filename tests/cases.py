@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 from scipy.special import logsumexp
-from scipy.stats import multivariate_normal
+from scipy.stats import multivariate_normal, norm
 from sklearn.datasets import load_iris, make_blobs
 
-from jensen import Depot, GaussianMixture, KMeans, KMedoids
+from jensen import Depot, GaussianMixture, KMeans, KMedoids, LatentCurve
 
 __all__ = ["CASES", "Case"]
 
@@ -206,6 +206,37 @@ def kmedoids() -> Case:
     )
 
 
+def noisy_arc() -> np.ndarray:
+    rng = np.random.default_rng(0)
+    angle = rng.uniform(0, np.pi, 90)
+    return np.stack([3 * np.cos(angle), 2 * np.sin(angle), angle], 1) + 0.2 * rng.normal(size=(90, 3))
+
+
+def latent_curve_log_joint(model: LatentCurve, x: np.ndarray) -> np.ndarray:
+    """Of the mixture of round Gaussians at the images of the grid points; the noise of every feature is independent."""
+    densities = norm.logpdf(x[:, None], model.points_, np.sqrt(model.noise_variance_))
+    return np.nansum(densities, 2) - np.log(len(model.points_))
+
+
+def latent_curve(name: str, **arguments: Any) -> Case:
+    def make() -> LatentCurve:
+        # Without a prior, so that the objective is ln p; from the straight start, which takes no steps of its own.
+        return LatentCurve(penalty=0, init="pca", random_state=0, tol=1e-6, max_iter=500, **arguments)
+
+    return Case(
+        name,
+        make,
+        noisy_arc(),
+        latent_curve_log_joint,
+        is_exact=True,
+        components=lambda model: (np.full(len(model.points_), 1 / len(model.points_)), model.points_),
+        objective=lambda model: model.lower_bound_,
+        arrays=("points_", "grid_"),
+        for_checks=lambda: make().set_params(init="auto", penalty=0.1, max_iter=20),
+        needs_distinct=False,
+    )
+
+
 def some_labels() -> np.ndarray:
     _, y = make_blobs(90, centers=3, n_features=3, random_state=1)
     return np.where(np.arange(90) % 5 == 0, y, -1)
@@ -220,6 +251,8 @@ CASES = [
     kmeans("kmeans"),
     kmeans("kmeans-depot", depot=Depot([0.0, 0.0, 0.0], weight=0.5), raises_bound=False),
     kmedoids(),
+    latent_curve("latent-curve", n_grid=30, n_basis=4),
+    latent_curve("latent-surface", n_latent=2, n_grid=6, n_basis=2),
 ]
 
 IRIS = load_iris()

@@ -15,6 +15,7 @@ _HOMES = {
     "GaussianMixture": "jensen.models.gaussian_mixture",
     "KMeans": "jensen.models.kmeans",
     "KMedoids": "jensen.models.kmedoids",
+    "LatentCurve": "jensen.models.latent_curve",
     "RidgeRegression": "jensen.models.ridge_regression",
     "Selection": "jensen.evaluate.select",
     "conditional_kl": "jensen.formulas.information",

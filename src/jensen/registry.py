@@ -19,6 +19,7 @@ MODELS = {
     "gaussian-mixture": "GaussianMixture",
     "kmeans": "KMeans",
     "kmedoids": "KMedoids",
+    "latent-curve": "LatentCurve",
     "ridge-regression": "RidgeRegression",
 }
 RECIPES = ("ConjugatePrior", "Depot")

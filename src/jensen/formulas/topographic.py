@@ -1,0 +1,134 @@
+"""Generative topographic mapping: a mixture of round Gaussians whose centres lie on a curve or a surface.
+
+    z ~ Uniform[0,1]^L on a grid,  x = f(z) + ε,  f(z) = Wᵀφ(z),  ε ~ N(0, σ²I)
+    φ(z) = [1,  z - ½,  exp(-‖z - c_b‖² / 2h²)]
+    M:  (Φᵀ G_j Φ + α σ² D) w_j = Φᵀ R x_j,   σ² = Σ r_ig (x_ij - f_j(z_g))² / Σ r_ig, sums over what is observed
+R holds the responsibilities, G_j their sums over the rows that have feature j, and D is 1 for the bumps and 0 for the
+straight part: the prior w ~ N(0, 1/α) pulls f towards a line or plane. σ² is the last one in the equation of W, so the
+two conditional maxima together never lower the objective (Meng & Rubin 1993).
+Bishop, Svensén & Williams (1998), GTM: the generative topographic mapping; (1997), magnification factors for the GTM.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from jensen.batch import Footprint
+from jensen.formulas.centres import CentreMoments
+
+__all__ = ["LatentSpace", "coefficients_of", "magnification_of", "midpoints", "noise_variance_of"]
+
+# Eigenvalues of the normal equations below this share of the largest are rounding: bumps that overlap much are
+# nearly dependent, and a direction that no row asks for stays 0.
+NEGLIGIBLE = 1e-14
+
+
+def midpoints(n: int, n_axes: int) -> Tensor:
+    """Midpoints (n^L, L) of equal cells of [0,1]^L, the last axis running fastest: a quadrature of the prior."""
+    return lattice((torch.arange(n, dtype=torch.float64) + 0.5) / n, n_axes)
+
+
+def lattice(values: Tensor, n_axes: int) -> Tensor:
+    """All points (n^L, L) whose coordinates are among these values."""
+    return torch.stack(torch.meshgrid(*[values] * n_axes, indexing="ij"), -1).flatten(0, -2)
+
+
+@dataclass(frozen=True)
+class LatentSpace:
+    """The grid of z and the basis of f.
+
+    Args:
+        n_latent: L.
+        n_grid: grid points along each axis.
+        n_basis: bumps along each axis, the outer ones at 0 and 1; with none f is linear.
+        width: h in units of the distance between neighbouring bumps.
+    """
+
+    n_latent: int
+    n_grid: int
+    n_basis: int
+    width: float
+
+    @cached_property
+    def grid(self) -> Tensor:
+        """(G, L)."""
+        return midpoints(self.n_grid, self.n_latent)
+
+    @cached_property
+    def features(self) -> Tensor:
+        """φ at the grid points (G, B)."""
+        return self.features_at(self.grid)
+
+    @cached_property
+    def bumps(self) -> Tensor:
+        """Centres c (M, L)."""
+        places = torch.linspace(0, 1, self.n_basis, dtype=torch.float64)
+        return lattice(places + 0.5 if self.n_basis == 1 else places, self.n_latent)
+
+    @property
+    def n_features(self) -> int:
+        """B = 1 + L + M."""
+        return 1 + self.n_latent + len(self.bumps)
+
+    @cached_property
+    def is_penalised(self) -> Tensor:
+        """D (B,): 1 for the bumps."""
+        return (torch.arange(self.n_features) > self.n_latent).to(torch.float64)
+
+    @property
+    def bump_width(self) -> float:
+        """h in units of z."""
+        return self.width / max(1, self.n_basis - 1)
+
+    def footprint(self, n_features: int) -> Footprint:
+        """Of an E-step: responsibilities and rows."""
+        return Footprint(per_row=2 * len(self.grid) + 2 * n_features, per_block=1)
+
+    def features_at(self, z: Tensor) -> Tensor:
+        """φ(z), (n, B)."""
+        bumps = torch.exp(-(z[:, None] - self.bumps).square().sum(2) / (2 * self.bump_width**2))
+        return torch.cat([torch.ones_like(z[:, :1]), z - 0.5, bumps], 1)
+
+    def slopes_at(self, z: Tensor) -> Tensor:
+        """∂φ/∂z, (n, B, L)."""
+        n, n_latent = z.shape
+        bumps = self.features_at(z)[:, 1 + n_latent :, None]
+        of_bumps = (self.bumps - z[:, None]) / self.bump_width**2 * bumps
+        straight = torch.eye(n_latent, dtype=z.dtype).expand(n, -1, -1)
+        return torch.cat([z.new_zeros(n, 1, n_latent), straight, of_bumps], 1)
+
+
+def coefficients_of(moments: CentreMoments, space: LatentSpace, ridge: float) -> Tensor:
+    """W (B, d) with the least Σ r (x - f)² + ridge ‖bumps' part of W‖²."""
+    features, penalty = space.features, ridge * space.is_penalised.diag()
+    target = features.T @ moments.first
+    mass = moments.mass
+    if bool((mass == mass[:, :1]).all()):
+        # Every feature has the same rows: one system for all.
+        return solve(features.T @ (mass[:, :1] * features) + penalty, target)
+    systems = torch.einsum("gb,gj,gc->jbc", features, mass, features) + penalty
+    return solve(systems, target.T[..., None]).squeeze(-1).T
+
+
+def solve(matrix: Tensor, target: Tensor) -> Tensor:
+    """The solution of least length of symmetric systems (*, B, B), which may be singular."""
+    values, vectors = torch.linalg.eigh(matrix)
+    kept = values > NEGLIGIBLE * values[..., -1:]
+    inverse = torch.where(kept, 1 / values.where(kept, 1.0), 0.0)
+    solution: Tensor = vectors @ (inverse[..., None] * (vectors.mT @ target))
+    return solution
+
+
+def noise_variance_of(moments: CentreMoments, points: Tensor) -> Tensor:
+    """σ²: the mean of r (x - f)² over the observed entries, for centres f(z_g) (G, d)."""
+    return moments.loss(points) / moments.mass.sum()
+
+
+def magnification_of(jacobian: Tensor) -> Tensor:
+    """√det JᵀJ (n,) of J = ∂f/∂z (n, d, L): the length or area of x for one of z."""
+    squared: Tensor = torch.linalg.det(jacobian.mT @ jacobian)
+    return squared.clamp(min=0).sqrt()
