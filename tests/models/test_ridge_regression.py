@@ -209,6 +209,7 @@ def test_a_constant_column_gets_no_coefficient():
 
 def test_a_constant_target_is_no_accident():
     model = RidgeRegression("evidence").fit(X, np.full(len(X), 3.1))
+    assert model.log_evidence_ == np.inf
     assert_array_equal(model.coef_, np.zeros(10))
     mean, std = model.predict(X, return_std=True)
     assert_array_equal(mean, np.full(len(X), 3.1))
@@ -217,6 +218,15 @@ def test_a_constant_target_is_no_accident():
         model.score_samples(X, Y)
     with pytest.raises(ValueError, match="a perfect fit leaves no density"):
         model.posterior()
+
+
+def test_thousands_of_targets_all_converge():
+    """Pure noise has its maximum anywhere, also at infinity and on flat stretches where plain EM crawls."""
+    rng = np.random.default_rng(0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ConvergenceWarning)
+        model = RidgeRegression("evidence", max_iter=20).fit(rng.normal(size=(50, 4)), rng.normal(size=(50, 5000)))
+    assert (model.effective_dof_ < 1e-6).mean() > 0.3
 
 
 def test_a_target_of_pure_noise_is_shrunk_away():
@@ -321,6 +331,7 @@ def test_a_file_that_no_fit_wrote_is_refused(tmp_path):
         ({"noise_variance": [1.0, 2.0, 3.0]}, TWO, r"noise_variance has shape \(3,\), but y has 2 targets"),
         ({}, None, "a regression requires y to be passed"),
         ({}, Y[:5], r"y has shape \(5,\), but X has 442 rows; give y as \(n,\) or \(n, n_targets\)"),
+        ({}, Y + 1j, "y holds complex numbers; give real ones"),
         ({}, ["a"] * 442, "y must hold numbers, one or several per row"),
         ({}, np.where(np.arange(442) == 3, np.nan, Y), "y contains NaN, first in row 3; drop the row"),
         (
@@ -361,7 +372,7 @@ def test_what_a_flat_prior_cannot_say():
         with pytest.raises(ValueError, match=r"alpha=0 and X of rank 19 leave 31 of 50 directions .* set alpha > 0"):
             ask()
     square = RidgeRegression(0).fit(WIDE[:, :19], WIDE_Y)
-    with pytest.raises(ValueError, match="noise_variance_ is not known: there are no more rows, or weight, than"):
+    with pytest.raises(ValueError, match="noise_variance_ is not known: 20 rows, by the sum of their weights, are too"):
         square.predict(WIDE[:, :19], True)
     assert RidgeRegression(0, noise_variance=1.0).fit(WIDE[:, :19], WIDE_Y).predict(WIDE[:, :19], True)[1].min() > 1
 

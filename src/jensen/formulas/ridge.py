@@ -32,7 +32,7 @@ __all__ = [
     "effective_dof",
     "em_update",
     "log_evidence",
-    "newton_update",
+    "newton_step",
     "noise_variance",
     "quadratic_forms",
     "variance",
@@ -98,9 +98,11 @@ def decompose(x: Tensor, y: Tensor, weight: Tensor | None, centred: Centred, has
     n, p = x.shape
     r, c, rest = x.new_zeros(0, p), y.new_zeros(0, y.shape[1]), y.new_zeros(y.shape[1])
     for rows in blocks(n, max(BLOCK, 4 * p)):
-        root = 1.0 if weight is None else weight[rows, None].sqrt()
-        r = torch.cat([r, (x[rows] - centred.x) * root])
-        c = torch.cat([c, (y[rows] - centred.y) * root])
+        xb, yb = x[rows] - centred.x, y[rows] - centred.y
+        if weight is not None:
+            root = weight[rows, None].sqrt()
+            xb, yb = xb * root, yb * root
+        r, c = torch.cat([r, xb]), torch.cat([c, yb])
         if len(r) > p:
             factored, tau = torch.geqrf(r)
             rotated = torch.ormqr(factored, tau, c, left=True, transpose=True)
@@ -141,10 +143,10 @@ def noise_variance(spectrum: Spectrum, lam: Tensor) -> Tensor:
 
 
 def log_evidence(spectrum: Spectrum, lam: Tensor, noise: Tensor) -> Tensor:
-    """ln N(y; 0, σ²I + (σ²/λ) XXᵀ) (*lead, t), for λ > 0."""
-    nu = spectrum.n_contrasts
+    """ln N(y; 0, σ²I + (σ²/λ) XXᵀ) (*lead, t), for λ > 0; infinite where σ² and y are 0."""
+    nu, misfit = spectrum.n_contrasts, penalised(spectrum, lam)
     log_det = nu * noise.log() - remainder(spectrum, lam).log().sum(-1)
-    return -0.5 * (nu * LOG_2PI + log_det + penalised(spectrum, lam) / noise)
+    return -0.5 * (nu * LOG_2PI + log_det + torch.where(misfit > 0, misfit / noise, 0.0))
 
 
 def effective_dof(spectrum: Spectrum, lam: Tensor) -> Tensor:
@@ -167,11 +169,12 @@ def em_update(spectrum: Spectrum, lam: Tensor, noise: Tensor) -> tuple[Tensor, T
     return found / slope, found
 
 
-def newton_update(spectrum: Spectrum, lam: Tensor, noise: Tensor | None = None) -> Tensor:
-    """λ after Newton's step in ln λ on the evidence with σ² = `noise`, by default the best σ² of every λ.
+def newton_step(spectrum: Spectrum, lam: Tensor, noise: Tensor | None = None) -> Tensor:
+    """Newton's step in ln λ on the evidence with σ² = `noise`, by default the best σ² of every λ; always uphill.
 
     With P = penalised, P' = Σ h(1-h)c², P'' = Σ h(1-h)(1-2h)c²: minus twice the evidence has the slope
-    aP' - Σ(1-h) and the curvature aP'' - bP'² + Σ h(1-h), where a = ν/P and b = ν/P², or a = 1/σ² and b = 0.
+    aP' - Σ(1-h) and the curvature aP'' - bP'² + Σ h(1-h), where a = ν/P and b = ν/P², or a = 1/σ² and b = 0. Where the
+    evidence is not concave the size of the curvature still sets the length of the step.
     """
     h, c2 = remainder(spectrum, lam), spectrum.targets.square()
     first, second = (h * (1 - h) * c2).sum(-1), (h * (1 - h) * (1 - 2 * h) * c2).sum(-1)
@@ -182,7 +185,7 @@ def newton_update(spectrum: Spectrum, lam: Tensor, noise: Tensor | None = None) 
         a, b = 1 / noise, torch.zeros_like(noise)
     slope = a * first - (1 - h).sum(-1)
     curvature = a * second - b * first.square() + (h * (1 - h)).sum(-1)
-    return lam * (-slope / curvature).exp()
+    return -slope / curvature.abs()
 
 
 def bias(spectrum: Spectrum, lam: Tensor, beta: Tensor) -> Tensor:

@@ -18,8 +18,11 @@ def read_targets(y: Any, n_rows: int, counts: Tensor | None = None) -> tuple[Ten
     """
     if y is None:
         raise ValueError("a regression requires y to be passed, but the target y is None; give a number per row")
+    given = np.asarray(y.detach().cpu().numpy() if isinstance(y, Tensor) else y)
+    if given.dtype.kind == "c":
+        raise ValueError("y holds complex numbers; give real ones, for example two targets y.real and y.imag")
     try:
-        values = np.array(y.detach().cpu().numpy() if isinstance(y, Tensor) else y, dtype=np.float64)
+        values = np.array(given, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise ValueError(f"y must hold numbers, one or several per row: {error}") from None
     if values.ndim not in (1, 2) or len(values) != n_rows or not values.size:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -13,7 +12,11 @@ from jensen.formulas import ridge
 __all__ = ["Maximum", "maximise_evidence"]
 
 # λ in units of the largest s²: beyond these nothing is shrunk, or nothing is left.
-SMALLEST, LARGEST, PER_DECADE = -12, 12, 4
+SMALLEST, LARGEST, PER_DECADE = -12, 12, 2
+# Newton's step is at most this long in ln λ, as far as the grid's points are apart, and is tried in parts.
+LONGEST, SHARES = 1.2, (1.0, 0.5, 0.25)
+# Numbers at a time, so that a grid for many targets stays small.
+MANY = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -36,31 +39,27 @@ def maximise_evidence(spectrum: ridge.Spectrum, noise: Tensor | None, *, tol: fl
     def noise_of(lam: Tensor) -> Tensor:
         return ridge.noise_variance(spectrum, lam) if noise is None else noise
 
-    def evidence(lam: Tensor) -> Tensor:
-        return ridge.log_evidence(spectrum, lam, noise_of(lam))
+    def best_of(candidates: Tensor, lam: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
+        """The λ (t,) of the most evidence among candidates (m, t) and the present ones, and that evidence."""
+        found = ridge.log_evidence(spectrum, candidates, noise_of(candidates))
+        # One that is no number is never better.
+        found, best = torch.where(found.isnan(), -torch.inf, found).max(0)
+        better = found > value
+        return torch.where(better, candidates.gather(0, best[None])[0], lam), torch.where(better, found, value)
 
     scale = float(spectrum.singular[0].square()) or 1.0
     low, high = scale * 10.0**SMALLEST, scale * 10.0**LARGEST
     # The evidence can have several maxima in λ: begin near the highest. In doubt, shrink more.
-    lam = torch.full_like(spectrum.rest, high)
-    value, gain = evidence(lam), torch.full_like(lam, torch.inf)
-    for exponent in torch.linspace(LARGEST, SMALLEST, (LARGEST - SMALLEST) * PER_DECADE + 1).tolist():
-        lam, value = higher(lam, value, torch.full_like(lam, scale * 10.0**exponent), evidence)
-    n_iter = 0
+    lam, value = torch.full_like(spectrum.rest, high), torch.full_like(spectrum.rest, -torch.inf)
+    exponents = torch.linspace(LARGEST, SMALLEST, (LARGEST - SMALLEST) * PER_DECADE + 1, dtype=lam.dtype)
+    for some in exponents.split(max(1, MANY // spectrum.targets.numel())):
+        lam, value = best_of((scale * 10.0**some)[:, None].expand(-1, len(lam)), lam, value)
+    n_iter, gain = 0, torch.full_like(lam, torch.inf)
     while n_iter < max_iter and gain.max() > tol:
         em, _ = ridge.em_update(spectrum, lam, noise_of(lam))
-        newton = ridge.newton_update(spectrum, lam, noise)
+        newton = ridge.newton_step(spectrum, lam, noise).clamp(-LONGEST, LONGEST)
+        steps = torch.stack([em, *(lam * (share * newton).exp() for share in SHARES)])
         before, n_iter = value, n_iter + 1
-        for candidate in (em, newton):
-            lam, value = higher(lam, value, candidate.clamp(low, high), evidence)
+        lam, value = best_of(steps.clamp(low, high), lam, value)
         gain = torch.where(value > before, value - before, 0.0)
     return Maximum(lam, noise_of(lam), n_iter, bool(gain.max() <= tol))
-
-
-def higher(
-    lam: Tensor, value: Tensor, candidate: Tensor, evidence: Callable[[Tensor], Tensor]
-) -> tuple[Tensor, Tensor]:
-    """The λ with more evidence, target by target, and that evidence; a candidate that is no number is never it."""
-    found = evidence(candidate)
-    better = found > value
-    return torch.where(better, candidate, lam), torch.where(better, found, value)

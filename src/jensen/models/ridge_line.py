@@ -61,9 +61,10 @@ class Line:
                 "variance; set alpha > 0"
             )
         if self.noise.isnan().any():
+            n_rows = self.spectrum.n_contrasts + self.has_intercept
             raise ValueError(
-                "noise_variance_ is not known: there are no more rows, or weight, than coefficients; "
-                "give noise_variance, or set alpha > 0"
+                f"noise_variance_ is not known: {n_rows:g} rows, by the sum of their weights, are too few for it; "
+                "give noise_variance, more rows, or weights that count rows"
             )
 
     def check_density(self) -> None:

@@ -1,0 +1,78 @@
+"""Bias and variance: some shrinking always beats least squares, and the evidence finds how much.
+
+    python examples/bias_variance.py [picture.png]
+Coefficients β with noise σ² on a fixed table X = U diag(s) Vᵀ; ridge regression estimates them with
+    bias² = Σ (λ/(s_j²+λ))² (v_j·β)²,    variance = σ² Σ s_j²/(s_j²+λ)²,    risk = E‖β̂ - β‖² = bias² + variance.
+The curves are these formulas (`bias`, `variance`, `risk`), the dots means over draws of the noise. At λ = 0 the risk
+has the slope -2σ² Σ s_j⁻⁴ < 0, whatever β is: a little shrinking always helps. How much is best depends on β, which
+nobody knows; the evidence of y chooses from the data alone, anew for every draw.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from drawing import COLOURS, GREY, INK, figure, picture_path, save, title
+from jensen import RidgeRegression
+
+PICTURE = picture_path(__doc__)
+ROWS, FEATURES, DRAWS, SIGMA2 = 40, 12, 10_000, 4.0
+rng = np.random.default_rng(0)
+# Features that share a common part are nearly collinear: small singular values, where least squares has its variance.
+X = rng.normal(size=(ROWS, FEATURES)) + 2 * rng.normal(size=(ROWS, 1))
+beta = 0.7 * rng.normal(size=FEATURES)
+# Every draw of the noise is a target of its own: one fit, one decomposition for all of them.
+y = (X @ beta)[:, None] + np.sqrt(SIGMA2) * rng.normal(size=(ROWS, DRAWS))
+one, all_draws = RidgeRegression().fit(X, y[:, 0]), RidgeRegression("evidence").fit(X, y)
+
+lambdas, dots = np.logspace(-1.5, 2.5, 200), np.logspace(-1.3, 2.3, 13)
+bias2, variance = np.square(one.bias(beta, lambdas)).sum(1), one.variance(SIGMA2, lambdas)
+risk, ols = one.risk(beta, SIGMA2, lambdas), one.risk(beta, SIGMA2, 0.0)
+fits = all_draws.path(dots)[0]
+simulated = {
+    "bias²": np.square(fits.mean(1) - beta).sum(1),
+    "variance": fits.var(1).sum(1),
+    "risk": np.square(fits - beta).sum(2).mean(1),
+}
+chosen, losses = all_draws.alpha_, np.square(all_draws.coef_ - beta).sum(1)
+low, middle, high = np.quantile(chosen, [0.05, 0.5, 0.95])
+best = lambdas[risk.argmin()]
+print(f"risk of least squares {ols:.3f}, of the best λ = {best:.2f}: {risk.min():.3f}")
+print(f"evidence: λ = {middle:.2f}, from {low:.2f} to {high:.2f} in 90 % of {DRAWS} draws; risk {losses.mean():.3f}")
+error = losses.std() / np.sqrt(DRAWS)
+assert losses.mean() + 4 * error < ols, "the evidence's choice beats least squares"
+assert np.abs(simulated["risk"] / one.risk(beta, SIGMA2, dots) - 1).max() < 0.1, "the formula is the mean over draws"
+
+fig = figure(12.5, 5)
+left, right = fig.subplots(1, 2, width_ratios=(1.5, 1))
+left.axvspan(low, high, color=COLOURS[3], alpha=0.15, lw=0)
+left.axhline(ols, color=GREY, lw=1, ls="--")
+left.text(lambdas[0] * 1.2, ols * 1.02, "risk of least squares, λ = 0", va="bottom", color=GREY)
+for name, curve, colour in (("bias²", bias2, COLOURS[1]), ("variance", variance, COLOURS[0]), ("risk", risk, INK)):
+    left.plot(lambdas, curve, color=colour, label=name)
+    left.plot(dots, simulated[name], "o", color=colour, ms=5)
+left.errorbar(
+    middle, losses.mean(), xerr=[[middle - low], [high - middle]], fmt="D", color=COLOURS[3], ms=8, capsize=4, zorder=5
+)
+above = losses.mean() / risk.min() - 1
+note = f"λ of the evidence: its median,\n90 % of the draws, and its risk,\n{above:.0%} above the least of all λ"
+left.annotate(
+    note, (middle, losses.mean()), (lambdas[0] * 1.2, 0.35 * ols), arrowprops={"arrowstyle": "-", "color": GREY}
+)
+left.set(xscale="log", xlabel="penalty λ", ylabel="squared distance to β", xlim=(lambdas[0], lambdas[-1]))
+left.set_ylim(0, 1.6 * ols)
+left.set_title(f"curves: formulas; dots: means of {DRAWS:,} draws of the noise")
+left.legend(loc="upper left", ncols=3)
+
+near = np.linspace(0, 2, 100)
+slope = -2 * SIGMA2 * np.sum(one.singular_**-4.0)
+right.plot(near, ols + slope * near, color=COLOURS[2], ls="--", label="slope $-2σ^2\\, Σ\\, s_j^{-4}$ at 0")
+right.plot(near, one.risk(beta, SIGMA2, near), color=INK, label="risk")
+few = np.linspace(0, 2, 6)
+distances = np.square(all_draws.path(few)[0] - beta).sum(2)
+right.errorbar(few, distances.mean(1), distances.std(1) / np.sqrt(DRAWS), fmt="o", color=INK, ms=5, capsize=3)
+right.set(xlabel="penalty λ", ylim=(0.75 * ols, 1.05 * ols), xlim=(-0.05, 2.05))
+right.set_title("near λ = 0 the risk falls, whatever β is; bars: standard errors")
+right.legend(loc="upper right")
+title(fig, "A little bias buys a lot of variance, and the evidence finds a good price")
+save(fig, PICTURE)
