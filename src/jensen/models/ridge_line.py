@@ -43,14 +43,17 @@ class Line:
 
     def mean(self, x: Tensor) -> Tensor:
         """E[y|x] (n, t)."""
-        return self.centred.y + (x - self.centred.x) @ self.beta.T
+        # Centred rows, since a large mean would cost digits, and block by block, since a copy of X would cost memory.
+        blocks = x.split(ridge.BLOCK)
+        return torch.cat([self.centred.y + (rows - self.centred.x) @ self.beta.T for rows in blocks])
 
     def variance(self, x: Tensor) -> Tensor:
         """Var[y|x] (n, t)."""
-        forms = ridge.quadratic_forms(self.spectrum, self.alpha, x - self.centred.x)
+        blocks = x.split(ridge.BLOCK)
+        forms = [ridge.quadratic_forms(self.spectrum, self.alpha, rows - self.centred.x) for rows in blocks]
         # Given β the intercept has the variance σ²/n, and n = ν + 1.
         intercept = 1 / (self.spectrum.n_contrasts + 1) if self.has_intercept else 0.0
-        return (self.noise[:, None] * (1 + intercept + forms)).T
+        return (self.noise[:, None] * (1 + intercept + torch.cat(forms, dim=1))).T
 
     def check_proper(self) -> None:
         """An error that says why, unless the posterior is a distribution."""
