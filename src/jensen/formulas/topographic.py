@@ -110,7 +110,7 @@ def coefficients_of(moments: CentreMoments, space: LatentSpace, ridge: float) ->
     if bool((mass == mass[:, :1]).all()):
         # Every feature has the same rows: one system for all.
         return solve(features.T @ (mass[:, :1] * features) + penalty, target)
-    systems = torch.einsum("gb,gj,gc->jbc", features, mass, features) + penalty
+    systems = torch.stack([features.T @ (column[:, None] * features) for column in mass.T]) + penalty
     return solve(systems, target.T[..., None]).squeeze(-1).T
 
 

@@ -42,7 +42,7 @@ from jensen.models.topographic import CurveTheta, CurveVerbs
 __all__ = ["LatentCurve"]
 
 # Grid points and bumps along each axis, for a curve and for a surface.
-GRID, BASIS = {1: 100, 2: 30}, {1: 12, 2: 8}
+GRID, BASIS = {1: 100, 2: 40}, {1: 12, 2: 8}
 
 
 def has_latent(n_latent: int, other: str) -> Any:
@@ -59,7 +59,7 @@ class LatentCurve(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EMEstimator
 
     Args:
         n_latent: L, 1 for a curve, 2 for a surface.
-        n_grid: grid points along each axis of [0,1]^L; None is 100 for a curve and 30 for a surface.
+        n_grid: grid points along each axis of [0,1]^L; None is 100 for a curve and 40 for a surface.
         n_basis: bumps of f along each axis, besides its straight part; 0 is a line or plane, None is 12 for a curve
             and 8 for a surface.
         basis_width: the bumps' width, in units of the distance between neighbours.
@@ -121,10 +121,10 @@ class LatentCurve(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EMEstimator
         n_grid: int | None = None,
         n_basis: int | None = None,
         basis_width: float = 1.0,
-        penalty: float = 0.1,
+        penalty: float = 1.0,
         reg_covar: float = 1e-6,
         tol: float = 1e-3,
-        max_iter: int = 100,
+        max_iter: int = 300,
         init: str = "auto",
         acceleration: str | None = None,
         random_state: Any = None,

@@ -1,0 +1,72 @@
+"""A curve through rows that no line fits, and what it knows of a row with a hole.
+
+    python examples/latent_curve.py [picture.png]
+Rows lie along a spiral. A latent curve gives each of them a place z on a line, with a posterior. From a straight start
+EM cuts across the turns; from geodesic distances it follows them. A row of which only the height is known may lie
+wherever the spiral has this height, and the posterior of z says where: a mean would be at none of these places.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from drawing import COLOURS, GREY, INK, figure, picture_path, save, title
+from jensen import LatentCurve
+
+PICTURE = picture_path(__doc__)
+NOISE, HEIGHT = 0.04, -0.2
+
+rng = np.random.default_rng(0)
+radius = np.sqrt(rng.uniform(0.05, 1, 500))
+angle = 4 * np.pi * radius
+X = radius[:, None] * np.stack([np.cos(angle), np.sin(angle)], 1) + NOISE * rng.normal(size=(500, 2))
+
+straight = LatentCurve(init="pca", max_iter=500).fit(X)
+model = LatentCurve(max_iter=500).fit(X)
+z = model.transform(X)[:, 0]
+std = model.noise_variance_**0.5
+print("start      nats per row   noise")
+for name, fitted in (("pca", straight), ("geodesic", model)):
+    print(f"{name:10s} {fitted.score(X):12.3f} {fitted.noise_variance_**0.5:7.3f}")
+agreement = abs(np.corrcoef(np.argsort(np.argsort(z)), np.argsort(np.argsort(radius)))[0, 1])
+print(f"rank correlation of z with the place on the spiral: {agreement:.4f}")
+
+row = np.array([[np.nan, HEIGHT]])
+posterior = model.posterior(row).probs[0].numpy()
+draws = np.array([drawn[0, 0] for drawn in model.impute_draws(row, 60, random_state=0)])
+
+assert model.score(X) > straight.score(X) + 0.3, "the geodesic start finds a much better curve"
+assert agreement > 0.99, "its z is the place on the spiral"
+assert abs(std - NOISE) < 0.01, "and what is left is the noise"
+assert np.sum((posterior[1:-1] > posterior[:-2]) & (posterior[1:-1] > posterior[2:])) >= 4, "four places are this high"
+
+# The band of one deviation to both sides: the curve, moved along its normal.
+curve = model.curve(600)
+tangent = np.gradient(curve, axis=0)
+normal = np.stack([-tangent[:, 1], tangent[:, 0]], 1) / np.linalg.norm(tangent, axis=1, keepdims=True)
+band = np.concatenate([curve + std * normal, (curve - std * normal)[::-1]])
+
+fig = figure(13, 6.6)
+big, right = fig.subfigures(1, 2, width_ratios=(1.25, 1))
+ax = big.subplots()
+ax.fill(*band.T, color=GREY, alpha=0.25, lw=0, label="± σ")
+shown = ax.scatter(*X.T, s=14, c=z, cmap="viridis", lw=0)
+ax.plot(*curve.T, color=INK, label="f(z)")
+ax.axhline(HEIGHT, color=COLOURS[1], lw=1, ls="--", zorder=0)
+ax.scatter(draws, np.full(60, HEIGHT), s=22, facecolor="none", edgecolor=COLOURS[1], zorder=3, label="imputed draws")
+ax.set(
+    aspect="equal", xlabel="$x_1$", ylabel="$x_2$", title=f"rows by the posterior mean of z; dashed: $x_2$ = {HEIGHT}"
+)
+ax.legend(loc="lower left")
+big.colorbar(shown, ax=ax, label="E[z | x]", shrink=0.72, aspect=30, pad=0.02)
+
+top, bottom = right.subplots(2, 1, height_ratios=(1, 1.6))
+grid, colours = model.grid_[:, 0], shown.cmap(model.grid_[:, 0])
+top.bar(grid, posterior, width=1 / len(grid), color=colours)
+top.set(title=f"posterior of z, given $x_2$ = {HEIGHT} alone", xlabel="z", ylabel="q(z | x)", xlim=(0, 1))
+bottom.scatter(*X.T, s=6, color=GREY, alpha=0.5, lw=0)
+bottom.plot(*straight.curve(600).T, color=COLOURS[0])
+bottom.set(aspect="equal", xlabel="$x_1$", ylabel="$x_2$")
+bottom.set_title(f"from a straight start: {straight.score(X):.2f} instead of {model.score(X):.2f} nats per row")
+title(fig, "A latent curve: every row has a place on it, and a row with a hole has several")
+save(fig, PICTURE)
