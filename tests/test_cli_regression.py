@@ -73,6 +73,13 @@ def test_fit_learns_the_column_of_the_label(folder, table, tmp_path):
     assert jensen.load(tmp_path / "m").alpha == 0.0
 
 
+def test_a_row_of_weight_0_may_be_incomplete(tmp_path):
+    (tmp_path / "d.csv").write_text("a,y,w\n1,1,1\n2,3,1\n3,4,2\n,5,0\n4,,0\n")
+    fit = ("fit", "ridge-regression", tmp_path / "d.csv", "--label", "y", "--weight", "w", "-o", tmp_path / "m")
+    expected = jensen.RidgeRegression().fit([[1.0], [2.0], [3.0]], [1, 3, 4], [1, 1, 2])
+    assert json.loads(succeed(*fit, "--json"))["r2"] == expected.score([[1.0], [2.0], [3.0]], [1, 3, 4], [1, 1, 2])
+
+
 def test_predict_gives_numbers_and_their_deviation(folder, table, tmp_path):
     model = jensen.load(folder / "m")
     assert succeed("predict", folder / "m", folder / "d.csv").startswith("prediction\n")

@@ -146,7 +146,10 @@ def fit(
     estimator.save(output)
     summary = {"features": estimator.n_features_in_, "missing_entries": int(np.asarray(pd.isna(X)).sum())}
     if is_regressor(estimator):
-        summary["r2"] = estimator.score(X, y, sample_weight=weights)
+        # Rows of weight 0 may hold anything.
+        counted = np.ones(len(X)) if weights is None else weights
+        rows = counted > 0
+        summary["r2"] = estimator.score(X[rows], np.asarray(y)[rows], sample_weight=counted[rows])
     elif hasattr(estimator, "score_samples"):
         scores = np.asarray(estimator.score_samples(X), dtype=np.float64)
         summary |= in_units(estimator, np.average(scores, weights=weights))
