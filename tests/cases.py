@@ -11,7 +11,7 @@ from scipy.special import logsumexp
 from scipy.stats import multivariate_normal, norm
 from sklearn.datasets import load_iris, make_blobs
 
-from jensen import Depot, GaussianMixture, KMeans, KMedoids, LatentCurve
+from jensen import Depot, FactorAnalysis, GaussianMixture, KMeans, KMedoids, LatentCurve, ProbabilisticPCA
 
 __all__ = ["CASES", "Case"]
 
@@ -31,6 +31,7 @@ class Case:
         for_checks: a model for scikit-learn's check_estimator, where that is not `make`.
         raises_bound: whether a fit raises the bound; with a depot it has a cost of its own.
         evidence: ln p(x) of a fitted model by brute force (n,), where that is not the sum of log_joint over z.
+        is_closed: whether a fit to complete rows is one step.
         needs_distinct: whether three components need three distinct rows.
         y: labels to fit with, or None.
         expected_failed_checks: of scikit-learn's check_estimator, with the reason.
@@ -47,6 +48,7 @@ class Case:
     for_checks: Callable[[], Any] | None = None
     raises_bound: bool = True
     evidence: Callable[[Any, np.ndarray], np.ndarray] | None = None
+    is_closed: bool = False
     needs_distinct: bool = True
     y: np.ndarray | None = None
     expected_failed_checks: dict[str, str] = field(default_factory=dict)
@@ -73,7 +75,7 @@ class Case:
         return (model.predict if hasattr(model, "predict") else model.transform)(x)
 
     def offers(self, what: str) -> bool:
-        """A method or attribute by name, or: holes, sparse, exact, raises_bound, needs_distinct."""
+        """A method or attribute by name, or: holes, sparse, exact, raises_bound, needs_distinct, iterates."""
         model = self.make()
         tags = model.__sklearn_tags__().input_tags
         special = {
@@ -82,6 +84,7 @@ class Case:
             "exact": self.is_exact,
             "raises_bound": self.raises_bound,
             "needs_distinct": self.needs_distinct,
+            "iterates": not self.is_closed,
         }
         return special[what] if what in special else hasattr(model, what)
 
@@ -232,7 +235,36 @@ def latent_curve(name: str, **arguments: Any) -> Case:
         components=lambda model: (np.full(len(model.points_), 1 / len(model.points_)), model.points_),
         objective=lambda model: model.lower_bound_,
         arrays=("points_", "grid_"),
-        for_checks=lambda: make().set_params(init="auto", penalty=0.1, max_iter=20),
+        for_checks=lambda: make().set_params(init="auto", penalty=1.0, max_iter=20),
+        needs_distinct=False,
+    )
+
+
+def one_gaussian(model: Any) -> tuple[np.ndarray, np.ndarray]:
+    return np.ones(1), model.mean_[None]
+
+
+def linear_latent(
+    name: str, make: Callable[[], Any], arrays: tuple[str, ...], *, is_closed: bool, for_checks: Callable[[], Any]
+) -> Case:
+    """One Gaussian around a subspace, seen by scipy as N(μ, C)."""
+
+    def evidence(model: Any, x: np.ndarray) -> np.ndarray:
+        weights, means = one_gaussian(model)
+        return gaussians_log_joint(weights, means, model.get_covariance()[None], x)[:, 0]
+
+    return Case(
+        name,
+        make,
+        three_clusters(),
+        log_joint=None,
+        is_exact=True,
+        components=one_gaussian,
+        objective=lambda model: model.lower_bound_,
+        arrays=arrays,
+        evidence=evidence,
+        is_closed=is_closed,
+        for_checks=for_checks,
         needs_distinct=False,
     )
 
@@ -251,6 +283,20 @@ CASES = [
     kmeans("kmeans"),
     kmeans("kmeans-depot", depot=Depot([0.0, 0.0, 0.0], weight=0.5), raises_bound=False),
     kmedoids(),
+    linear_latent(
+        "ppca",
+        lambda: ProbabilisticPCA(n_components=1, random_state=0, tol=1e-9),
+        ("mean_", "components_", "loadings_", "explained_variance_", "explained_variance_ratio_"),
+        is_closed=True,
+        for_checks=ProbabilisticPCA,
+    ),
+    linear_latent(
+        "factor-analysis",
+        lambda: FactorAnalysis(n_components=1, random_state=0, tol=1e-5),
+        ("mean_", "components_", "noise_variance_"),
+        is_closed=False,
+        for_checks=FactorAnalysis,
+    ),
     latent_curve("latent-curve", n_grid=30, n_basis=4),
     latent_curve("latent-surface", n_latent=2, n_grid=6, n_basis=2),
 ]

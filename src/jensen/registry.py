@@ -16,10 +16,12 @@ __all__ = ["MODELS", "load", "model_class"]
 
 # The command line's name of a model, and its class.
 MODELS = {
+    "factor-analysis": "FactorAnalysis",
     "gaussian-mixture": "GaussianMixture",
     "kmeans": "KMeans",
     "kmedoids": "KMedoids",
     "latent-curve": "LatentCurve",
+    "probabilistic-pca": "ProbabilisticPCA",
     "ridge-regression": "RidgeRegression",
 }
 RECIPES = ("ConjugatePrior", "Depot")

@@ -70,7 +70,7 @@ def test_a_seed_gives_one_result(case, parameters):
     assert_allclose(parameters(case.fitted()), parameters(case.fitted()), rtol=0)
 
 
-@pytest.mark.asks("partial_fit")
+@pytest.mark.asks("partial_fit", "iterates")
 def test_max_iter_zero_returns_the_start_and_steps_count(case):
     start = case.make().set_params(max_iter=0).fit(case.x, case.y)
     assert start.n_iter_ == 0

@@ -23,6 +23,7 @@ __all__ = [
     "leading_spectrum",
     "mean_log_density",
     "minka_rank",
+    "principal_log_density",
     "principal_subspace",
     "row_moments",
     "spectrum_of",
@@ -65,7 +66,11 @@ def row_moments(x: Tensor, weight: Tensor | None) -> RowMoments:
         first += weighted.sum(0)
         second.addmm_(weighted.mT, part)
     shift = first / mass
-    return RowMoments(mass, origin + shift, second / mass - shift[:, None] * shift)
+    mean, cov = origin + shift, second / mass - shift[:, None] * shift
+    # A constant column leaves rounding of its level.
+    constant = cov.diagonal() <= (16 * torch.finfo(x.dtype).eps * mean).square()
+    cov[constant] = cov[:, constant] = 0.0
+    return RowMoments(mass, mean, cov)
 
 
 def spectrum_of(cov: Tensor) -> Spectrum:
@@ -84,13 +89,23 @@ def spectrum_of_rows(x: Tensor, weight: Tensor | None) -> tuple[Tensor, Spectrum
 
 
 def leading_spectrum(
-    times: Callable[[Tensor], Tensor], total: float, d: int, m: int, generator: torch.Generator, n_power: int = 4
+    times: Callable[[Tensor], Tensor],
+    mass: float,
+    total: float,
+    m: int,
+    d: int,
+    generator: torch.Generator,
+    n_power: int,
 ) -> Spectrum:
-    """The m leading eigenpairs of S from products S Q alone: subspace iteration (Halko, Martinsson & Tropp 2011)."""
+    """The m leading eigenpairs of S (d, d) from products alone, `times` being Q -> mass S Q.
+
+    Subspace iteration (Halko, Martinsson & Tropp 2011).
+    """
     q = torch.randn(d, min(d, m + OVERSAMPLING), generator=generator, dtype=torch.float64)
     for _ in range(n_power):
         q = torch.linalg.qr(times(q)).Q
-    small = q.mT @ times(q)
+    q = torch.linalg.qr(q).Q
+    small = q.mT @ times(q) / mass
     values, vectors = torch.linalg.eigh((small + small.mT) / 2)
     return Spectrum(values.flip(0)[:m].clamp(min=0), (q @ vectors.flip(1))[:, :m], total)
 
@@ -106,6 +121,15 @@ def principal_subspace(mean: Tensor, spectrum: Spectrum, m: int, floor: float) -
     sigma2 = max(noise, floor)
     loadings = spectrum.vectors[:, :m] * (values - sigma2).clamp(min=0).sqrt()
     return SubspaceGaussians(mean[None], loadings[None], torch.full((1, 1), sigma2, dtype=mean.dtype))
+
+
+def principal_log_density(spectrum: Spectrum, m: int, sigma2: float, d: int) -> float:
+    """E ln p(x) of `principal_subspace` over the rows whose spectrum it came from."""
+    values = spectrum.values[:m]
+    kept = values.clamp(min=sigma2)
+    left = max(spectrum.total - float(values.sum()), 0.0)
+    log_det = float(kept.log().sum()) + (d - m) * math.log(sigma2)
+    return -0.5 * (d * LOG_2PI + log_det + float((values / kept).sum()) + left / sigma2)
 
 
 def mean_log_density(components: SubspaceGaussians, mean: Tensor, cov: Tensor) -> float:

@@ -332,8 +332,12 @@ class SubspaceGaussians(Components):
         turned = left * size[:, None] / root
         if turned.shape[2] < self.n_latent:
             turned = torch.cat([turned, turned.new_zeros(*turned.shape[:2], self.n_latent - turned.shape[2])], 2)
-        largest = turned.gather(1, turned.abs().argmax(1, keepdim=True))
-        return type(self)(self.means, turned * torch.where(largest < 0, -1.0, 1.0), self.noise)
+        return self.turned(turned)
+
+    def turned(self, loadings: Tensor) -> Self:
+        """With loadings that are a rotation of these, the largest of each dimension made positive."""
+        largest = loadings.gather(1, loadings.abs().argmax(1, keepdim=True))
+        return type(self)(self.means, loadings * torch.where(largest < 0, -1.0, 1.0), self.noise)
 
     def decode(self, responsibilities: Tensor, mean: Tensor) -> Tensor:
         """Σ_k r_k (μ_k + W_k z_k), (d, n)."""

@@ -52,6 +52,13 @@ class ConjugatePrior(BaseEstimator):
         self.degrees_of_freedom = degrees_of_freedom
         self.scale = scale
 
+    def about(self, origin: Tensor) -> ConjugatePrior:
+        """The same prior of rows less `origin`."""
+        if self.mean is None:
+            return self
+        mean = np.asarray(self.mean, dtype=np.float64) - origin.numpy()
+        return ConjugatePrior(**(self.get_params() | {"mean": mean}))
+
     def check(self, d: int, family: Family) -> None:
         if not self.weight_concentration >= 1:
             raise ValueError(f"weight_concentration={self.weight_concentration} has no mode; give 1 or more")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TypeVar
 
 import torch
 from torch import Tensor
@@ -14,7 +15,20 @@ from jensen.formulas.gaussian import Observed
 from jensen.formulas.mixture import posterior_in_place
 from jensen.models.mixture import GaussianTheta, MixtureTheta
 
-__all__ = ["bound_terms", "condition", "draw", "fill", "fill_draws", "log_evidence", "marginal", "responsibilities"]
+__all__ = [
+    "bound_terms",
+    "condition",
+    "draw",
+    "fill",
+    "fill_draws",
+    "log_evidence",
+    "marginal",
+    "over_rows",
+    "responsibilities",
+]
+
+
+AnyComponents = TypeVar("AnyComponents", bound=Components)
 
 
 def log_evidence(theta: MixtureTheta[Components], x: Tensor) -> Tensor:
@@ -33,7 +47,7 @@ def bound_terms(theta: MixtureTheta[Components], x: Tensor, q: Tensor | None = N
     padded = None if q is None else torch.cat([q, q.new_ones(1, q.shape[1])])
 
     def terms(local: MixtureTheta[Components], batch: Batch) -> Tensor:
-        log_density = local.components.log_density(local.components.view(batch)) + batch.log_jacobian[..., None]
+        log_density = local.components.log_density(local.components.view(batch)) + batch.log_jacobian[..., None, :]
         if padded is None:
             _, r = posterior_in_place(log_density + local.log_weights[:, None])
         else:
@@ -102,11 +116,11 @@ def log_joint(theta: MixtureTheta[Components], batch: Batch) -> Tensor:
     log_density = theta.components.log_density(theta.components.view(batch))
     # A row so far out that its square overflows has density 0.
     log_density.nan_to_num_(nan=-torch.inf, neginf=-torch.inf)
-    return log_density.add_(theta.log_weights[:, None]).add_(batch.log_jacobian[..., None])
+    return log_density.add_(theta.log_weights[:, None]).add_(batch.log_jacobian[..., None, :])
 
 
 def over_rows(
-    theta: MixtureTheta[Components], x: Tensor, answer: Callable[[MixtureTheta[Components], Batch], Tensor]
+    theta: MixtureTheta[AnyComponents], x: Tensor, answer: Callable[[MixtureTheta[AnyComponents], Batch], Tensor]
 ) -> Tensor:
     """Answers (*blocks, m, n) of every batch, put back in the order of the rows (n, m)."""
     frame = theta.frame()
