@@ -289,6 +289,8 @@ class TestErrors:
         assert str(error.value.__cause__) == "n_latent=1: draw it with curve"
         with pytest.raises(AttributeError, match="curve"):
             surface.curve()
+        # A fit does not change with the arguments of the next one.
+        assert curve.set_params(n_latent=2).curve(3).shape == (3, 2)
 
     def test_places_outside_of_latent_space(self, rows):
         model = LatentCurve().fit(rows)

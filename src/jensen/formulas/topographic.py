@@ -4,8 +4,8 @@
     φ(z) = [1,  z - ½,  exp(-‖z - c_b‖² / 2h²)]
     M:  (Φᵀ G_j Φ + α σ² D) w_j = Φᵀ R x_j,   σ² = Σ r_ig (x_ij - f_j(z_g))² / Σ r_ig, sums over what is observed
 R holds the responsibilities, G_j their sums over the rows that have feature j, and D is 1 for the bumps and 0 for the
-straight part: the prior w ~ N(0, 1/α) pulls f towards a line or plane. σ² is the last one in the equation of W, so the
-two conditional maxima together never lower the objective (Meng & Rubin 1993).
+straight part: the prior w ~ N(0, 1/α) pulls f towards a line or plane. The equation of W holds the old σ², so these are
+two conditional maxima, which together never lower the objective (Meng & Rubin 1993).
 Bishop, Svensén & Williams (1998), GTM: the generative topographic mapping; (1997), magnification factors for the GTM.
 """
 
@@ -20,7 +20,7 @@ from torch import Tensor
 from jensen.batch import Footprint
 from jensen.formulas.centres import CentreMoments
 
-__all__ = ["LatentSpace", "coefficients_of", "magnification_of", "midpoints", "noise_variance_of"]
+__all__ = ["LatentSpace", "coefficients_of", "lattice", "magnification_of", "midpoints", "noise_variance_of"]
 
 # Eigenvalues of the normal equations below this share of the largest are rounding: bumps that overlap much are
 # nearly dependent, and a direction that no row asks for stays 0.

@@ -46,9 +46,12 @@ GRID, BASIS = {1: 100, 2: 40}, {1: 12, 2: 8}
 
 
 def has_latent(n_latent: int, other: str) -> Any:
+    """A method for curves or for surfaces alone; of a fitted model the fit decides."""
+
     def check(model: LatentCurve) -> bool:
-        if model.n_latent != n_latent:
-            raise AttributeError(f"n_latent={model.n_latent}: draw it with {other}")
+        found = model.theta_.space.n_latent if hasattr(model, "theta_") else model.n_latent
+        if found != n_latent:
+            raise AttributeError(f"n_latent={found}: draw it with {other}")
         return True
 
     return available_if(check)
