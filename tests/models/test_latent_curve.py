@@ -6,7 +6,7 @@ import pytest
 import torch
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import logsumexp
-from scipy.stats import multivariate_normal
+from scipy.stats import multivariate_normal, norm
 from sklearn.datasets import make_swiss_roll
 from typer.testing import CliRunner
 
@@ -142,6 +142,38 @@ class TestDensity:
         residual = x - model.inverse_transform(z)
         assert_allclose(np.cov(residual.T), model.noise_variance_ * np.eye(2), atol=0.03 * model.noise_variance_)
         assert set(z.ravel().round(6)) == set(model.grid_.ravel().round(6))
+
+
+class TestStep:
+    def test_a_step_is_the_papers(self):
+        """Bishop, Svensén & Williams (1998), one row, grid point and feature at a time, with holes and weights."""
+        x = arc(40, 0.2)[0]
+        rng = np.random.default_rng(1)
+        x[rng.random(x.shape) < 0.2] = np.nan
+        weight = rng.random(40)
+        start, stepped = (
+            LatentCurve(n_grid=6, n_basis=3, penalty=0.5, init="pca", max_iter=n).fit(x, sample_weight=weight)
+            for n in (0, 1)
+        )
+        density = norm.pdf(x[:, None], start.points_, np.sqrt(start.noise_variance_))
+        joint = np.where(np.isnan(density), 1.0, density).prod(2)
+        r = weight[:, None] * joint / joint.sum(1, keepdims=True)
+
+        z, places = start.grid_[:, 0], np.array([0, 0.5, 1])
+        phi = np.column_stack([np.ones(6), z - 0.5, np.exp(-((z[:, None] - places) ** 2) / (2 * 0.5**2))])
+        # The prior is in units of the data's deviation.
+        seen = ~np.isnan(x)
+        mean = np.nansum(weight[:, None] * x, 0) / (weight @ seen)
+        unit = (np.nansum(weight[:, None] * (x - mean) ** 2, 0) / (weight @ seen)).mean()
+        ridge = 0.5 * start.noise_variance_ / unit * np.diag([0, 0, 1, 1, 1])
+        loss = 0.0
+        for j in range(2):
+            rows = seen[:, j]
+            normal = phi.T @ np.diag(r[rows].sum(0)) @ phi + ridge
+            w = np.linalg.solve(normal, phi.T @ (r[rows].T @ (x[rows, j] - mean[j])))
+            assert_allclose(stepped.points_[:, j], mean[j] + phi @ w, rtol=1e-9)
+            loss += (r[rows] * (x[rows, j, None] - stepped.points_[:, j]) ** 2).sum()
+        assert stepped.noise_variance_ == pytest.approx(loss / (weight @ seen).sum())
 
 
 class TestPrior:
