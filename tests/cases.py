@@ -11,7 +11,17 @@ from scipy.special import logsumexp
 from scipy.stats import multivariate_normal, norm
 from sklearn.datasets import load_iris, make_blobs
 
-from jensen import Depot, FactorAnalysis, GaussianMixture, KMeans, KMedoids, LatentCurve, ProbabilisticPCA
+from jensen import (
+    Depot,
+    FactorAnalysis,
+    GaussianMixture,
+    KMeans,
+    KMedoids,
+    LatentCurve,
+    MixtureOfFactorAnalysers,
+    MixtureOfPPCA,
+    ProbabilisticPCA,
+)
 
 __all__ = ["CASES", "Case"]
 
@@ -269,6 +279,30 @@ def linear_latent(
     )
 
 
+def subspace_mixture(name: str, kind: type, *, y: np.ndarray | None = None) -> Case:
+    def make() -> Any:
+        return kind(n_components=3, n_latent=1, random_state=0, tol=1e-6, max_iter=500)
+
+    def log_joint(model: Any, x: np.ndarray) -> np.ndarray:
+        noise = np.reshape(model.noise_variance_, (3, -1, 1)) * np.eye(x.shape[1])
+        covariances = model.loadings_ @ np.swapaxes(model.loadings_, 1, 2) + noise
+        return gaussians_log_joint(model.weights_, model.means_, covariances, x)
+
+    return Case(
+        name,
+        make,
+        three_clusters(),
+        log_joint,
+        is_exact=True,
+        components=lambda model: (model.weights_, model.means_),
+        objective=lambda model: model.lower_bound_,
+        arrays=("means_", "weights_", "loadings_", "noise_variance_"),
+        for_checks=lambda: make().set_params(n_components=None, max_iter=20),
+        y=y,
+        expected_failed_checks=LABELS_ARE_READ,
+    )
+
+
 def some_labels() -> np.ndarray:
     _, y = make_blobs(90, centers=3, n_features=3, random_state=1)
     return np.where(np.arange(90) % 5 == 0, y, -1)
@@ -283,6 +317,9 @@ CASES = [
     kmeans("kmeans"),
     kmeans("kmeans-depot", depot=Depot([0.0, 0.0, 0.0], weight=0.5), raises_bound=False),
     kmedoids(),
+    subspace_mixture("mixture-of-ppca", MixtureOfPPCA),
+    subspace_mixture("mixture-of-ppca-labels", MixtureOfPPCA, y=some_labels()),
+    subspace_mixture("mixture-of-factor-analysers", MixtureOfFactorAnalysers),
     linear_latent(
         "ppca",
         lambda: ProbabilisticPCA(n_components=1, random_state=0, tol=1e-9),

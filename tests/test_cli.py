@@ -183,7 +183,7 @@ def test_mistakes_in_the_data_of_fit(folder, tmp_path):
     def failing(*arguments: Any) -> str:
         return fail("fit", *arguments, "-o", tmp_path / "m")
 
-    assert "no model 'gaussian'; there are gaussian-mixture" in failing("gaussian", folder / "bare.csv")
+    assert "no model 'gaussian'; there are factor-analysis, gauss" in failing("gaussian", folder / "bare.csv")
     assert "there is no file gone.csv" in failing("gaussian-mixture", "gone.csv")
     assert "columns that are not numbers: 'species'" in failing("gaussian-mixture", folder / "iris.csv")
     (tmp_path / "empty.csv").write_text("a,label,w\n1,,x\n2,,y\n")
@@ -324,9 +324,15 @@ def test_predict_gives_classes_with_probabilities(folder, iris, tmp_path):
     assert "p.npy cannot hold text" in message
 
 
-def test_a_model_that_cannot_predict_says_so(folder, monkeypatch):
-    monkeypatch.delattr(jensen.GaussianMixture, "predict")
-    assert "GaussianMixture has no predict: " in fail("predict", folder / "plain.jensen", folder / "bare.csv")
+def test_a_model_with_a_latent_vector_transforms_and_does_not_predict(folder):
+    succeed("fit", "probabilistic-pca", folder / "bare.csv", "--n-components", 2, "-o", folder / "pca.jensen")
+    assert "ProbabilisticPCA has no predict: " in fail("predict", folder / "pca.jensen", folder / "bare.csv")
+    assert "GaussianMixture has no transform: " in fail("transform", folder / "plain.jensen", folder / "bare.csv")
+    succeed("transform", folder / "pca.jensen", folder / "bare.csv", "-o", folder / "z.csv")
+    z = pd.read_csv(folder / "z.csv")
+    assert list(z.columns) == ["probabilisticpca0", "probabilisticpca1"]
+    expected = jensen.load(folder / "pca.jensen").transform(pd.read_csv(folder / "bare.csv"))
+    np.testing.assert_allclose(z, expected)
 
 
 def test_a_model_without_a_density_is_fitted_and_says_what_it_cannot(tmp_path):

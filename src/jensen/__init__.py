@@ -17,6 +17,8 @@ _HOMES = {
     "KMeans": "jensen.models.kmeans",
     "KMedoids": "jensen.models.kmedoids",
     "LatentCurve": "jensen.models.latent_curve",
+    "MixtureOfFactorAnalysers": "jensen.models.mixture_of_subspaces",
+    "MixtureOfPPCA": "jensen.models.mixture_of_subspaces",
     "ProbabilisticPCA": "jensen.models.probabilistic_pca",
     "RidgeRegression": "jensen.models.ridge_regression",
     "Selection": "jensen.evaluate.select",

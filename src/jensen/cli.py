@@ -358,6 +358,21 @@ def predict(
 
 
 @app.command()
+def transform(model: Model, data: Data, output: Output = None) -> None:
+    """What is hidden in every row: the posterior mean of its latent vector; without --output as CSV.
+
+    Examples:
+      jensen transform pca.jensen new.csv
+      jensen transform pca.jensen new.csv --output latent.csv
+    """
+    import pandas as pd
+
+    estimator, X = open_both(model, data)
+    values = method(estimator, "transform")(X)
+    deliver(pd.DataFrame(values, columns=estimator.get_feature_names_out()), output)
+
+
+@app.command()
 def models(name: Annotated[str | None, typer.Argument(help="A model, to list its options.")] = None) -> None:
     """List the models, or all options of one with their defaults.
 
@@ -523,10 +538,11 @@ def cell(value: Any) -> str:
 
 def show(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     from rich.console import Console
-    from rich.table import Table
+    from rich.table import Column, Table
     from rich.text import Text
 
-    table = Table(*header, show_header=any(header))
+    # A name that is broken in two cannot be copied.
+    table = Table(Column(header[0], no_wrap=True), *header[1:], show_header=any(header))
     for row in rows:
         table.add_row(*(Text(text, overflow="fold") for text in row))
     Console().print(table)

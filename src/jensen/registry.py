@@ -21,6 +21,8 @@ MODELS = {
     "kmeans": "KMeans",
     "kmedoids": "KMedoids",
     "latent-curve": "LatentCurve",
+    "mixture-of-factor-analysers": "MixtureOfFactorAnalysers",
+    "mixture-of-ppca": "MixtureOfPPCA",
     "probabilistic-pca": "ProbabilisticPCA",
     "ridge-regression": "RidgeRegression",
 }

@@ -35,6 +35,7 @@ __all__ = [
     "fit",
     "gradient",
     "plain",
+    "short_run",
     "small_gain",
     "squarem",
     "stepwise",
@@ -125,12 +126,13 @@ def fit(
     is_monotone: bool = True,
     progress: str | None = None,
     progress_every: int = 1,
+    survives_interrupt: bool = True,
 ) -> Fit:
     """Iterate from theta until `stop` says so, or `max_iter` M-steps are done; the best theta seen is kept.
 
     With a monotone algorithm, which EM is, that is the last theta, and a fall is an error; another has also come to its
     end when PATIENCE steps in a row found nothing better. `progress` names the bar shown on a terminal, which tells the
-    objective every `progress_every` steps. Ctrl-C ends the fit.
+    objective every `progress_every` steps. Ctrl-C ends a fit that survives it, and what it has come to is kept.
     """
 
     def evaluate(theta: Any) -> State:
@@ -155,6 +157,8 @@ def fit(
             if (len(history) - 1) % progress_every == 0:
                 bar.set_postfix_str(f"{best.objective:.6f} per row")
     except KeyboardInterrupt:
+        if not survives_interrupt:
+            raise
         interrupted = True
         warnings.warn(
             f"interrupted after {len(history) - 1} EM steps; the best parameters so far are kept",
@@ -165,6 +169,11 @@ def fit(
         bar.close()
     stats, weight = best.summary.stats, float(best.summary.weight)
     return Fit(best.theta, best.objective, stats, weight, history, len(history) - 1, converged, interrupted)
+
+
+def short_run(verbs: Verbs, theta: Any, source: Iterable[Batch], n_steps: int) -> Fit:
+    """A few steps, to compare starts by."""
+    return fit(verbs, theta, source, max_iter=n_steps, stop=small_gain(1e-5), survives_interrupt=False)
 
 
 def check_rise(old: State, new: State, iteration: int) -> None:

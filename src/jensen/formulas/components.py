@@ -44,6 +44,10 @@ class Components(ABC):
     def log_density(self, view: Any) -> Tensor:
         """ln p_k(x) over the observed features, (*blocks, K, n), in the engine's units."""
 
+    def latent_divergence(self, view: Any) -> Tensor | None:
+        """KL(q(z|x, k) ‖ p(z)) of a latent vector within the components (*blocks, K, n), where they have one."""
+        return None
+
     @abstractmethod
     def moments(self, responsibilities: Tensor, view: Any) -> Any:
         """Expected moments given the observed entries; responsibilities (*blocks, K, n) carry the weights."""

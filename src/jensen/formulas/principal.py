@@ -110,16 +110,19 @@ def leading_spectrum(
     return Spectrum(values.flip(0)[:m].clamp(min=0), (q @ vectors.flip(1))[:, :m], total)
 
 
-def principal_subspace(mean: Tensor, spectrum: Spectrum, m: int, floor: float) -> SubspaceGaussians:
+def principal_subspace(
+    mean: Tensor, spectrum: Spectrum, m: int, floor: float, least_loading: float = 0.0
+) -> SubspaceGaussians:
     """The maximum-likelihood PPCA with m dimensions and noise of at least `floor`, as one component.
 
-    With m = d there is nothing left for the noise, and the smallest eigenvalue takes its place: C = S all the same.
+    With m = d there is nothing left for the noise, and the smallest eigenvalue takes its place: C = S all the same. The
+    variance along an axis is at least `least_loading` times the noise's: EM never leaves a loading of 0.
     """
     d, values = len(mean), spectrum.values[:m]
     left = spectrum.total - float(values.sum())
     noise = left / (d - m) if m < d else float(values[-1])
     sigma2 = max(noise, floor)
-    loadings = spectrum.vectors[:, :m] * (values - sigma2).clamp(min=0).sqrt()
+    loadings = spectrum.vectors[:, :m] * (values - sigma2).clamp(min=least_loading * sigma2).sqrt()
     return SubspaceGaussians(mean[None], loadings[None], torch.full((1, 1), sigma2, dtype=mean.dtype))
 
 

@@ -223,6 +223,9 @@ class SubspaceGaussians(Components):
             constant = (LOG_2PI + log_noise) @ view.seen
         return -0.5 * (constant + view.log_det + view.square)
 
+    def latent_divergence(self, view: LatentView) -> Tensor:
+        return view.divergence
+
     def moments(self, responsibilities: Tensor, view: LatentView) -> LatentMoments:
         r, z, x = responsibilities, view.mean, view.batch.x
         k, m, n = z.shape

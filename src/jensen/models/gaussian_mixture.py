@@ -141,7 +141,7 @@ class GaussianMixture(MixtureModel):
         x, kind = self._read(X)
         given = None if q is None else read_posterior(q, len(x), len(self.theta_.weights))
         reconstruction, kl = bound_terms(self.theta_, x, given)
-        return Bound(kind.values(reconstruction), {"component": kind.values(kl)}, is_exact=q is None)
+        return Bound(kind.values(reconstruction), {name: kind.values(v) for name, v in kl.items()}, is_exact=q is None)
 
     def marginal(self, columns: Sequence[int | str]) -> GaussianMixture:
         """The mixture of some features, by number or name, in the order given."""

@@ -108,7 +108,7 @@ def best(verbs: CurveVerbs, candidates: list[CurveTheta], sample: Sample) -> Cur
         return candidates[0]
     # No candidate may end the search by collapsing, even where the fit itself has no floor.
     gentle = replace(verbs, floor=max(verbs.floor, SMALL))
-    runs = [em.fit(gentle, theta, sample.source, max_iter=STEPS, stop=em.small_gain(1e-5)) for theta in candidates]
+    runs = [em.short_run(gentle, theta, sample.source, STEPS) for theta in candidates]
     # Rounded, so that runs to one maximum tie and the first stays first, whatever the order of the rows.
     theta: CurveTheta = max(runs, key=lambda run: float(f"{run.objective:.8e}")).theta
     return theta

@@ -34,6 +34,7 @@ from jensen.models.mixture import MixtureTheta, MixtureVerbs
 from jensen.statistics import Summary
 
 __all__ = [
+    "LEAST_LOADING",
     "ClosedForm",
     "MomentVerbs",
     "SubspaceTheta",
@@ -44,11 +45,14 @@ __all__ = [
     "one",
     "stream_of",
     "subspace_problem",
+    "variances",
 ]
 
 SubspaceTheta = MixtureTheta[SubspaceGaussians]
 # A noise variance below this share of the data's is rounding of the eigenvalues.
 RESOLUTION = 1e-12
+# Where EM starts, no dimension is without variance: it would stay so.
+LEAST_LOADING = 1e-2
 
 
 @dataclass(frozen=True)
@@ -140,7 +144,7 @@ def subspace_problem(
         else:
             times = partial(covariance_times, source)
             spectrum = leading_spectrum(times, mass, float(spread.sum()), family.n_latent, d, generator, n_power)
-        components = principal_subspace(torch.zeros_like(spread), spectrum, family.n_latent, 1e-3)
+        components = principal_subspace(torch.zeros_like(spread), spectrum, family.n_latent, 1e-3, LEAST_LOADING)
         if not family.is_isotropic:
             left = spread - components.loadings[0].square().sum(1)
             given = left if noise_init is None else noise_init / frame.scale.square()

@@ -24,7 +24,7 @@ from jensen.formulas.covariance import FullGaussians
 from jensen.formulas.principal import RowMoments, row_moments
 from jensen.formulas.subspace import SubspaceGaussians
 from jensen.models.linear_fit import SubspaceTheta, covariance_of, one, stream_of
-from jensen.models.mixture_answers import fill, fill_draws, log_evidence, over_rows
+from jensen.models.mixture_answers import bound_terms, fill, fill_draws, log_evidence, over_rows
 from jensen.models.mixture_attributes import shaped
 
 __all__ = ["LinearLatentModel", "ReadOnly"]
@@ -124,13 +124,8 @@ class LinearLatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EMEst
         """E_q[ln p(x|z)] and KL(q(z|x) ‖ N(0, I)) per row, with the posterior as q: exact."""
         x, kind = self._read(X)
 
-        def terms(local: SubspaceTheta, batch: Batch) -> Tensor:
-            view = local.components.view(batch)
-            log_density = local.components.log_density(view) + batch.log_jacobian
-            return torch.cat([log_density + view.divergence, view.divergence.expand_as(log_density)])
-
-        both = over_rows(self.theta_, x, terms)
-        return Bound(kind.values(both[:, 0]), {"latent": kind.values(both[:, 1])}, is_exact=True)
+        reconstruction, kl = bound_terms(self.theta_, x)
+        return Bound(kind.values(reconstruction), {"latent": kind.values(kl["latent"])}, is_exact=True)
 
     def posterior(self, X: Any) -> torch.distributions.MultivariateNormal:
         """q(z|x), a Gaussian (n, m) per row."""

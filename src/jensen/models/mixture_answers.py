@@ -41,23 +41,33 @@ def responsibilities(theta: MixtureTheta[Components], x: Tensor) -> Tensor:
     return over_rows(theta, x, lambda local, batch: posterior_in_place(log_joint(local, batch))[1])
 
 
-def bound_terms(theta: MixtureTheta[Components], x: Tensor, q: Tensor | None = None) -> tuple[Tensor, Tensor]:
-    """Σ_k q_k ln N(x; μ_k, Σ_k) and KL(q ‖ π) per row, for any q (n, K) or the posterior."""
+def bound_terms(
+    theta: MixtureTheta[Components], x: Tensor, q: Tensor | None = None
+) -> tuple[Tensor, dict[str, Tensor]]:
+    """E_q[ln p(x | all that is hidden)] per row and what is paid for it, for any q (n, K) or the posterior.
+
+    The component costs KL(q ‖ π), and a latent vector of the components' own the mean of its KL(q(z|k) ‖ N(0, I)).
+    """
     # Padding of a batch points one past the last row.
     padded = None if q is None else torch.cat([q, q.new_ones(1, q.shape[1])])
 
     def terms(local: MixtureTheta[Components], batch: Batch) -> Tensor:
-        log_density = local.components.log_density(local.components.view(batch)) + batch.log_jacobian[..., None, :]
+        view = local.components.view(batch)
+        log_density = local.components.log_density(view) + batch.log_jacobian[..., None, :]
         if padded is None:
             _, r = posterior_in_place(log_density + local.log_weights[:, None])
         else:
             r = padded[batch.rows].movedim(-1, -2)
         reconstruction = torch.where(r > 0, r * log_density, 0.0).sum(-2)
         kl = (torch.special.xlogy(r, r) - torch.special.xlogy(r, local.weights[:, None])).sum(-2)
-        return torch.stack([reconstruction, kl], -2)
+        latent = local.components.latent_divergence(view)
+        if latent is None:
+            return torch.stack([reconstruction, kl], -2)
+        paid = (r * latent).sum(-2)
+        return torch.stack([reconstruction + paid, kl, paid], -2)
 
-    both = over_rows(theta, x, terms)
-    return both[:, 0], both[:, 1]
+    values = over_rows(theta, x, terms)
+    return values[:, 0], dict(zip(("component", "latent"), values[:, 1:].unbind(1), strict=False))
 
 
 def fill(theta: MixtureTheta[Components], x: Tensor) -> Tensor:

@@ -23,7 +23,14 @@ from jensen.models.mixture import GaussianTheta, MixtureVerbs
 from jensen.models.mixture_attributes import checked_matrices, checked_weights, shaped
 from jensen.models.mixture_start import STARTS, Sample
 
-__all__ = ["CONSTRAINTS", "mixture_problem", "read_posterior"]
+__all__ = [
+    "CONSTRAINTS",
+    "check_classes",
+    "distinct_sample",
+    "mixture_problem",
+    "read_posterior",
+    "with_label_weight",
+]
 
 PARAMETERS = ("weights", "means", "covariances")
 # What each constructor argument may be, in scikit-learn's terms.
@@ -65,11 +72,7 @@ def mixture_problem(
     family = STRUCTURES[model.covariance_type]
     n, d = rows.x.shape
     k = len(start.weights) if start is not None else model.n_components or max(1, len(rows.classes))
-    if len(rows.classes) > k:
-        raise ValueError(
-            f"y has {len(rows.classes)} classes, but n_components={k}; raise n_components to at least "
-            f"{len(rows.classes)}, or pass y=None to ignore labels"
-        )
+    check_classes(rows, k)
     check_distinct("n_components", k, n)
     if start is not None and start.components.n_features != d:
         raise ValueError(f"warm_start: the last fit had {start.components.n_features} features, X has {d}")
@@ -124,6 +127,14 @@ def algorithm_of(model: Any) -> em.Algorithm:
     return em.squarem if model.acceleration == "squarem" else em.plain
 
 
+def check_classes(rows: Rows, k: int) -> None:
+    if len(rows.classes) > k:
+        raise ValueError(
+            f"y has {len(rows.classes)} classes, but n_components={k}; raise n_components to at least "
+            f"{len(rows.classes)}, or pass y=None to ignore labels"
+        )
+
+
 def with_label_weight(rows: Rows, label_weight: float) -> Rows:
     """Labelled rows count α times."""
     if rows.label is None or label_weight == 1:
@@ -132,7 +143,7 @@ def with_label_weight(rows: Rows, label_weight: float) -> Rows:
     return replace(rows, weight=torch.where(rows.label >= 0, label_weight * weight, weight))
 
 
-def distinct_sample(rows: Rows, frame: Frame, verbs: MixtureVerbs) -> Sample:
+def distinct_sample(rows: Rows, frame: Frame, verbs: MixtureVerbs, by_pattern: bool = True) -> Sample:
     """Distinct rows of every class and of the unlabelled ones, each group with the weight it has in the data."""
     k, d = verbs.n_components, verbs.n_features
     # Enough rows to tell: 5 for every parameter, and no fewer than 2000.
@@ -154,7 +165,8 @@ def distinct_sample(rows: Rows, frame: Frame, verbs: MixtureVerbs) -> Sample:
     standard = frame.standardise(rows.x[index].T.clone(memory_format=torch.contiguous_format))
     unit = Frame(torch.zeros_like(frame.origin), torch.ones_like(frame.scale))
     filled, known = standard.nan_to_num(nan=0.0), None if rows.label is None else label[index]
-    source = ArraySource(standard, unit, weight=count, label=known, footprint=verbs.family.footprint(k, d))
+    footprint = verbs.family.footprint(k, d)
+    source = ArraySource(standard, unit, weight=count, label=known, footprint=footprint, by_pattern=by_pattern)
     return Sample(filled, count, known, frame.scale, source, is_everything)
 
 

@@ -23,7 +23,7 @@ from jensen.engines.start import kmeans_plus_plus, squared_distances
 from jensen.formulas.covariance import Moments
 from jensen.models.mixture import GaussianTheta, MixtureVerbs
 
-__all__ = ["STARTS", "Sample", "theta_from_responsibilities"]
+__all__ = ["STARTS", "Sample", "assign", "assignment_with_labels", "rank", "raw", "theta_from_responsibilities"]
 
 # By whether the search is thorough.
 DRAWS_PER_SCALING = {True: 4, False: 2}
@@ -68,10 +68,7 @@ def portfolio(verbs: MixtureVerbs, sample: Sample, generator: torch.Generator, m
             partitions.setdefault(fingerprint(assignment), (x, assignment))
     tried = [(from_assignment(verbs, sample, assignment), x, assignment) for x, assignment in partitions.values()]
     for n_steps, n_kept in ROUNDS if thorough else ROUNDS[:1]:
-        runs = [
-            (em.fit(verbs, theta, sample.source, max_iter=n_steps, stop=em.small_gain(1e-5)), x, a)
-            for theta, x, a in tried
-        ]
+        runs = [(em.short_run(verbs, theta, sample.source, n_steps), x, a) for theta, x, a in tried]
         runs.sort(key=lambda run: rank(verbs, run[0]))
         tried = [(run.theta, x, a) for run, x, a in runs[:n_kept]]
     theta, x, assignment = tried[0]
@@ -190,13 +187,20 @@ def class_means(sample: Sample, x: Tensor) -> Tensor:
 
 def from_assignment(verbs: MixtureVerbs, sample: Sample, assignment: Tensor) -> GaussianTheta:
     """The M-step of a partition; labelled rows belong to their class."""
-    if sample.label is not None:
-        assignment = torch.where(sample.label >= 0, sample.label, assignment)
+    assignment, weight = assignment_with_labels(verbs, sample, assignment)
     one_hot = torch.nn.functional.one_hot(assignment, verbs.n_components).to(sample.x.dtype)
-    if sample.label is not None and not needs_seeds(verbs, sample):
-        # Every component is a class: start from the labelled rows alone.
-        one_hot = one_hot * (sample.label >= 0)[:, None]
-    return theta_from_responsibilities(verbs, sample, one_hot)
+    return theta_from_responsibilities(verbs, sample, one_hot * (weight > 0)[:, None])
+
+
+def assignment_with_labels(verbs: MixtureVerbs, sample: Sample, assignment: Tensor) -> tuple[Tensor, Tensor]:
+    """The component of every row, labelled rows to their class's, and the weight it starts with."""
+    if sample.label is None:
+        return assignment, sample.weight
+    assignment = torch.where(sample.label >= 0, sample.label, assignment)
+    if needs_seeds(verbs, sample):
+        return assignment, sample.weight
+    # Every component is a class: start from the labelled rows alone.
+    return assignment, torch.where(sample.label >= 0, sample.weight, 0.0)
 
 
 def theta_from_responsibilities(verbs: MixtureVerbs, sample: Sample, responsibilities: Tensor) -> GaussianTheta:
