@@ -249,11 +249,10 @@ class EMEstimator(LatentVariableModel):
         best, best_value, collapse = None, -np.inf, None
         for attempt in range(n_init):
             try:
-                theta = problem.start(generator)
                 with threads_for(problem.source.n_numbers):
                     fitted = em.fit(
                         problem.verbs,
-                        theta,
+                        problem.start(generator),
                         problem.source,
                         max_iter=self.max_iter,
                         stop=problem.stop,

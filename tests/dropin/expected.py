@@ -1,4 +1,4 @@
-"""Where scikit-learn 1.9's tests of mixtures and k-means and jensen part, and why.
+"""Where scikit-learn 1.9's tests of mixtures, k-means and factor analysis and jensen part, and why.
 
 A key is a test's name, for all its parameters, or its name with parameters, where * stands for any.
 """

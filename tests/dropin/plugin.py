@@ -1,8 +1,8 @@
-"""A pytest plugin that runs scikit-learn's own tests of mixtures and k-means on jensen's classes.
+"""A pytest plugin that runs scikit-learn's own tests of mixtures, k-means and factor analysis on jensen's classes.
 
-While the tests are imported, `sklearn.mixture.GaussianMixture` and `sklearn.cluster.KMeans` are jensen's. A test known
-to fail is a strict xfail, so that one which starts to pass is noticed; so is an entry of the tables that no test
-answers to. For `make test-dropin`.
+While the tests are imported, `sklearn.mixture.GaussianMixture` and its kin are jensen's. A test known to fail is a
+strict xfail, so that one which starts to pass is noticed; so is an entry of the tables that no test answers to. For
+`make test-dropin`.
 """
 
 from __future__ import annotations
@@ -13,14 +13,15 @@ from typing import Any
 
 import pytest
 import sklearn.cluster
+import sklearn.decomposition
 import sklearn.mixture
 
 from dropin.expected import EXPECTED_FAILURES, NOT_OURS, WITHIN_ROUNDING
-from jensen import GaussianMixture, KMeans
+from jensen import FactorAnalysis, GaussianMixture, KMeans
 
 __all__ = ["pytest_collection", "pytest_collection_modifyitems"]
 
-SWAPS = {sklearn.mixture: GaussianMixture, sklearn.cluster: KMeans}
+SWAPS = {sklearn.mixture: GaussianMixture, sklearn.cluster: KMeans, sklearn.decomposition: FactorAnalysis}
 
 
 @pytest.hookimpl(wrapper=True)

@@ -178,7 +178,7 @@ class SubspaceGaussians(Components):
         k, m, d = self.weighted.shape
         both = torch.cat([self.whitened.reshape(k * m, d), self.precision * self.means]) @ batch.x
         centre = (self.whitened @ self.means[..., None]).reshape(k, m, 1)
-        y = both[: k * m].reshape(k, m, -1).sub_(centre)
+        y = both[: k * m].reshape(k, m, batch.x.shape[1]).sub_(centre)
         mean = torch.linalg.solve_triangular(self.chol.mT, y, upper=True)
         squares = batch.x.square()
         squares = self.precision[:, :1] * squares.sum(0) if self.is_isotropic else self.precision @ squares
@@ -193,12 +193,12 @@ class SubspaceGaussians(Components):
         x, seen = batch.x, batch.observed.to(batch.x.dtype)
         rows, cols = torch.triu_indices(m, m)
         products = self.loadings.mT[:, rows] * self.weighted[:, cols]
-        upper = (products.reshape(-1, d) @ seen).reshape(k, -1, x.shape[1])
+        upper = (products.reshape(k * len(rows), d) @ seen).reshape(k, len(rows), x.shape[1])
         h = symmetric(upper, m, dim=1)
         h.diagonal(dim1=1, dim2=2).add_(1.0)
         cov, log_det = inverse_and_log_det(h)
         linear = self.weighted.reshape(k * m, d)
-        b = (linear @ x - (self.weighted * self.means[:, None]).reshape(k * m, d) @ seen).reshape(k, m, -1)
+        b = (linear @ x - (self.weighted * self.means[:, None]).reshape(k * m, d) @ seen).reshape(k, m, x.shape[1])
         mean = (cov * b[:, None]).sum(2)
         scaled = self.precision * self.means
         square = self.precision @ x.square() - 2 * scaled @ x + (scaled * self.means) @ seen - (b * mean).sum(1)
@@ -229,7 +229,7 @@ class SubspaceGaussians(Components):
     def moments(self, responsibilities: Tensor, view: LatentView) -> LatentMoments:
         r, z, x = responsibilities, view.mean, view.batch.x
         k, m, n = z.shape
-        extended = torch.cat([z, torch.ones_like(z[:, :1])], 1)
+        extended = torch.cat([z, z.new_ones(k, 1, n)], 1)
         weighted = extended * r[:, None]
         cross = (weighted.reshape(-1, n) @ x.mT).reshape(k, m + 1, -1).mT
         squares = x.square()
@@ -279,7 +279,7 @@ class SubspaceGaussians(Components):
         scale = prior.scale.expand_as(prior.mean)
         kappa, encoder = prior.mean_precision, self.encoder
         zeta = (encoder @ (prior.mean - self.means)[..., None]).squeeze(-1)
-        extended = torch.cat([zeta, torch.ones_like(zeta[:, :1])], 1)
+        extended = torch.cat([zeta, zeta.new_ones(len(zeta), 1)], 1)
         latent = kappa * extended[:, :, None] * extended[:, None, :]
         m = self.n_latent
         latent[:, :m, :m] += count * self.cov + (encoder * scale) @ encoder.mT
@@ -346,7 +346,7 @@ class SubspaceGaussians(Components):
         """Σ_k r_k (μ_k + W_k z_k), (d, n)."""
         k, m, n = mean.shape
         flat = (responsibilities[:, None] * mean).reshape(k * m, n)
-        return self.loadings.movedim(1, 0).reshape(-1, k * m) @ flat + self.means.mT @ responsibilities
+        return self.loadings.movedim(1, 0).reshape(self.n_features, k * m) @ flat + self.means.mT @ responsibilities
 
     def expected_rows(self, responsibilities: Tensor, batch: Batch) -> Tensor:
         return self.decode(responsibilities, self.view(batch).mean)
@@ -396,7 +396,7 @@ def inverse_and_log_det(h: Tensor) -> tuple[Tensor, Tensor]:
 
     Gauss-Jordan steps over all of them at once: the rows of a batch lie side by side, and m is small.
     """
-    log_det = torch.zeros_like(h[..., 0, 0, :])
+    log_det = h.new_zeros(*h.shape[:-3], h.shape[-1])
     for i in range(h.shape[-2]):
         pivot = h[..., i, i, :].clone()
         log_det += pivot.log()

@@ -32,7 +32,7 @@ class FactorAnalysis(LinearLatentModel):
     """Factor analysis: a drop-in for scikit-learn's, with missing values, row weights and priors.
 
     Args:
-        n_components: m; None is the number of features.
+        n_components: m; None is the number of features, and 0 leaves independent features.
         tol: EM stops when a step gains less than this many nats in total, as scikit-learn's does.
         copy: kept for scikit-learn's sake: X is never changed, whatever this says.
         max_iter: EM steps at most; 0 returns the start.
@@ -67,7 +67,7 @@ class FactorAnalysis(LinearLatentModel):
     noise_variance_ = ReadOnly(lambda model: model.theta_.components.noise[0])
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "n_components": [Interval(Integral, 1, None, closed="left"), None],
+        "n_components": [Interval(Integral, 0, None, closed="left"), None],
         "tol": [Interval(Real, 0.0, None, closed="left")],
         "copy": ["boolean"],
         "max_iter": [Interval(Integral, 0, None, closed="left")],
@@ -145,6 +145,6 @@ class FactorAnalysis(LinearLatentModel):
 
     def _presented(self, theta: SubspaceTheta) -> SubspaceTheta:
         components = theta.components.canonical()
-        if self.rotation is None:
+        if self.rotation is None or components.n_latent < 2:
             return one(components)
         return one(components.turned(rotated(components.loadings[0], self.rotation)[None]))

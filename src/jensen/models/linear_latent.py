@@ -79,8 +79,9 @@ class LinearLatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EMEst
         rows = self._read_rows(X, None, sample_weight, reset=True)
         self._kind = rows.kind.of_other_rows()
         self.total_weight_ = float(len(rows.x) if rows.weight is None else rows.weight.sum())
-        moments = complete_moments(rows)
-        theta = self._solve_rows(rows) if moments is None else self._solve(moments, None)
+        with threads_for(rows.x.numel()):
+            moments = complete_moments(rows)
+            theta = self._solve_rows(rows) if moments is None else self._solve(moments, None)
         self.theta_ = self._presented(theta)
         self._stream = None if moments is None else stream_of(moments, self.theta_, self._solve)
         return self
@@ -225,6 +226,5 @@ def complete_moments(rows: Rows) -> RowMoments | None:
     n, d = rows.x.shape
     if d > min(n, WIDEST):
         return None
-    with threads_for(n * d):
-        moments = row_moments(rows.x, rows.weight)
+    moments = row_moments(rows.x, rows.weight)
     return moments if bool(moments.cov.isfinite().all()) else None
