@@ -1,0 +1,91 @@
+"""Iris on a map, with a fifth of the measurements missing: every row knows how sure its place is.
+
+    python examples/principal_components.py [picture.png]
+Probabilistic PCA has a posterior N(M⁻¹Wᵀ(x-μ), σ²M⁻¹), M = WᵀW + σ²I, of a row's place z over what is observed of it
+(Tipping & Bishop 1999): nothing is filled in before, and a row with more holes has a larger ellipse. How many
+dimensions? ln p of the training rows only rises; that of held-out rows says where to stop.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from matplotlib.patches import Ellipse
+from sklearn.datasets import load_iris
+
+from drawing import COLOURS, GREY, INK, figure, picture_path, save, title
+from jensen import ProbabilisticPCA, select
+
+PICTURE = picture_path(__doc__)
+SHARE, DIMENSIONS = 0.2, range(1, 5)
+
+rng = np.random.default_rng(0)
+iris = load_iris()
+# The noise has one variance for all features: these share a unit, the centimetre.
+X = iris.data
+missing = rng.random(X.shape) < SHARE
+given = np.where(missing, np.nan, X)
+
+complete, partial = ProbabilisticPCA(2).fit(X), ProbabilisticPCA(2, random_state=0).fit(given)
+posterior = partial.posterior(given)
+covariances = posterior.covariance_matrix.numpy()
+radii = np.linalg.det(covariances) ** 0.25
+n_missing = missing.sum(1)
+print(f"{len(X)} flowers, {X.shape[1]} measurements, {100 * missing.mean():.1f} % of them missing")
+for count in range(n_missing.max() + 1):
+    rows = n_missing == count
+    print(f"  {count} missing in {rows.sum():3d} rows: mean radius of the ellipse {radii[rows].mean():.3f}")
+assert np.all(np.diff([radii[n_missing == count].mean() for count in range(4)]) > 0), "more holes, larger ellipses"
+
+error, by_means = (np.sqrt(((rows - X)[missing] ** 2).mean()) for rows in (partial.impute(given), np.nanmean(given, 0)))
+print(f"missing entries, root mean square error (cm): {error:.3f}; by column means {by_means:.3f}")
+
+# Rows drawn from the model are within their ellipse with probability 1 - exp(-1/2), exactly.
+rows, z = partial.sample(5000, random_state=0)
+drawn = partial.posterior(np.where(rng.random(rows.shape) < SHARE, np.nan, rows))
+away = np.linalg.solve(drawn.scale_tril.numpy(), (z - drawn.mean.numpy())[..., None])[..., 0]
+inside, expected = ((away**2).sum(1) < 1).mean(), 1 - np.exp(-0.5)
+print(f"simulated rows: {100 * inside:.1f} % within their ellipse, {100 * expected:.1f} % expected")
+assert abs(inside - expected) < 4 * np.sqrt(expected * (1 - expected) / 5000)
+
+by_cv = select(ProbabilisticPCA(random_state=0), given, {"n_components": DIMENSIONS}, "cv")
+by_bic = select(ProbabilisticPCA(random_state=0), given, {"n_components": DIMENSIONS}, "bic")
+fits = [ProbabilisticPCA(m, random_state=0).fit(given).score(given) for m in DIMENSIONS]
+best = {name: chosen.best_params["n_components"] for name, chosen in {"held-out ln p": by_cv, "bic": by_bic}.items()}
+print(by_cv)
+print(f"dimensions: {best['held-out ln p']} by held-out ln p, {best['bic']} by bic")
+# EM stops at tol: 1e-4 nats leave room for it.
+assert np.diff(fits).min() > -1e-4, "ln p of the training rows does not fall with the dimensions"
+
+fig = figure(14, 5.6)
+left, middle, right = fig.subplots(1, 3, width_ratios=(1, 1, 0.8))
+
+
+def draw_map(ax, mean: np.ndarray, covariances: np.ndarray) -> None:
+    for place, cov, kind in zip(mean, covariances, iris.target, strict=True):
+        values, vectors = np.linalg.eigh(cov)
+        angle = np.degrees(np.arctan2(vectors[1, 1], vectors[0, 1]))
+        height, width = 2 * np.sqrt(values)
+        ax.add_patch(Ellipse(place, width, height, angle=angle, color=COLOURS[kind], alpha=0.12, lw=0))
+    for kind in range(3):
+        ax.scatter(*mean[iris.target == kind].T, s=9, color=COLOURS[kind], lw=0, label=iris.target_names[kind])
+    ax.set(xlabel="$z_1$", ylabel="$z_2$", xlim=(-2.6, 2.6), ylim=(-2.9, 2.9), aspect="equal")
+
+
+whole = complete.posterior(X)
+draw_map(left, whole.mean.numpy(), whole.covariance_matrix.numpy())
+draw_map(middle, posterior.mean.numpy(), covariances)
+left.set_title("all measured: PCA's map, one ellipse for all rows")
+middle.set_title(f"{100 * SHARE:.0f} % missing: an ellipse for every row")
+left.legend(loc="lower right", labelcolor=INK)
+
+right.plot(DIMENSIONS, fits, "o-", ms=4, color=GREY, label="training rows")
+held, spread = by_cv.table["cv"], by_cv.table["standard_error"]
+right.errorbar(DIMENSIONS, held, spread, fmt="o-", ms=4, capsize=2, color=COLOURS[0], label="held-out rows, 5 folds")
+for m in set(best.values()):
+    names = " and ".join(name for name, value in best.items() if value == m)
+    right.axvline(m, color=GREY, lw=1, ls=":", zorder=0)
+    right.annotate(f"by {names}", (m, 0.02), (-4, 0), ("data", "axes fraction"), "offset points", ha="right", color=INK)
+right.set(xlabel="dimensions m", ylabel="ln p, nats per row", xticks=DIMENSIONS, title="how many dimensions?")
+right.legend(loc="upper left")
+title(fig, "Iris with a fifth of its measurements missing: the map stays, and says how far to trust each place")
+save(fig, PICTURE)
