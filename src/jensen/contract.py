@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from numbers import Integral
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
@@ -32,6 +32,7 @@ from jensen.interop.labels import encode_labels
 from jensen.interop.tables import Kind, check_columns, column_names, read_table, read_weights
 
 __all__ = [
+    "Answers",
     "EMEstimator",
     "GradientEstimator",
     "LatentVariableModel",
@@ -237,9 +238,25 @@ def is_attribute(name: str) -> bool:
     return name.endswith("_") and not name.startswith("_")
 
 
-class EMEstimator(LatentVariableModel):
-    """A model that gives verbs to the EM engine."""
+@dataclass(frozen=True)
+class Answers:
+    """What a fitted theta says about rows (n, d) in the user's units, as pure functions.
 
+    Args:
+        log_evidence: ln p(x) of every row (n,), over what is observed.
+        fill: rows with missing entries at their posterior mean.
+        fill_draws: n copies of the rows, missing entries drawn from their posterior.
+    """
+
+    log_evidence: Callable[[Any, Tensor], Tensor]
+    fill: Callable[[Any, Tensor], Tensor]
+    fill_draws: Callable[[Any, Tensor, int, torch.Generator], list[Tensor]]
+
+
+class EMEstimator(LatentVariableModel):
+    """A model that gives verbs to the EM engine, and answers from its theta."""
+
+    _answers: ClassVar[Answers]
     max_iter: int
     tol: float
     verbose: int
@@ -285,6 +302,22 @@ class EMEstimator(LatentVariableModel):
             ConvergenceWarning,
             stacklevel=levels_inside(),
         )
+
+    def score_samples(self, X: Any) -> Any:
+        """ln p(x) per row, over the features that are observed; a row with none has ln p = 0."""
+        x, kind = self._read(X)
+        return kind.values(self._answers.log_evidence(self.theta_, x))
+
+    def impute(self, X: Any) -> Any:
+        """X with missing entries at their posterior mean; observed ones bit for bit."""
+        x, kind = self._read(X)
+        return kind.table(self._answers.fill(self.theta_, x))
+
+    def impute_draws(self, X: Any, n_draws: int = 1, random_state: Any = None) -> list[Any]:
+        """Copies of X with missing entries drawn from their posterior, for multiple imputation."""
+        x, kind = self._read(X)
+        n = whole_number("n_draws", n_draws)
+        return [kind.table(v) for v in self._answers.fill_draws(self.theta_, x, n, self._generator(random_state))]
 
     @property
     @abstractmethod

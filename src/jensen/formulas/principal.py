@@ -122,7 +122,9 @@ def principal_subspace(
     left = spectrum.total - float(values.sum())
     noise = left / (d - m) if m < d else float(values[-1])
     sigma2 = max(noise, floor)
-    loadings = spectrum.vectors[:, :m] * (values - sigma2).clamp(min=least_loading * sigma2).sqrt()
+    # An axis along which the rows have no extent at all has no direction of its own, and no loading.
+    least = torch.where(values > 1e-10 * spectrum.total, least_loading * sigma2, 0.0)
+    loadings = spectrum.vectors[:, :m] * torch.maximum(values - sigma2, least).sqrt()
     return SubspaceGaussians(mean[None], loadings[None], torch.full((1, 1), sigma2, dtype=mean.dtype))
 
 

@@ -9,7 +9,7 @@ Bishop, Svensén & Williams (1998). The bound is exact on the grid, a quadrature
 from __future__ import annotations
 
 from numbers import Integral, Real
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -20,11 +20,12 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from jensen.bound import Bound
-from jensen.contract import EMEstimator, Problem, Rows, Stream, whole_number
+from jensen.contract import Answers, Problem, Rows, whole_number
 from jensen.engines import em
 from jensen.engines.sources import ArraySource, Frame
 from jensen.engines.threads import threads_for
 from jensen.formulas.topographic import LatentSpace, lattice
+from jensen.models.iterated_model import IteratedModel
 from jensen.models.latent_curve_answers import (
     bound_terms,
     draw,
@@ -57,7 +58,7 @@ def has_latent(n_latent: int, other: str) -> Any:
     return available_if(check)
 
 
-class LatentCurve(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EMEstimator):
+class LatentCurve(ClassNamePrefixFeaturesOutMixin, TransformerMixin, IteratedModel):
     """A smooth curve through the rows, or a surface, with noise about it: generative topographic mapping.
 
     Args:
@@ -100,7 +101,8 @@ class LatentCurve(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EMEstimator
     """
 
     theta_: CurveTheta
-    _stream: Stream | None
+    _reads_labels = False
+    _answers = Answers(log_evidence, fill, fill_draws)
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "n_latent": [Interval(Integral, 1, 2, closed="both")],
@@ -146,54 +148,6 @@ class LatentCurve(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EMEstimator
         self.random_state = random_state
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Fit by EM from the best start.
-
-        Args:
-            X: rows (n, d), NaN where missing.
-            y: ignored.
-            sample_weight: a count per row: 2 is the row twice, 0 leaves it out.
-        """
-        self._validate_params()
-        rows = self._read_rows(X, None, sample_weight, reset=True)
-        if self.n_latent > rows.x.shape[1]:
-            raise ValueError(
-                f"n_latent={self.n_latent} needs at least {self.n_latent} features, but X has "
-                f"n_features={rows.x.shape[1]}; lower n_latent"
-            )
-        problem, frame = self._problem(rows, self._space())
-        fitted = self._run(problem, self._generator(), 1)
-        self.theta_ = fitted.theta.outside(frame)
-        self.converged_, self.n_iter_ = fitted.converged, fitted.n_iter
-        self.lower_bound_, self.lower_bounds_ = fitted.objective, fitted.history[1:]
-        self.total_weight_ = fitted.weight
-        self._kind = rows.kind.of_other_rows()
-        mean_stats = fitted.stats * (1 / fitted.weight)
-        self._stream = Stream(frame, problem.verbs, em.Running(mean_stats, fitted.weight))
-        return self
-
-    def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """One step of stepwise EM with a batch of rows; the first batch is a `fit`.
-
-        After `fit` or `jensen.load` it goes on from there; what a batch changes falls with the weight seen before it.
-        """
-        if not hasattr(self, "theta_"):
-            return self.fit(X, y, sample_weight)
-        self._validate_params()
-        rows = self._read_rows(X, None, sample_weight, reset=False)
-        stream = getattr(self, "_stream", None)
-        frame = stream.frame if stream else self.theta_.frame()
-        theta = self.theta_.within(frame)
-        problem, _ = self._problem(rows, theta.space, frame)
-        if stream is None:
-            # A loaded model has no statistics, but they are those of its own rows.
-            stream = Stream(frame, problem.verbs, em.Running(theta.expected_moments(), self.total_weight_))
-        with threads_for(problem.source.n_numbers):
-            theta, running = em.stepwise(stream.verbs, theta, problem.source, stream.running)
-        self.theta_, self.total_weight_ = theta.outside(frame), running.weight
-        self._stream = Stream(frame, stream.verbs, running)
-        return self
-
     def transform(self, X: Any) -> Any:
         """The posterior mean of z per row, (n, L)."""
         x, kind = self._read(X)
@@ -225,11 +179,6 @@ class LatentCurve(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EMEstimator
         z = self.theta_.space.grid if Z is None else self._places(Z)
         return self._kind.values(self.theta_.magnification(z))
 
-    def score_samples(self, X: Any) -> Any:
-        """ln p(x) per row, over the features that are observed; a row with none has ln p = 0."""
-        x, kind = self._read(X)
-        return kind.values(log_evidence(self.theta_, x))
-
     def bound(self, X: Any, q: Any = None) -> Bound:
         """E_q[ln p(x|z)] and KL(q ‖ uniform) per row: exact on the grid with the posterior, below with any q (n, G)."""
         x, kind = self._read(X)
@@ -248,17 +197,6 @@ class LatentCurve(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EMEstimator
             raise ValueError(f"y={y!r}: a LatentCurve has no classes to ask for; inverse_transform(Z) is f(z)")
         x, z = draw(self.theta_, whole_number("n_samples", n_samples), self._generator(random_state))
         return self._kind.table(x), self._kind.values(z)
-
-    def impute(self, X: Any) -> Any:
-        """X with missing entries at their posterior mean; observed ones bit for bit."""
-        x, kind = self._read(X)
-        return kind.table(fill(self.theta_, x))
-
-    def impute_draws(self, X: Any, n_draws: int = 1, random_state: Any = None) -> list[Any]:
-        """Copies of X with missing entries drawn from their posterior, for multiple imputation."""
-        x, kind = self._read(X)
-        draws = fill_draws(self.theta_, x, whole_number("n_draws", n_draws), self._generator(random_state))
-        return [kind.table(values) for values in draws]
 
     @property
     def grid_(self) -> np.ndarray:
@@ -290,12 +228,19 @@ class LatentCurve(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EMEstimator
         n_basis = BASIS[self.n_latent] if self.n_basis is None else int(self.n_basis)
         return LatentSpace(int(self.n_latent), n_grid, n_basis, float(self.basis_width))
 
-    def _problem(self, rows: Rows, space: LatentSpace, frame: Frame | None = None) -> tuple[Problem, Frame]:
-        """In the units of the frame; None takes one unit for all features, since the noise is round."""
+    def _problem(self, rows: Rows, start: CurveTheta | None, frame: Frame | None) -> tuple[Problem, Frame]:
+        n_features = rows.x.shape[1]
+        if start is None and self.n_latent > n_features:
+            raise ValueError(
+                f"n_latent={self.n_latent} needs at least {self.n_latent} features, but X has n_features={n_features}; "
+                "lower n_latent"
+            )
+        space = self._space() if start is None else start.space
         x = rows.x.T.clone(memory_format=torch.contiguous_format)
+        # The noise is round, so that all features have one unit.
         frame = frame or Frame.of(x, rows.weight, lambda variance: variance.mean().sqrt().expand_as(variance).clone())
         verbs = CurveVerbs(space, float(self.penalty), float(self.reg_covar))
-        source = ArraySource(x, frame, weight=rows.weight, footprint=space.footprint(rows.x.shape[1]), by_pattern=False)
+        source = ArraySource(x, frame, weight=rows.weight, footprint=space.footprint(n_features), by_pattern=False)
 
         def begin(generator: torch.Generator) -> CurveTheta:
             with threads_for(source.n_numbers):

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from jensen.batch import Batch
 from jensen.bound import Bound
-from jensen.contract import EMEstimator, Rows, Stream, whole_number
+from jensen.contract import Answers, EMEstimator, Rows, Stream, whole_number
 from jensen.engines import em
 from jensen.engines.sources import ArraySource
 from jensen.engines.threads import threads_for
@@ -53,6 +53,7 @@ class LinearLatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EMEst
     """z ~ N(0, I), x | z ~ N(μ + W z, Ψ)."""
 
     theta_: SubspaceTheta
+    _answers = Answers(log_evidence, fill, fill_draws)
     mean_ = ReadOnly(lambda model: model.theta_.components.means[0])
 
     @abstractmethod
@@ -116,11 +117,6 @@ class LinearLatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EMEst
         self._stream = Stream(stream.frame, stream.verbs, running, theta)
         return self
 
-    def score_samples(self, X: Any) -> Any:
-        """ln p(x) per row, over the features that are observed; a row with none has ln p = 0."""
-        x, kind = self._read(X)
-        return kind.values(log_evidence(self.theta_, x))
-
     def bound(self, X: Any) -> Bound:
         """E_q[ln p(x|z)] and KL(q(z|x) ‖ N(0, I)) per row, with the posterior as q: exact."""
         x, kind = self._read(X)
@@ -172,17 +168,6 @@ class LinearLatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EMEst
         component = torch.zeros(n, dtype=torch.int64)
         x, z = self.theta_.components.draw_with_latent(component, self._generator(random_state))
         return self._kind.table(x), self._kind.values(z)
-
-    def impute(self, X: Any) -> Any:
-        """X with missing entries at their posterior mean; observed ones bit for bit."""
-        x, kind = self._read(X)
-        return kind.table(fill(self.theta_, x))
-
-    def impute_draws(self, X: Any, n_draws: int = 1, random_state: Any = None) -> list[Any]:
-        """Copies of X with missing entries drawn from their posterior, for multiple imputation."""
-        x, kind = self._read(X)
-        draws = fill_draws(self.theta_, x, whole_number("n_draws", n_draws), self._generator(random_state))
-        return [kind.table(values) for values in draws]
 
     def get_covariance(self) -> Any:
         """C = W Wᵀ + Ψ (d, d)."""

@@ -60,6 +60,10 @@ class MixtureTheta(Generic[C]):
         """From the frame's units to the user's."""
         return self.affine(frame.origin, frame.scale)
 
+    def expected_moments(self) -> Any:
+        """The statistics of one row drawn from the mixture."""
+        return self.components.expected_moments(self.weights)
+
     def affine(self, origin: Tensor, scale: Tensor) -> MixtureTheta[C]:
         return MixtureTheta(self.weights, self.components.affine(origin, scale))
 
