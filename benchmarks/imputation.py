@@ -255,6 +255,52 @@ def rules(quick: bool) -> None:
     print(f"\n{markdown(('data, hidden', 'model', *header), rows)}", flush=True)
 
 
+def twins(quick: bool) -> None:
+    """Wine holds rows twice, which KNN finds while few entries are hidden: all rows and distinct ones, 10 % hidden."""
+    wine = next((x for name, x in tables(quick) if name == "wine"), None)
+    if wine is None:
+        print("needs --data")
+        return
+    for kind, x in (("all", wine), ("distinct", np.unique(wine, axis=0))):
+        errors: dict[str, list[float]] = {}
+        for seed in range(2 if quick else MASKS):
+            hidden = hide(x, 0.1, seed)
+            z, origin, scale = standardised(np.where(hidden, np.nan, x))
+            filled = {"KNN": KNNImputer().fit_transform(z)}
+            for k in (3, 10):
+                model = jensen.GaussianMixture(k, prior=jensen.ConjugatePrior(), random_state=0)
+                filled[f"K={k}"] = model.fit(z).impute(z)
+            for name, one in filled.items():
+                errors.setdefault(name, []).append(rmse(one * scale / x.std(0), (x - origin) / x.std(0), hidden))
+        cells = [f"{name} {np.mean(e):.3f} ± {standard_error(e):.3f}" for name, e in errors.items()]
+        print(f"{kind} {len(x)} rows: {', '.join(cells)}", flush=True)
+
+
+def trap(quick: bool) -> None:
+    """Yeast's erl has one value in 99 % of the rows: which rows two components take, half of the entries hidden."""
+    yeast = next((x for name, x in all_tables() if name == "yeast"), None)
+    if yeast is None:
+        print("needs --data")
+        return
+    hidden = hide(yeast, 0.5, 0)
+    z, origin, scale = standardised(np.where(hidden, np.nan, yeast))
+    truth, erl = (yeast - origin) / scale, 4
+    for model in (
+        jensen.GaussianMixture(1),
+        jensen.GaussianMixture(4, random_state=0),
+        jensen.MixtureOfPPCA(4, 4, random_state=0),
+        jensen.MixtureOfFactorAnalysers(2, 2, random_state=0, prior=jensen.ConjugatePrior()),
+    ):
+        took = model.fit(z).predict(z)
+        miss = rmse(model.impute(z), truth, hidden), rmse(model.impute(z)[:, erl], truth[:, erl], hidden[:, erl])
+        print(f"{model}: error {miss[0]:.2f}, of erl {miss[1]:.2f}")
+        for k in np.unique(took):
+            share, mean = hidden[took == k, erl].mean(), model.means_[k, erl]
+            print(
+                f"    component of {np.sum(took == k)} rows: erl missing in {share:.0%}, its mean {mean:.1f} deviations"
+            )
+
+
 def profile(quick: bool) -> None:
     """Where a full mixture's time goes when every row has holes of its own: (569, 30), half of the entries hidden."""
     x = load_breast_cancer().data
@@ -268,7 +314,7 @@ def profile(quick: bool) -> None:
         pstats.Stats(watch).sort_stats("tottime").print_stats(6)
 
 
-PARTS = {"table": table, "rules": rules, "profile": profile}
+PARTS = {"table": table, "rules": rules, "twins": twins, "trap": trap, "profile": profile}
 
 
 def main() -> None:
