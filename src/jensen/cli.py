@@ -480,7 +480,11 @@ def method(estimator: Any, verb: str) -> Any:
     try:
         return getattr(estimator, verb)
     except AttributeError as error:
-        raise ValueError(f"{type(estimator).__name__} has no {verb}: {error.__cause__ or error}") from None
+        offered = [
+            name for name in ("predict", "transform", "score_samples", "sample", "impute") if hasattr(estimator, name)
+        ]
+        reason = f": {error.__cause__}" if error.__cause__ else f"; it has {', '.join(offered)}"
+        raise ValueError(f"{type(estimator).__name__} has no {verb}{reason}") from None
 
 
 def in_units(estimator: Any, nats: float) -> dict[str, float]:

@@ -295,7 +295,8 @@ class EMEstimator(LatentVariableModel):
         return best
 
     def _warn_of_no_convergence(self) -> None:
-        faster = ", or try acceleration='squarem'" if hasattr(self, "acceleration") else ""
+        is_plain = getattr(self, "acceleration", "none of its arguments") is None
+        faster = ", or try acceleration='squarem'" if is_plain else ""
         warnings.warn(
             f"{type(self).__name__} did not converge to tol={self.tol} in max_iter={self.max_iter} steps; "
             f"raise max_iter or tol{faster}",

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import sklearn.decomposition
 from numpy.testing import assert_allclose
-from sklearn.datasets import load_breast_cancer, load_iris, load_wine
+from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine
 
 from jensen import ConjugatePrior, FactorAnalysis, GaussianMixture, MixtureOfFactorAnalysers, ProbabilisticPCA
 
@@ -100,6 +100,21 @@ def test_batches_of_complete_rows_add_up():
     for part in np.array_split(x, 5):
         model.partial_fit(part)
     assert_allclose(model.get_covariance(), FactorAnalysis(2, tol=1e-8).fit(x).get_covariance(), atol=1e-4)
+
+
+def test_constant_columns_do_no_harm():
+    x = load_digits().data
+    model = FactorAnalysis(7).fit(x)
+    assert model.lower_bound_ == pytest.approx(model.score(x))
+    assert np.ptp(model.noise_variance_[[0, 32, 39]]) == 0.0
+
+
+def test_batches_end_no_lower_than_a_fit():
+    x = load_wine().data[np.random.default_rng(0).permutation(178)]
+    model = FactorAnalysis(3)
+    for part in np.array_split(x, 3):
+        model.partial_fit(part)
+    assert model.score(x) > FactorAnalysis(3).fit(x).score(x) - 1e-3
 
 
 def test_the_start_is_what_was_asked_for():

@@ -5,7 +5,14 @@ import pytest
 from numpy.testing import assert_allclose
 from sklearn.datasets import load_digits, load_iris
 
-from jensen import ConjugatePrior, FactorAnalysis, GaussianMixture, MixtureOfFactorAnalysers, MixtureOfPPCA
+from jensen import (
+    ConjugatePrior,
+    FactorAnalysis,
+    GaussianMixture,
+    MixtureOfFactorAnalysers,
+    MixtureOfPPCA,
+    ProbabilisticPCA,
+)
 
 IRIS = load_iris().data
 BOTH = [MixtureOfPPCA, MixtureOfFactorAnalysers]
@@ -111,6 +118,19 @@ def test_wide_rows_cost_no_square_matrix():
     x = rng.normal(size=(60, 2)) @ rng.normal(size=(2, 5000)) + rng.normal(size=(60, 5000))
     for model in (MixtureOfPPCA(2, 2, random_state=0, max_iter=3), FactorAnalysis(2, max_iter=3)):
         assert np.isfinite(model.fit(x).score(x))
+
+
+def test_a_row_beyond_all_numbers_may_come_from_anywhere():
+    x, _ = pancakes(100)
+    model = MixtureOfPPCA(3, 2, random_state=0).fit(x)
+    far = np.full((1, 10), 1e160)
+    assert_allclose(model.predict_proba(far), 1 / 3)
+    assert model.score_samples(far)[0] == -np.inf
+
+
+def test_reconstructions_are_those_of_probabilistic_pca():
+    one, mixture = ProbabilisticPCA(2).fit(IRIS), MixtureOfPPCA(1, 2, tol=1e-12, max_iter=2000).fit(IRIS)
+    assert_allclose(mixture.reconstruct(IRIS), one.reconstruct(IRIS), atol=1e-4)
 
 
 def test_warm_start_goes_on():

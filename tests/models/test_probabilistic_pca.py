@@ -214,7 +214,28 @@ def test_more_mistakes():
     model = ProbabilisticPCA(2).fit(IRIS)
     with pytest.raises(ValueError, match="y=1 asks for a class, but ProbabilisticPCA has none"):
         model.sample(3, y=1)
-    with pytest.raises(ValueError, match=r"X has shape \(3, 4\), but \(3, 2\) is needed"):
+    with pytest.raises(ValueError, match=r"X has shape \(3, 4\); expected latent vectors \(n, 2\)"):
         model.inverse_transform(IRIS[:3])
     with pytest.warns(UserWarning, match="n_components=2 axes hold all of the rows"):
         ProbabilisticPCA(2).fit(IRIS[:3])
+    with pytest.raises(ValueError, match="n_components=4 is more than the 3 rows of X; lower it"):
+        ProbabilisticPCA(4).fit(IRIS[:3])
+    with pytest.raises(ValueError, match=r"X has shape \(2,\); expected latent vectors"):
+        model.inverse_transform([1.0, 2.0])
+
+
+def test_small_batches_add_up_even_when_narrower_than_wide():
+    x = load_breast_cancer().data
+    model = ProbabilisticPCA(3)
+    for part in np.array_split(x, 40):
+        model.partial_fit(part)
+    assert_allclose(model.get_covariance(), ProbabilisticPCA(3).fit(x).get_covariance(), rtol=1e-7)
+
+
+def test_no_count_of_parameters_exceeds_the_full_gaussians():
+    assert [ProbabilisticPCA(m).fit(IRIS).n_parameters_ for m in (1, 2, 3, 4)] == [9, 12, 14, 14]
+
+
+def test_latent_tensors_keep_their_type():
+    model = ProbabilisticPCA(2).fit(IRIS)
+    assert model.inverse_transform(torch.zeros(3, 2)).dtype == torch.float32

@@ -18,11 +18,14 @@ def posterior_in_place(log_joint: Tensor, allowed: Tensor | None = None) -> tupl
     """
     if allowed is not None:
         log_joint.masked_fill_(~allowed, -torch.inf)
-    # A row infinitely far from every component has no largest term; any finite one keeps -inf - (-inf) away.
+    # A row infinitely far from every component has no largest term; any finite one keeps -inf - (-inf) away, and the
+    # row says nothing about its component.
     largest = log_joint.amax(-2, keepdim=True).clamp_(min=torch.finfo(log_joint.dtype).min)
     q = log_joint.sub_(largest).exp_()
     total = q.sum(-2, keepdim=True)
     q.div_(total)
+    if bool((total == 0).any()):
+        q.masked_fill_(total == 0, 1 / q.shape[-2])
     return total.log_().add_(largest).squeeze(-2), q
 
 

@@ -149,9 +149,11 @@ def mean_log_density(components: SubspaceGaussians, mean: Tensor, cov: Tensor) -
 def minka_rank(values: Tensor, n: float) -> int:
     """The m of largest evidence, 1 ≤ m < d, from all d eigenvalues of the covariance of n rows (Minka 2000, eq. 79)."""
     d = len(values)
-    floor = 1e-15 * float(values[0])
+    floor = torch.finfo(values.dtype).eps * float(values[0])
+    # An axis without extent is not one.
+    rank = int((values > floor).sum())
     values = values.clamp(min=max(floor, torch.finfo(values.dtype).tiny))
-    log_evidence = [log_evidence_of_rank(values, m, n) for m in range(1, d)]
+    log_evidence = [log_evidence_of_rank(values, m, n) for m in range(1, max(2, min(d, rank + 1)))]
     return 1 + max(range(len(log_evidence)), key=log_evidence.__getitem__)
 
 

@@ -96,7 +96,8 @@ class SubspaceFamily:
         # A rotation of z changes nothing.
         m = min(self.n_latent, d)
         rotations = m * (m - 1) // 2
-        return k * (d + d * m - rotations + (1 if self.is_isotropic else d))
+        of_covariance = d * m - rotations + (1 if self.is_isotropic else d)
+        return k * (d + min(of_covariance, d * (d + 1) // 2))
 
     def scale_shape(self, d: int) -> tuple[int, ...]:
         return () if self.is_isotropic else (d,)

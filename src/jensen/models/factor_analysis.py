@@ -112,15 +112,28 @@ class FactorAnalysis(LinearLatentModel):
 
     def _solve(self, moments: RowMoments, start: SubspaceTheta | None) -> SubspaceTheta:
         x, weight = compressed(moments)
-        zero = Frame(moments.mean, torch.ones_like(moments.mean))
-        found = self._by_em(x, weight, zero, None if start is None else start.within(zero))
-        return found.outside(zero)
+        about = Frame(moments.mean, torch.ones_like(moments.mean))
+        # More rows may leave the old maximum behind, or start towards one that is lower.
+        starts = [None] if start is None else [None, start.within(about)]
+        fits = [self._by_em(x.clone(), weight, about, one_start) for one_start in starts]
+        return self._keep(max(fits, key=lambda fit: fit[0].objective)).outside(about)
 
     def _solve_rows(self, rows: Rows) -> SubspaceTheta:
-        zero = Frame(torch.zeros_like(rows.x[0]), torch.ones_like(rows.x[0]))
-        return self._by_em(rows.x.T.clone(memory_format=torch.contiguous_format), rows.weight, zero, None)
+        about = Frame(torch.zeros_like(rows.x[0]), torch.ones_like(rows.x[0]))
+        x = rows.x.T.clone(memory_format=torch.contiguous_format)
+        return self._keep(self._by_em(x, rows.weight, about, None))
 
-    def _by_em(self, x: Tensor, weight: Tensor | None, shift: Frame, start: SubspaceTheta | None) -> SubspaceTheta:
+    def _keep(self, found: tuple[em.Fit, Frame]) -> SubspaceTheta:
+        fitted, frame = found
+        self.lower_bound_, self.n_iter_, self.converged_ = fitted.objective, fitted.n_iter, fitted.converged
+        self.loglike_ = [value * fitted.weight for value in fitted.history[1:]]
+        theta: SubspaceTheta = fitted.theta.outside(frame)
+        return theta
+
+    def _by_em(
+        self, x: Tensor, weight: Tensor | None, about: Frame, start: SubspaceTheta | None
+    ) -> tuple[em.Fit, Frame]:
+        """Of feature-major rows (d, n) less an origin."""
         d = len(x)
         m = d if self.n_components is None else self.n_components
         if m > d:
@@ -130,18 +143,14 @@ class FactorAnalysis(LinearLatentModel):
             x,
             weight,
             SubspaceFamily(m, is_isotropic=False),
-            None if self.prior is None else self.prior.about(shift.origin),
+            None if self.prior is None else self.prior.about(about.origin),
             lambda mass: em.small_gain(self.tol / mass),
             em.squarem if self.acceleration == "squarem" else em.plain,
             start,
             None if noise is None else shaped("noise_variance_init", noise, (d,)),
             self.iterated_power if self.svd_method == "randomized" else None,
         )
-        fitted = self._run(problem, self._generator(), n_init=1)
-        self.lower_bound_, self.n_iter_, self.converged_ = fitted.objective, fitted.n_iter, fitted.converged
-        self.loglike_ = [value * fitted.weight for value in fitted.history[1:]]
-        found: SubspaceTheta = fitted.theta.outside(frame)
-        return found
+        return self._run(problem, self._generator(), n_init=1), frame
 
     def _presented(self, theta: SubspaceTheta) -> SubspaceTheta:
         components = theta.components.canonical()

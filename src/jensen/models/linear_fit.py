@@ -99,8 +99,11 @@ def closed_mode(moments: RowMoments, n_latent: int, prior: Any) -> ClosedForm:
 def compressed(moments: RowMoments) -> tuple[Tensor, Tensor]:
     """2d rows, feature-major (d, 2d) and about 0, with the covariance of all, and the weight of each."""
     d = len(moments.mean)
-    spectrum = spectrum_of(moments.cov)
-    half = spectrum.vectors * (d * spectrum.values).sqrt()
+    unit = moments.cov.diagonal().sqrt()
+    # Of correlations: a feature in small units keeps its digits, and a constant one stays at 0.
+    safe = torch.where(unit > 0, unit, 1.0)
+    spectrum = spectrum_of(moments.cov / outer(safe, safe))
+    half = unit[:, None] * spectrum.vectors * (d * spectrum.values).sqrt()
     return torch.cat([half, -half], 1), torch.full((2 * d,), moments.mass / (2 * d), dtype=torch.float64)
 
 

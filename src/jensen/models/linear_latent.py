@@ -26,6 +26,7 @@ from jensen.formulas.subspace import SubspaceGaussians
 from jensen.models.linear_fit import SubspaceTheta, covariance_of, one, stream_of
 from jensen.models.mixture_answers import bound_terms, fill, fill_draws, log_evidence, over_rows
 from jensen.models.mixture_attributes import shaped
+from jensen.models.subspace_answers import nearest_points
 
 __all__ = ["LinearLatentModel", "ReadOnly"]
 
@@ -94,7 +95,11 @@ class LinearLatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EMEst
         model so far, one step of stepwise EM. After `jensen.load` it goes on from the model's own covariance.
         """
         if not hasattr(self, "theta_"):
-            return self.fit(X, y, sample_weight)
+            self.fit(X, y, sample_weight)
+            rows = self._read_rows(X, None, sample_weight, reset=False)
+            if self._stream is None and not bool(rows.x.isnan().any()):
+                self._stream = stream_of(row_moments(rows.x, rows.weight), self.theta_, self._solve)
+            return self
         self._validate_params()
         rows = self._read_rows(X, None, sample_weight, reset=False)
         stream: Stream | None = getattr(self, "_stream", None)
@@ -144,20 +149,18 @@ class LinearLatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EMEst
     def inverse_transform(self, X: Any) -> Any:
         """E[x|z] = μ + W z (n, d), of latent vectors (n, m)."""
         check_is_fitted(self)
-        is_tensor = isinstance(X, Tensor)
-        values = torch.as_tensor(X if is_tensor else np.asarray(X), dtype=torch.float64)
-        z = shaped("X", values, (len(values), self.theta_.components.n_latent))
+        is_tensor, m = isinstance(X, Tensor), self.theta_.components.n_latent
+        given = X.detach().cpu().numpy() if is_tensor else np.asarray(X)
+        if given.ndim != 2 or given.shape[1] != m:
+            raise ValueError(f"X has shape {given.shape}; expected latent vectors (n, {m}), as transform returns them")
+        z = torch.from_numpy(given.astype(np.float64))
         x = self.theta_.components.means + z @ self.theta_.components.loadings[0].mT
-        return x if is_tensor else x.numpy().astype(self._kind.dtype)
+        return x.to(X.dtype) if is_tensor else x.numpy().astype(self._kind.dtype)
 
     def reconstruct(self, X: Any) -> Any:
         """Every row's nearest point of the subspace, in the metric of the noise; missing entries at their mean."""
         x, kind = self._read(X)
-        components = self.theta_.components
-        root = components.noise[0].sqrt().expand(x.shape[1])
-        axes = torch.linalg.svd(components.loadings[0] / root[:, None], full_matrices=False).U
-        away = (fill(self.theta_, x) - components.means) / root
-        return kind.table(components.means + away @ axes @ axes.mT * root)
+        return kind.table(nearest_points(self.theta_, x))
 
     def sample(self, n_samples: int = 1, y: Any = None, random_state: Any = None) -> tuple[Any, Any]:
         """Rows, and the latent vector z each came from."""

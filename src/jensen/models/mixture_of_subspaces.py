@@ -28,6 +28,7 @@ from jensen.models.mixture_answers import bound_terms, over_rows, responsibiliti
 from jensen.models.mixture_attributes import checked_weights, shaped
 from jensen.models.mixture_model import MixtureModel
 from jensen.models.mixture_problem import read_posterior
+from jensen.models.subspace_answers import nearest_points
 from jensen.models.subspace_problem import subspace_mixture_problem
 
 __all__ = ["MixtureOfFactorAnalysers", "MixtureOfPPCA"]
@@ -122,15 +123,9 @@ class SubspaceMixture(MixtureModel):
         return torch.distributions.MixtureSameFamily(component, gaussians)
 
     def reconstruct(self, X: Any) -> Any:
-        """E[μ_k + W_k z | x] (n, d): every row as the model explains it, without its noise."""
+        """Every row's nearest point of each subspace, in the metric of its noise, averaged by q(k|x)."""
         x, kind = self._read(X)
-        q = responsibilities(self.theta_, x)
-        frame = self.theta_.frame()
-
-        def decoded(local: SubspaceTheta, batch: Batch) -> Tensor:
-            return local.components.decode(q[batch.rows].mT, local.components.view(batch).mean)
-
-        return kind.table(over_rows(self.theta_, x, decoded) * frame.scale + frame.origin)
+        return kind.table(nearest_points(self.theta_, x))
 
     def _problem(self, rows: Rows, start: Any, frame: Frame | None) -> tuple[Problem, Frame]:
         return subspace_mixture_problem(self, rows, SubspaceFamily(self.n_latent, self._is_isotropic), start, frame)

@@ -177,6 +177,8 @@ class ProbabilisticPCA(LinearLatentModel):
         if isinstance(wanted, Integral):
             if wanted > d:
                 raise ValueError(f"n_components={wanted} is more than the {d} features of X; lower it")
+            if spectrum is not None and wanted > len(spectrum.values):
+                raise ValueError(f"n_components={wanted} is more than the {len(spectrum.values)} rows of X; lower it")
             return int(wanted)
         if spectrum is None:
             raise ValueError(
