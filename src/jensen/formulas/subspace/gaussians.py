@@ -1,14 +1,4 @@
-"""Gaussians around a subspace: probabilistic PCA and factor analysis, K at a time.
-
-    z ~ N(0, I_m),  x | z ~ N(μ + W z, Ψ),  Ψ = σ²I (PPCA) or diag(ψ) (factor analysis);   x ~ N(μ, W Wᵀ + Ψ)
-    z | x_o ~ N(H⁻¹ b, H⁻¹),   H = I + W_oᵀ Ψ_o⁻¹ W_o,   b = W_oᵀ Ψ_o⁻¹ (x_o - μ_o)
-    ln|C_oo| = ln|Ψ_o| + ln|H|,   (x-μ)_oᵀ C_oo⁻¹ (x-μ)_o = (x-μ)_oᵀ Ψ_o⁻¹ (x-μ)_o - bᵀ H⁻¹ b
-    M:  with z̃ = (z, 1),  (W, μ)_j = [Σ_i r_i ⟨z̃z̃ᵀ⟩_i]⁻¹ Σ_i r_i x_ij ⟨z̃⟩_i over the rows that have feature j,
-        ψ_j = their mean squared residual;  then z ~ N(α, Φ) is fitted, too, and taken into μ + W α and W Φ^½
-Only m×m matrices are factorised, a row costs d m, and a missing entry is simply not there. The last step is PX-EM (Liu,
-Rubin & Wu 1998): it never falls and needs fewer steps; with complete rows it puts μ at the mean of the rows.
-Tipping & Bishop (1999); Ghahramani & Hinton (1996); Rubin & Thayer (1982).
-"""
+"""K Gaussians around subspaces as one value, with the verbs of a mixture's components."""
 
 from __future__ import annotations
 
@@ -25,57 +15,9 @@ from jensen.formulas.components import Components, Family, draw_components
 from jensen.formulas.covariance.base import EMPTY, LARGEST_EXPANDED_PRECISION
 from jensen.formulas.gaussian import LOG_2PI, cholesky, log_det_from_cholesky, solve_lower
 from jensen.formulas.normal_inverse_wishart import NormalInverseWishart, log_mean_given_covariance
-from jensen.statistics import Additive
+from jensen.formulas.subspace.latent import LatentMoments, LatentView, inverse_and_log_det, symmetric
 
-__all__ = ["LatentMoments", "LatentView", "SubspaceFamily", "SubspaceGaussians", "inverse_and_log_det"]
-
-
-@dataclass(frozen=True)
-class LatentMoments(Additive):
-    """Expected sums with z̃ = (z, 1), weighted by responsibilities.
-
-    Args:
-        latent: Σ ⟨z̃z̃ᵀ⟩ over all rows (K, m+1, m+1).
-        design: the same over the rows that have feature j (K, d, m+1, m+1), or (K, 1, m+1, m+1) when all have all.
-        cross: Σ x_j ⟨z̃⟩ (K, d, m+1).
-        square: Σ x_j² (K, d), or its sum over the features (K, 1) for one noise variance.
-    """
-
-    latent: Tensor
-    design: Tensor
-    cross: Tensor
-    square: Tensor
-
-    @property
-    def mass(self) -> Tensor:
-        return self.latent[:, -1, -1]
-
-
-@dataclass(frozen=True)
-class LatentView:
-    """A batch seen by every component: the posterior of z, ln|H| and the squared distance (x-μ)ᵀC⁻¹(x-μ).
-
-    Args:
-        batch: its rows.
-        seen: 1 where an entry is observed (d, n), or None.
-        mean: ⟨z⟩ (K, m, n).
-        cov: H⁻¹ (K, m, m, n), or (K, m, m, 1) when it is the same for all rows.
-        log_det: ln|H| (K, n) or (K, 1).
-        square: (K, n).
-    """
-
-    batch: Batch
-    seen: Tensor | None
-    mean: Tensor
-    cov: Tensor
-    log_det: Tensor
-    square: Tensor
-
-    @property
-    def divergence(self) -> Tensor:
-        """KL(q(z|x, k) ‖ N(0, I)) (K, n)."""
-        trace = self.cov.diagonal(dim1=1, dim2=2).sum(-1)
-        return 0.5 * (self.mean.square().sum(1) + trace - self.mean.shape[1] + self.log_det)
+__all__ = ["SubspaceFamily", "SubspaceGaussians"]
 
 
 @dataclass(frozen=True)
@@ -381,29 +323,3 @@ class SubspaceGaussians(Components):
             chosen = component == k
             x[chosen] = self.means[k] + z[chosen] @ self.loadings[k].mT + noise[chosen] * deviation[k]
         return x
-
-
-def symmetric(upper: Tensor, m: int, dim: int) -> Tensor:
-    """Matrices from their upper triangles, in the place of axis `dim`."""
-    rows, cols = torch.triu_indices(m, m)
-    number = torch.empty(m, m, dtype=torch.int64)
-    number[rows, cols] = number[cols, rows] = torch.arange(len(rows))
-    matrices: Tensor = upper.index_select(dim, number.flatten()).unflatten(dim, (m, m))
-    return matrices
-
-
-def inverse_and_log_det(h: Tensor) -> tuple[Tensor, Tensor]:
-    """Of n small positive-definite matrices (*, m, m, n), whose memory the inverse takes over; ln|h| is (*, n).
-
-    Gauss-Jordan steps over all of them at once: the rows of a batch lie side by side, and m is small.
-    """
-    log_det = h.new_zeros(*h.shape[:-3], h.shape[-1])
-    for i in range(h.shape[-2]):
-        pivot = h[..., i, i, :].clone()
-        log_det += pivot.log()
-        row, column = h[..., i, :, :] / pivot[..., None, :], h[..., :, i, :].clone()
-        h.addcmul_(column[..., :, None, :], row[..., None, :, :], value=-1)
-        h[..., i, :, :] = row
-        h[..., :, i, :] = -column / pivot[..., None, :]
-        h[..., i, i, :] = 1 / pivot
-    return h, log_det
