@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -57,16 +58,19 @@ def row_moments(x: Tensor, weight: Tensor | None) -> RowMoments:
     n, d = x.shape
     # About some rows' mean, sums of squares keep their digits; every so many rows stand for all, in any order.
     origin = x[:: max(1, n // 1000)].mean(0)
-    mass, first, second = 0.0, x.new_zeros(d), x.new_zeros(d, d)
+    mass, sums, squares = 0.0, np.zeros(d), np.zeros((d, d))
+    buffer = torch.empty(min(n, ROWS_AT_ONCE), d, dtype=x.dtype)
     for start in range(0, n, ROWS_AT_ONCE):
-        part = x[start : start + ROWS_AT_ONCE] - origin
-        w = None if weight is None else weight[start : start + ROWS_AT_ONCE]
-        weighted = part if w is None else part * w[:, None]
-        mass += len(part) if w is None else float(w.sum())
-        first += weighted.sum(0)
-        second.addmm_(weighted.mT, part)
-    shift = first / mass
-    mean, cov = origin + shift, second / mass - shift[:, None] * shift
+        part = x[start : start + ROWS_AT_ONCE]
+        part = torch.sub(part, origin, out=buffer[: len(part)])
+        w = torch.ones(len(part), dtype=x.dtype) if weight is None else weight[start : start + ROWS_AT_ONCE]
+        mass += float(w.sum())
+        sums += w.numpy() @ part.numpy()
+        rows = part.numpy() if weight is None else part.mul_(w.sqrt()[:, None]).numpy()
+        # numpy sees a matrix times itself and computes half of it; torch does not.
+        squares += rows.T @ rows
+    shift = torch.from_numpy(sums) / mass
+    mean, cov = origin + shift, torch.from_numpy(squares) / mass - shift[:, None] * shift
     # A constant column leaves rounding of its level.
     constant = cov.diagonal() <= (16 * torch.finfo(x.dtype).eps * mean).square()
     cov[constant] = cov[:, constant] = 0.0
