@@ -109,6 +109,13 @@ def test_constant_columns_do_no_harm():
     assert np.ptp(model.noise_variance_[[0, 32, 39]]) == 0.0
 
 
+def test_a_constant_column_has_a_prior_too():
+    x = np.random.default_rng(0).normal(size=(200, 4))
+    x[:, 3] = 0.0
+    for model in (FactorAnalysis(2, prior=ConjugatePrior()), MixtureOfFactorAnalysers(1, 2, prior=ConjugatePrior())):
+        assert np.isfinite(model.fit(x).score(x))
+
+
 def test_batches_end_no_lower_than_a_fit():
     x = load_wine().data[np.random.default_rng(0).permutation(178)]
     model = FactorAnalysis(3)

@@ -117,17 +117,22 @@ class Observed:
         return solve_lower(self.chol, eye.expand_as(self.chol))
 
     @cached_property
+    def regression(self) -> Tensor:
+        """Σ Σ_oo⁻¹, with 0 in the columns of the missing block."""
+        return self.cov @ self.precision
+
+    @cached_property
     def gain(self) -> Tensor:
         """G with E[x | x_o] = μ + G (x_o - μ_o); the identity on the observed block."""
         assert self.seen is not None
-        return (self.cov @ self.precision) * (1 - self.seen[..., :, None]) + torch.diag_embed(self.seen)
+        return self.regression * (1 - self.seen[..., :, None]) + torch.diag_embed(self.seen)
 
     @cached_property
     def residual(self) -> Tensor:
         """Cov[x | x_o], 0 outside the missing block."""
         assert self.seen is not None
         missing = 1 - self.seen
-        full = self.cov - self.cov @ self.precision @ self.cov
+        full = self.cov - self.regression @ self.cov
         return full * missing[..., :, None] * missing[..., None, :]
 
     @property

@@ -87,6 +87,10 @@ class ConjugatePrior(BaseEstimator):
             scale = given / (unit if n_axes else unit[:1])
         else:
             variances = spread.diagonal() if spread.ndim == 2 else spread
+            # A constant feature has no spread of its own: it gets the average one.
+            extends = variances > 0
+            usual = variances[extends].mean() if extends.any() else torch.ones_like(variances[0])
+            variances = torch.where(extends, variances, usual)
             scale = (variances.mean()[None], variances, spread)[n_axes] / n_components ** (2 / d)
         freedom = self.degrees_of_freedom
         return NormalInverseWishart(

@@ -50,7 +50,7 @@ class ProbabilisticPCA(LinearLatentModel):
             share of the variance to explain; the last two for complete rows.
         tol: EM, for rows with holes, stops when a step gains less than this many nats per unit of weight.
         max_iter: its steps at most; 0 returns the start.
-        acceleration: None, or "squarem" to extrapolate EM's steps.
+        acceleration: "squarem" to extrapolate EM's steps, or None.
         prior: None for maximum likelihood, or a `ConjugatePrior` on μ and C for the posterior mode.
         random_state: seed or RandomState, for the start of EM and for samples.
         verbose: 1 shows a progress bar on a terminal.
@@ -107,7 +107,7 @@ class ProbabilisticPCA(LinearLatentModel):
         *,
         tol: float = 1e-6,
         max_iter: int = 1000,
-        acceleration: str | None = None,
+        acceleration: str | None = "squarem",
         prior: ConjugatePrior | None = None,
         random_state: Any = None,
         verbose: int = 0,
