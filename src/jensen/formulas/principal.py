@@ -32,6 +32,8 @@ __all__ = [
 ]
 
 ROWS_AT_ONCE = 2**14
+# A squared mean of so many variances costs sums about 0 as many digits.
+FAR = 1e4
 OVERSAMPLING = 10
 
 
@@ -54,23 +56,26 @@ class Spectrum:
 
 
 def row_moments(x: Tensor, weight: Tensor | None) -> RowMoments:
-    """Of rows (n, d), in one pass; NaN anywhere makes them NaN."""
+    """Of rows (n, d); NaN anywhere makes them NaN."""
     n, d = x.shape
+    mass = float(n) if weight is None else float(weight.sum())
+    if weight is None:
+        rows = x.numpy()
+        mean = torch.from_numpy(np.ones(n) @ rows) / mass
+        # numpy sees a matrix times itself and computes half of it; torch does not.
+        cov = torch.from_numpy(rows.T @ rows) / mass - mean[:, None] * mean
+        if mean.isnan().any() or bool((mean.square() < FAR * cov.diagonal()).all()):
+            return RowMoments(mass, mean, cov)
     # About some rows' mean, sums of squares keep their digits; every so many rows stand for all, in any order.
     origin = x[:: max(1, n // 1000)].mean(0)
-    mass, sums, squares = 0.0, np.zeros(d), np.zeros((d, d))
-    buffer = torch.empty(min(n, ROWS_AT_ONCE), d, dtype=x.dtype)
+    first, second = x.new_zeros(d), x.new_zeros(d, d)
     for start in range(0, n, ROWS_AT_ONCE):
-        part = x[start : start + ROWS_AT_ONCE]
-        part = torch.sub(part, origin, out=buffer[: len(part)])
-        w = torch.ones(len(part), dtype=x.dtype) if weight is None else weight[start : start + ROWS_AT_ONCE]
-        mass += float(w.sum())
-        sums += w.numpy() @ part.numpy()
-        rows = part.numpy() if weight is None else part.mul_(w.sqrt()[:, None]).numpy()
-        # numpy sees a matrix times itself and computes half of it; torch does not.
-        squares += rows.T @ rows
-    shift = torch.from_numpy(sums) / mass
-    mean, cov = origin + shift, torch.from_numpy(squares) / mass - shift[:, None] * shift
+        part = x[start : start + ROWS_AT_ONCE] - origin
+        weighted = part if weight is None else part * weight[start : start + ROWS_AT_ONCE, None]
+        first += weighted.sum(0)
+        second.addmm_(weighted.mT, part)
+    shift = first / mass
+    mean, cov = origin + shift, second / mass - shift[:, None] * shift
     # A constant column leaves rounding of its level.
     constant = cov.diagonal() <= (16 * torch.finfo(x.dtype).eps * mean).square()
     cov[constant] = cov[:, constant] = 0.0
