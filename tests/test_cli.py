@@ -16,36 +16,15 @@ import pandas as pd
 import pytest
 from sklearn.datasets import load_iris
 from sklearn.exceptions import ConvergenceWarning
-from typer.testing import CliRunner
 
 import jensen
-from jensen.cli import app
 from jensen.interop.datasets import read_dataset, write_dataset
 from jensen.options import convert, read_grid
 from jensen.registry import MODELS, model_class
+from shell import fail, run, succeed
 
 NAMES = ["sepal length", "sepal width", "petal length", "petal width"]
 COMMAND = [sys.executable, "-c", "from jensen.cli import main; main()"]
-
-
-def run(*arguments: Any) -> Any:
-    return CliRunner().invoke(app, [str(argument) for argument in arguments])
-
-
-def succeed(*arguments: Any) -> str:
-    result = run(*arguments)
-    assert result.exit_code == 0, result.output
-    return result.stdout
-
-
-def fail(*arguments: Any) -> str:
-    """The one line that a mistake of the user's gets."""
-    result = run(*arguments)
-    assert result.exit_code == 2, result.output
-    assert result.stdout == ""
-    assert result.stderr.startswith("error: ")
-    assert result.stderr.count("\n") == 1
-    return result.stderr
 
 
 @pytest.fixture(scope="module")

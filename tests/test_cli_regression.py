@@ -3,37 +3,17 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 from sklearn.datasets import load_diabetes
-from typer.testing import CliRunner
 
 import jensen
-from jensen.cli import app
 from jensen.interop.datasets import read_dataset, write_dataset
+from shell import fail, run, succeed
 
 NAMES = ["age", "bmi", "pressure"]
-
-
-def run(*arguments: Any) -> Any:
-    return CliRunner().invoke(app, [str(argument) for argument in arguments])
-
-
-def succeed(*arguments: Any) -> str:
-    result = run(*arguments)
-    assert result.exit_code == 0, result.output
-    return result.stdout
-
-
-def fail(*arguments: Any) -> str:
-    result = run(*arguments)
-    assert result.exit_code == 2, result.output
-    assert result.stderr.startswith("error: ")
-    assert result.stderr.count("\n") == 1
-    return result.stderr
 
 
 @pytest.fixture(scope="module")
