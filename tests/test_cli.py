@@ -82,7 +82,9 @@ def test_fit_as_json_is_one_object_that_agrees_with_the_model(folder, iris, tmp_
     summary = json.loads(out)
     nats = jensen.load(tmp_path / "m").score_samples(iris[NAMES]).mean()
     assert summary["nats_per_row"] == pytest.approx(nats, rel=1e-12)
-    assert summary["bits_per_dimension"] == pytest.approx(-nats / (4 * math.log(2)), rel=1e-12)
+    # What is missing has no likelihood, and is no dimension either.
+    n_observed = iris[NAMES].notna().to_numpy().sum(1).mean()
+    assert summary["bits_per_dimension"] == pytest.approx(-nats / (n_observed * math.log(2)), rel=1e-12)
     assert summary["missing_entries"] == iris[NAMES].isna().sum().sum()
     assert (summary["rows"], summary["features"], summary["converged"]) == (150, 4, True)
 
@@ -303,8 +305,25 @@ def test_predict_gives_classes_with_probabilities(folder, iris, tmp_path):
     assert "p.npy cannot hold text" in message
 
 
+def test_semicolons_separate_cells_where_there_are_no_commas(tmp_path):
+    (tmp_path / "x.csv").write_text("a;b\n1;2\n3;4\n5;7\n")
+    assert "rows" in succeed("fit", "probabilistic-pca", tmp_path / "x.csv", "--n-components", 1, "-o", tmp_path / "m")
+
+
+def test_a_cell_that_is_no_number_is_named(tmp_path):
+    (tmp_path / "x.csv").write_text("a,b\n1,2\n3,?\n5,7\n")
+    message = fail("fit", "kmeans", tmp_path / "x.csv", "-o", tmp_path / "m")
+    assert "'b' (str, first '?' in row 1)" in message
+
+
+def test_a_label_is_one_column(folder, tmp_path):
+    message = fail("fit", "kmeans", folder / "iris.csv", "--label", "a", "--label", "b", "-o", tmp_path / "m")
+    assert "--label names a, b; give one column" in message
+
+
 def test_a_model_with_a_latent_vector_transforms_and_does_not_predict(folder):
-    succeed("fit", "probabilistic-pca", folder / "bare.csv", "--n-components", 2, "-o", folder / "pca.jensen")
+    out = succeed("fit", "probabilistic-pca", folder / "bare.csv", "--n-components", 2, "-o", folder / "pca.jensen")
+    assert "components" in out
     assert "ProbabilisticPCA has no predict; it has transform, " in fail(
         "predict", folder / "pca.jensen", folder / "bare.csv"
     )

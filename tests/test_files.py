@@ -138,3 +138,8 @@ def test_a_users_recipe_must_be_given(path):
     assert back["list"] == value["list"]
     assert back["names"].tolist() == ["a", "b"]
     assert read_record(path)["class"] == "GaussianMixture"
+
+
+def test_a_folder_is_no_file(tmp_path):
+    with pytest.raises(IsADirectoryError, match="it is a folder; give the name of a file"):
+        jensen.KMeans(1).fit(np.eye(3)).save(tmp_path)

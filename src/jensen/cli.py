@@ -56,7 +56,7 @@ Word = Annotated[str, TABLE]
 Model = Annotated[Path, typer.Argument(help="Model file that `jensen fit` wrote.")]
 Output = Annotated[Path | None, typer.Option("--output", "-o", help="File to write: .csv, .tsv, .parquet or .npy.")]
 Label = Annotated[
-    str | None,
+    list[str] | None,
     typer.Option(help="Column of labels, empty is unlabelled; of a regression what to predict (npy: number)."),
 ]
 Weight = Annotated[str | None, typer.Option(help="Column of row weights (npy: its number).")]
@@ -127,19 +127,20 @@ def fit(
 
     order = read_order(ctx, model, data, seed)
     check_writable(output)
+    column = only("--label", label)
     estimator, parameters = order.estimator, order.parameters
     has_own_bar = "verbose" in parameters and "verbose" not in order.given
     if has_own_bar:
         estimator.set_params(verbose=int(not (as_json or quiet)))
     X, y, weights = split_columns(
         read_dataset(order.path),
-        label=label,
+        label=column,
         weight=weight,
         drop=drop or [],
-        label_is_number=predicts_numbers(estimator, label),
+        label_is_number=predicts_numbers(estimator, column),
     )
     estimator.fit(X, y, sample_weight=weights)
-    tell_of_ignored(estimator, label)
+    tell_of_ignored(estimator, column)
     if has_own_bar:
         # The bar is this command's, not a property of the model.
         estimator.set_params(verbose=parameters["verbose"].default)
@@ -152,12 +153,19 @@ def fit(
         summary["r2"] = estimator.score(X[rows], np.asarray(y)[rows], sample_weight=counted[rows])
     elif hasattr(estimator, "score_samples"):
         scores = np.asarray(estimator.score_samples(X), dtype=np.float64)
-        summary |= in_units(estimator, np.average(scores, weights=weights))
-    found = {"alpha": "alpha_", "noise_variance": "noise_variance_", "log_evidence": "log_evidence_"}
+        summary |= in_units(estimator, np.average(scores, weights=weights), X, weights)
+    found = {
+        "components": "n_components_",
+        "alpha": "alpha_",
+        "noise_variance": "noise_variance_",
+        "log_evidence": "log_evidence_",
+    }
     found |= {"inertia": "inertia_", "iterations": "n_iter_", "converged": "converged_"}
     if getattr(estimator, "depot", None) is not None:
         found = {"cost": "cost_", "supply_cost": "supply_cost_"} | found
-    summary |= {name: getattr(estimator, key) for name, key in found.items() if hasattr(estimator, key)}
+    values = {name: getattr(estimator, key) for name, key in found.items() if hasattr(estimator, key)}
+    # Noise may have a variance for every feature, too many for a table.
+    summary |= {name: value for name, value in values.items() if name != "noise_variance" or np.size(value) == 1}
     report(estimator, len(X), summary, output, as_json, quiet)
 
 
@@ -200,7 +208,8 @@ def select(
         raise ValueError(f"{', '.join(twice)} is given as an option and in --grid; give it once")
     if output:
         check_writable(output)
-    X, y, weights = split_columns(read_dataset(order.path), label=label, weight=weight, drop=drop or [])
+    column = only("--label", label)
+    X, y, weights = split_columns(read_dataset(order.path), label=column, weight=weight, drop=drop or [])
     from jensen.evaluate.select import select as select_model
 
     found = select_model(
@@ -215,7 +224,7 @@ def select(
         random_state=seed or 0,
         verbose=int(not (as_json or quiet)),
     )
-    tell_of_ignored(found.winner, label)
+    tell_of_ignored(found.winner, column)
     if output:
         found.winner.save(output)
     rows = [{str(name): plain(value) for name, value in row.items()} for row in found.table.to_dict("records")]
@@ -259,7 +268,7 @@ def score(
     scores = np.asarray(method(estimator, "score_samples")(*given), dtype=np.float64)
     summary = {
         **({} if y is None else {"r2": estimator.score(X, y)}),
-        **in_units(estimator, scores.mean()),
+        **in_units(estimator, scores.mean(), X),
         "standard_error": scores.std(ddof=1) / math.sqrt(len(scores)) if len(scores) > 1 else None,
         "least_likely": [{"row": int(i), "nats": scores[i]} for i in scores.argsort()[:5]],
     }
@@ -423,6 +432,13 @@ def read_order(ctx: typer.Context, model: str, data: str, seed: int | None) -> O
     return Order(path, cls(**(usual | given)), given, parameters)
 
 
+def only(flag: str, given: Sequence[str] | None) -> str | None:
+    """The value of an option that may be given once."""
+    if given and len(given) > 1:
+        raise ValueError(f"{flag} names {', '.join(given)}; give one column")
+    return given[0] if given else None
+
+
 def check_writable(output: Path) -> None:
     """Before the work, not after it."""
     if output.is_dir() or not os.access(output.parent, os.W_OK):
@@ -487,12 +503,16 @@ def method(estimator: Any, verb: str) -> Any:
         raise ValueError(f"{type(estimator).__name__} has no {verb}{reason}") from None
 
 
-def in_units(estimator: Any, nats: float) -> dict[str, float]:
-    """Nats per row, and for a model of rows also bits per feature: a regression's density is of y."""
+def in_units(estimator: Any, nats: float, X: Any, weights: Any = None) -> dict[str, float]:
+    """Nats per row, and for a model of rows also bits per observed entry: a regression's density is of y."""
+    import numpy as np
+    import pandas as pd
     from sklearn.base import is_regressor
 
-    bits = {} if is_regressor(estimator) else {"bits_per_dimension": -nats / (estimator.n_features_in_ * math.log(2))}
-    return {"nats_per_row": nats, **bits}
+    if is_regressor(estimator):
+        return {"nats_per_row": nats}
+    n_observed = np.average(np.asarray(pd.notna(X)).sum(1), weights=weights)
+    return {"nats_per_row": nats, "bits_per_dimension": -nats / (max(n_observed, 1e-300) * math.log(2))}
 
 
 def deliver(table: Any, output: Path | None) -> None:

@@ -20,7 +20,16 @@ from sklearn.model_selection import KFold, RepeatedKFold, StratifiedKFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from jensen import ConjugatePrior, GaussianMixture, KMeans, KMedoids, Selection, select
+from jensen import (
+    ConjugatePrior,
+    GaussianMixture,
+    KMeans,
+    KMedoids,
+    ProbabilisticPCA,
+    RidgeRegression,
+    Selection,
+    select,
+)
 from jensen.engines import em
 from jensen.evaluate import criteria
 from jensen.evaluate.criteria import Criterion, Score, first_within_error, silhouette
@@ -561,3 +570,13 @@ def test_a_notebook_shows_the_table_with_the_winner_marked():
 def test_a_bar_stays_away_where_there_is_no_terminal(capsys):
     select(GaussianMixture(), IRIS, {"n_components": [1, 2]}, verbose=1)
     assert capsys.readouterr() == ("", "")
+
+
+def test_regressions_are_not_models_of_rows():
+    with pytest.raises(TypeError, match="select compares models of rows, and RidgeRegression is a regression"):
+        select(RidgeRegression(), load_iris().data, {"alpha": [1.0]}, "cv")
+
+
+def test_of_equal_models_the_first_is_kept():
+    found = select(ProbabilisticPCA(), load_iris().data, {"n_components": [1, 3, 4]}, "bic")
+    assert found.best_params == {"n_components": 3}

@@ -52,6 +52,11 @@ def test_columns_that_are_not_numbers_are_named(case):
         case.make().fit(rows)
 
 
+def test_text_is_not_a_number(case):
+    with pytest.raises(ValueError, match="X holds text, such as 'a', and no numbers; encode it as numbers"):
+        case.make().fit(np.array([["a", "b", "c"]] * 5))
+
+
 def test_dates_are_not_numbers(case):
     rows = pd.DataFrame(case.x, columns=["a", "b", "b"])
     rows["day"] = pd.date_range("2020", periods=len(rows))

@@ -139,5 +139,7 @@ def test_mistakes_have_a_way_out():
     x = factors(50)
     with pytest.raises(ValueError, match="n_components=9 is more than the 8 features of X; lower it"):
         FactorAnalysis(9).fit(x)
+    with pytest.warns(UserWarning, match="n_components=8 factors hold all of the rows"):
+        FactorAnalysis(8).fit(x[:3])
     with pytest.raises(ValueError, match=r"noise_variance_init has shape \(2,\), but \(8,\) is needed"):
         FactorAnalysis(2, noise_variance_init=[1.0, 1.0]).fit(x)

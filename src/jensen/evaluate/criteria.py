@@ -69,7 +69,9 @@ class Criterion:
     def winner(self, settings: Settings, values: np.ndarray, errors: np.ndarray) -> int:
         if self.choose is not None:
             return self.choose(settings, values, errors)
-        return int(np.nanargmin(values) if self.direction == "smaller" else np.nanargmax(values))
+        best = np.nanmin(values) if self.direction == "smaller" else np.nanmax(values)
+        # Equal models differ by rounding, and the first of them is kept.
+        return int(np.flatnonzero(np.abs(values - best) <= 1e-9 * abs(best))[0])
 
 
 def measure_bic(estimator: Any, task: Task) -> Score:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import torch
-from sklearn.base import ClusterMixin, clone
+from sklearn.base import ClusterMixin, clone, is_regressor
 from sklearn.model_selection import ParameterGrid
 from sklearn.utils import check_random_state
 from tqdm.auto import tqdm
@@ -66,6 +66,11 @@ def select(
     """
     if isinstance(model, type):
         raise TypeError(f"model={model.__name__} is a class; give an estimator, {model.__name__}()")
+    if is_regressor(model):
+        raise TypeError(
+            f"select compares models of rows, and {type(model).__name__} is a regression; fit it with alpha='evidence' "
+            "or use scikit-learn's GridSearchCV"
+        )
     rule = find_criterion(criterion)
     points = read_grid(model, grid)
     is_seed = isinstance(random_state, Integral)

@@ -184,8 +184,16 @@ def existing(path: str | os.PathLike[str]) -> str:
     return known_suffix(path)
 
 
+def separator_of(path: str | os.PathLike[str]) -> str:
+    """What stands between cells: a semicolon where the first line of a .csv has no comma but some of these."""
+    usual = SEPARATORS[known_suffix(path)]
+    with open(path, encoding="utf-8", errors="replace") as file:
+        header = file.readline()
+    return ";" if usual == "," and "," not in header and ";" in header else usual
+
+
 def read_text(path: str | os.PathLike[str], **options: Any) -> pd.DataFrame:
-    options = dict(sep=SEPARATORS[known_suffix(path)], index_col=False, low_memory=False, **EXACT, **options)
+    options = dict(sep=separator_of(path), index_col=False, low_memory=False, **EXACT, **options)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", pd.errors.ParserWarning)

@@ -30,6 +30,8 @@ def write_record(path: str | os.PathLike[str], record: dict[str, Any]) -> None:
     tensors: dict[str, Tensor] = {}
     content = json.dumps({name: encode(value, tensors, name) for name, value in record.items()})
     target = Path(path)
+    if target.is_dir():
+        raise IsADirectoryError(f"{path} cannot be written: it is a folder; give the name of a file")
     if not target.parent.is_dir():
         raise FileNotFoundError(f"{path} cannot be written: there is no folder {target.parent}")
     handle, aside = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")

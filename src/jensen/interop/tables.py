@@ -82,6 +82,9 @@ def read_array(estimator: BaseEstimator, X: Any, *, reset: bool, sparse: bool = 
     else:
         if isinstance(X, np.ma.MaskedArray):
             X = np.ma.filled(X.astype(np.result_type(X.dtype, np.float32)), np.nan)
+        texts = X if isinstance(X, np.ndarray) and X.dtype.kind in "US" else None
+        if texts is not None:
+            raise ValueError(f"X holds text, such as {str(texts.flat[0])!r}, and no numbers; encode it as numbers")
         container = type(X).__module__.split(".")[0] if hasattr(X, "columns") else "numpy"
         if container in ("pandas", "polars"):
             check_numeric(X)
@@ -148,9 +151,21 @@ def check_numeric(frame: Any) -> None:
             except (TypeError, ValueError):
                 usable = False
         if not usable:
-            bad.append(f"{str(name)!r} ({dtype})")
+            cell = first_text(frame.iloc[:, number]) if hasattr(frame, "iloc") else ""
+            bad.append(f"{str(name)!r} ({dtype}{cell})")
     if bad:
-        raise ValueError(f"X has columns that are not numbers: {', '.join(bad)}; encode them as numbers or drop them")
+        raise ValueError(
+            f"X has columns that are not numbers: {', '.join(bad)}; encode them as numbers, leave cells empty where "
+            "they are missing, or drop the column"
+        )
+
+
+def first_text(column: Any) -> str:
+    """The first cell that is not a number, where most are."""
+    import pandas as pd
+
+    rows = np.flatnonzero(pd.to_numeric(column, errors="coerce").isna() & column.notna())
+    return f", first {column.iloc[rows[0]]!r} in row {rows[0]}" if 0 < len(rows) < len(column) else ""
 
 
 def check_finite(array: Any, names: list[str]) -> None:

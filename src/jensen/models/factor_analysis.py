@@ -7,6 +7,7 @@ Rubin & Thayer (1982); PX-EM, Liu, Rubin & Wu (1998). The bound is exact.
 
 from __future__ import annotations
 
+import warnings
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -14,7 +15,7 @@ import torch
 from sklearn.utils._param_validation import Interval, StrOptions
 from torch import Tensor
 
-from jensen.contract import Rows
+from jensen.contract import Rows, levels_inside
 from jensen.engines import em
 from jensen.engines.sources import Frame
 from jensen.formulas.principal import RowMoments
@@ -128,6 +129,14 @@ class FactorAnalysis(LinearLatentModel):
         self.lower_bound_, self.n_iter_, self.converged_ = fitted.objective, fitted.n_iter, fitted.converged
         self.loglike_ = [value * fitted.weight for value in fitted.history[1:]]
         theta: SubspaceTheta = fitted.theta.outside(frame)
+        components = theta.components
+        if bool((components.noise < 1e-8 * components.feature_variances()).all()):
+            warnings.warn(
+                f"n_components={components.n_latent} factors hold all of the rows, so that no feature has noise and "
+                "the likelihood means nothing; lower n_components or give a prior",
+                UserWarning,
+                stacklevel=levels_inside(),
+            )
         return theta
 
     def _by_em(

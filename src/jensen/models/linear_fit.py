@@ -51,6 +51,8 @@ __all__ = [
 SubspaceTheta = MixtureTheta[SubspaceGaussians]
 # A noise variance below this share of the data's is rounding of the eigenvalues.
 RESOLUTION = 1e-12
+# Wider rows start from products with their covariance, which is not made.
+WIDEST_START = 1000
 # Where EM starts, no dimension is without variance: it would stay so.
 LEAST_LOADING = 1e-2
 
@@ -116,7 +118,7 @@ def subspace_problem(
     algorithm: em.Algorithm,
     start: SubspaceTheta | None,
     noise_init: Tensor | None = None,
-    n_power: int | None = 4,
+    n_power: int | None = None,
 ) -> tuple[Problem, Frame]:
     """EM for one component.
 
@@ -129,7 +131,7 @@ def subspace_problem(
         algorithm: how to step.
         start: parameters to start from, in the units of x; None begins with the leading principal axes.
         noise_init: noise variances (d,) to start with, in the units of x.
-        n_power: steps of the search for the axes; None finds them exactly.
+        n_power: steps of the search for the axes; None finds them exactly, unless rows are very wide.
     """
     d, n = x.shape
     frame = Frame.of(x, weight, family.units)
@@ -141,12 +143,16 @@ def subspace_problem(
     def begin(generator: torch.Generator) -> SubspaceTheta:
         if start is not None:
             return verbs.project(start.within(frame))
-        spread = variances(source, mass, d)
-        if n_power is None:
-            spectrum = spectrum_of(covariance_times(source, torch.eye(d, dtype=x.dtype)) / mass)
+        if d <= WIDEST_START:
+            cov = covariance_of_pairs(source, d)
+            spread, times, total = cov.diagonal(), cov.matmul, 1.0
         else:
-            times = partial(covariance_times, source)
-            spectrum = leading_spectrum(times, mass, float(spread.sum()), family.n_latent, d, generator, n_power)
+            spread, times, total = variances(source, mass, d), partial(covariance_times, source), mass
+        if n_power is None and d <= WIDEST_START:
+            spectrum = spectrum_of(cov)
+        else:
+            steps = 4 if n_power is None else n_power
+            spectrum = leading_spectrum(times, total, float(spread.sum()), family.n_latent, d, generator, steps)
         components = principal_subspace(torch.zeros_like(spread), spectrum, family.n_latent, 1e-3, LEAST_LOADING)
         if not family.is_isotropic:
             left = spread - components.loadings[0].square().sum(1)
@@ -159,6 +165,19 @@ def subspace_problem(
 
 def weighted(batch: Batch) -> Tensor:
     return batch.x if batch.weight is None else batch.x * batch.weight
+
+
+def covariance_of_pairs(source: ArraySource, d: int) -> Tensor:
+    """The mean product of two features over the rows that have both (d, d); 0 where none has."""
+    sums, counts = torch.zeros(2, d, d, dtype=torch.float64)
+    for batch in source:
+        sums.addmm_(weighted(batch), batch.x.mT)
+        if batch.observed is None:
+            counts += batch.x.shape[1] if batch.weight is None else batch.weight.sum()
+        else:
+            seen = batch.observed.to(sums.dtype)
+            counts.addmm_(seen if batch.weight is None else seen * batch.weight, seen.mT)
+    return torch.where(counts > 0, sums / counts, 0.0)
 
 
 def covariance_times(source: ArraySource, q: Tensor) -> Tensor:

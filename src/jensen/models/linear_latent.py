@@ -154,6 +154,8 @@ class LinearLatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EMEst
         if given.ndim != 2 or given.shape[1] != m:
             raise ValueError(f"X has shape {given.shape}; expected latent vectors (n, {m}), as transform returns them")
         z = torch.from_numpy(given.astype(np.float64))
+        if not z.isfinite().all():
+            raise ValueError("X holds NaN or infinity; a latent vector must be finite")
         x = self.theta_.components.means + z @ self.theta_.components.loadings[0].mT
         return x.to(X.dtype) if is_tensor else x.numpy().astype(self._kind.dtype)
 

@@ -105,7 +105,7 @@ class ProbabilisticPCA(LinearLatentModel):
         self,
         n_components: int | float | str | None = None,
         *,
-        tol: float = 1e-6,
+        tol: float = 1e-5,
         max_iter: int = 1000,
         acceleration: str | None = "squarem",
         prior: ConjugatePrior | None = None,

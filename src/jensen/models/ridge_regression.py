@@ -271,7 +271,7 @@ class RidgeRegression(RegressorMixin, MultiOutputMixin, Persistent):
         if alpha is None:
             return self.theta_.alpha
         lam = numbers("alpha", alpha)
-        if lam.ndim > 1:
+        if lam.ndim > 1 or lam.numel() == 0:
             raise ValueError(f"alpha has shape {tuple(lam.shape)}; give one λ, or many in one dimension")
         return lam[..., None].expand(*lam.shape, len(self.theta_.alpha))
 
