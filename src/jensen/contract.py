@@ -1,6 +1,7 @@
 """The contract: what every model answers, and the two ways of fitting one.
 
-LatentVariableModel -> EMEstimator | GradientEstimator -> final classes
+Persistent -> LatentVariableModel -> EMEstimator | GradientEstimator -> final classes, some of which share an abstract
+class of their kind: mixtures, one Gaussian around a subspace, models that are fitted by EM alone.
 """
 
 from __future__ import annotations
