@@ -6,7 +6,7 @@ runs EM on 2d rows with the same mean and covariance. Rows with holes go through
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -137,7 +137,7 @@ def subspace_problem(
     frame = Frame.of(x, weight, family.units)
     source = ArraySource(x, frame, weight=weight, footprint=family.footprint(1, d), by_pattern=False)
     mass = float(n if weight is None else weight.sum())
-    resolved = None if prior is None else prior.resolve(family, 1, frame, variances(source, mass, d))
+    resolved = None if prior is None else prior.resolve(family, 1, frame, variances(source, d))
     verbs = MixtureVerbs(family, 1, d, RESOLUTION, resolved, 1.0, {})
 
     def begin(generator: torch.Generator) -> SubspaceTheta:
@@ -147,7 +147,7 @@ def subspace_problem(
             cov = covariance_of_pairs(source, d)
             spread, times, total = cov.diagonal(), cov.matmul, 1.0
         else:
-            spread, times, total = variances(source, mass, d), partial(covariance_times, source), mass
+            spread, times, total = variances(source, d), partial(covariance_times, source), mass
         if n_power is None and d <= WIDEST_START:
             spectrum = spectrum_of(cov)
         else:
@@ -155,9 +155,9 @@ def subspace_problem(
             spectrum = leading_spectrum(times, total, float(spread.sum()), family.n_latent, d, generator, steps)
         components = principal_subspace(torch.zeros_like(spread), spectrum, family.n_latent, 1e-3, LEAST_LOADING)
         if not family.is_isotropic:
-            left = spread - components.loadings[0].square().sum(1)
-            given = left if noise_init is None else noise_init / frame.scale.square()
-            components = SubspaceGaussians(components.means, components.loadings, given.clamp(min=1e-3)[None])
+            left = (spread - components.loadings[0].square().sum(1)).clamp(min=1e-3)
+            noise = left if noise_init is None else noise_init / frame.scale.square()
+            components = SubspaceGaussians(components.means, components.loadings, noise[None])
         return verbs.project(one(components))
 
     return Problem(verbs, source, begin, verbs.plausibility, stop(mass), algorithm), frame
@@ -185,10 +185,14 @@ def covariance_times(source: ArraySource, q: Tensor) -> Tensor:
     return sum((weighted(batch) @ (batch.x.mT @ q) for batch in source), torch.zeros_like(q))
 
 
-def variances(source: ArraySource, mass: float, d: int) -> Tensor:
-    """The mean square of every feature (d,), missing entries at the mean."""
-    sums: Iterator[Tensor] = ((weighted(batch) * batch.x).sum(1) for batch in source)
-    return sum(sums, torch.zeros(d, dtype=torch.float64)) / mass
+def variances(source: ArraySource, d: int) -> Tensor:
+    """The mean square of every feature over the rows that have it (d,)."""
+    sums, counts = torch.zeros(2, d, dtype=torch.float64)
+    for batch in source:
+        weight = torch.ones_like(batch.x[0]) if batch.weight is None else batch.weight
+        sums += batch.x.square() @ weight
+        counts += weight.sum() if batch.observed is None else batch.observed.to(sums.dtype) @ weight
+    return torch.where(counts > 0, sums / counts, 0.0)
 
 
 @dataclass(frozen=True)

@@ -56,8 +56,7 @@ def subspace_mixture_problem(
     )
     prior, concentration = None, 1.0
     if model.prior is not None:
-        mass = float(n if rows.weight is None else rows.weight.sum())
-        prior = model.prior.resolve(family, k, frame, variances(source, mass, d))
+        prior = model.prior.resolve(family, k, frame, variances(source, d))
         concentration = model.prior.weight_concentration
     verbs = MixtureVerbs(family, k, d, model.reg_covar, prior, concentration, {})
 
