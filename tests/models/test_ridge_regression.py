@@ -422,3 +422,9 @@ def test_a_clone_is_unfitted():
     model = RidgeRegression(alpha=(1.0, 2.0)).fit(X, TWO)
     assert not hasattr(clone(model), "theta_")
     assert_array_equal(clone(model).fit(X, TWO).coef_, model.coef_)
+
+
+def test_a_target_without_noise_is_pointed_out():
+    x = np.random.default_rng(0).normal(size=(20, 2))
+    with pytest.warns(UserWarning, match="target 0 has no noise about its line, as a constant y has none"):
+        RidgeRegression("evidence").fit(x, np.ones(20))

@@ -138,6 +138,14 @@ class RidgeRegression(RegressorMixin, MultiOutputMixin, Persistent):
                 ConvergenceWarning,
                 stacklevel=3,
             )
+        exact = (found.noise == 0).nonzero().flatten().tolist()
+        if exact:
+            warnings.warn(
+                f"target {exact[0]} has no noise about its line, as a constant y has none, so that the evidence has no "
+                "bound; drop the target, or give noise_variance",
+                UserWarning,
+                stacklevel=3,
+            )
         return found.alpha, found.noise, found.n_iter
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
