@@ -52,6 +52,12 @@ def test_columns_that_are_not_numbers_are_named(case):
         case.make().fit(rows)
 
 
+@pytest.mark.asks("score_samples", "raises_bound")
+def test_values_too_large_to_square(case):
+    with pytest.raises(ValueError, match="too large to square; rescale it"):
+        case.make().fit(case.x * 1e200)
+
+
 def test_text_is_not_a_number(case):
     with pytest.raises(ValueError, match="X holds text, such as 'a', and no numbers; encode it as numbers"):
         case.make().fit(np.array([["a", "b", "c"]] * 5))

@@ -16,7 +16,7 @@ from torch import Tensor
 from jensen.batch import Batch, Footprint
 from jensen.engines.threads import threads_for
 
-__all__ = ["ArraySource", "Frame", "in_row_order"]
+__all__ = ["ArraySource", "Frame", "in_row_order", "too_large"]
 
 # A batch's features and responsibilities should fit the cache; fewer rows than the lower limit starve the products.
 BATCH_BYTES, FEWEST_ROWS, MOST_ROWS = 2**23, 1024, 2**14
@@ -53,7 +53,7 @@ class Frame:
         _, first, second = weighted_sums(origin)
         origin, variance = origin + first / mass, second / mass - (first / mass).square()
         if not variance.isfinite().all():
-            raise ValueError(f"X reaches {float(x.nan_to_num(nan=0.0).abs().max())}, too large to square; rescale it")
+            raise too_large(x)
         # A constant column has no spread of its own: it gets the average one, and the floor on variances binds there.
         constant = variance <= (16 * torch.finfo(x.dtype).eps * origin).square()
         usual = variance[~constant].mean() if not constant.all() else torch.ones_like(variance[0])
@@ -62,6 +62,10 @@ class Frame:
     def standardise(self, x: Tensor) -> Tensor:
         """Feature-major rows (d, n), in place."""
         return x.sub_(self.origin[:, None]).div_(self.scale[:, None])
+
+
+def too_large(x: Tensor) -> ValueError:
+    return ValueError(f"X reaches {float(x.nan_to_num(nan=0.0).abs().max())}, too large to square; rescale it")
 
 
 class ArraySource:

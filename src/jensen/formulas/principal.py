@@ -64,8 +64,9 @@ def row_moments(x: Tensor, weight: Tensor | None) -> RowMoments:
         mean = torch.from_numpy(np.ones(n) @ rows) / mass
         if mean.isnan().any():
             return RowMoments(mass, mean, torch.full((d, d), torch.nan, dtype=x.dtype))
-        # numpy sees a matrix times itself and computes half of it; torch does not.
-        cov = torch.from_numpy(rows.T @ rows) / mass - mean[:, None] * mean
+        with np.errstate(over="ignore"):
+            # numpy sees a matrix times itself and computes half of it; torch does not.
+            cov = torch.from_numpy(rows.T @ rows) / mass - mean[:, None] * mean
         if bool((mean.square() < FAR * cov.diagonal()).all()):
             return RowMoments(mass, mean, cov)
     # About some rows' mean, sums of squares keep their digits; every so many rows stand for all, in any order.

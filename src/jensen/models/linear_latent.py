@@ -18,7 +18,7 @@ from jensen.batch import Batch
 from jensen.bound import Bound
 from jensen.contract import Answers, EMEstimator, Rows, Stream, whole_number
 from jensen.engines import em
-from jensen.engines.sources import ArraySource
+from jensen.engines.sources import ArraySource, too_large
 from jensen.engines.threads import threads_for
 from jensen.formulas.covariance import FullGaussians
 from jensen.formulas.principal import RowMoments, row_moments
@@ -217,4 +217,8 @@ def complete_moments(rows: Rows) -> RowMoments | None:
     if d > min(n, WIDEST):
         return None
     moments = row_moments(rows.x, rows.weight)
-    return moments if bool(moments.cov.isfinite().all()) else None
+    if bool(moments.cov.isfinite().all()):
+        return moments
+    if not bool(rows.x.isnan().any()):
+        raise too_large(rows.x)
+    return None
