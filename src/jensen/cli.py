@@ -7,20 +7,26 @@ Libraries are imported inside functions, so that `jensen --help` answers at once
 from __future__ import annotations
 
 import inspect
-import json
 import math
-import os
-import sys
 import warnings
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
-from jensen.options import argument_descriptions, default_text, flag_of, read_arguments, read_grid, type_text, value_of
+from jensen.options import argument_descriptions, default_text, flag_of, read_grid, type_text, value_of
+from jensen.orders import (
+    check_writable,
+    method,
+    only,
+    open_both,
+    open_labelled,
+    predicts_numbers,
+    read_order,
+    tell_of_ignored,
+)
+from jensen.printing import cell, columns_of, deliver, in_units, plain, report, show, tell
 
 __all__ = ["app", "main"]
 
@@ -403,178 +409,6 @@ def models(name: Annotated[str | None, typer.Argument(help="A model, to list its
             for p in inspect.signature(cls, eval_str=True).parameters.values()
         ],
     )
-
-
-@dataclass(frozen=True)
-class Order:
-    """What a command is asked for: a table, an estimator, which of its arguments were given, and which there are."""
-
-    path: str
-    estimator: Any
-    given: Mapping[str, Any]
-    parameters: Mapping[str, inspect.Parameter]
-
-
-def read_order(ctx: typer.Context, model: str, data: str, seed: int | None) -> Order:
-    """The model and its options among the words of the command line."""
-    from jensen.registry import MODELS, model_class
-
-    # An unknown option may have been taken for a positional argument: the model's name tells which word is which.
-    words = [model, data, *ctx.args]
-    words.remove(name := next((word for word in words if word in MODELS), model))
-    cls = model_class(name)
-    parameters = inspect.signature(cls, eval_str=True).parameters
-    own_flags = [flag for parameter in ctx.command.params for flag in parameter.opts if flag.startswith("--")]
-    path, given = read_arguments(words, parameters, own_flags)
-    if seed is not None and "random_state" in given:
-        raise ValueError(f"--seed {seed} and --random-state {given['random_state']} are the same option; give one")
-    usual = {"random_state": seed or 0} if "random_state" in parameters else {}
-    return Order(path, cls(**(usual | given)), given, parameters)
-
-
-def only(flag: str, given: Sequence[str] | None) -> str | None:
-    """The value of an option that may be given once."""
-    if given and len(given) > 1:
-        raise ValueError(f"{flag} names {', '.join(given)}; give one column")
-    return given[0] if given else None
-
-
-def check_writable(output: Path) -> None:
-    """Before the work, not after it."""
-    if output.is_dir() or not os.access(output.parent, os.W_OK):
-        raise ValueError(f"--output {output} cannot be written; give a file in a directory that exists")
-
-
-def predicts_numbers(estimator: Any, label: str | None) -> bool:
-    """Whether the label is a number to predict, which a regression cannot do without."""
-    from sklearn.base import is_regressor
-
-    if is_regressor(estimator) and label is None:
-        raise ValueError(f"{type(estimator).__name__} predicts one column from the others; name it with --label")
-    return bool(is_regressor(estimator))
-
-
-def tell_of_ignored(estimator: Any, label: str | None) -> None:
-    """A fit that read labels knows their classes, one that read numbers is a regression's."""
-    from sklearn.base import is_regressor
-
-    if label is not None and not (is_regressor(estimator) or hasattr(estimator, "classes_")):
-        tell(f"warning: {type(estimator).__name__} ignores --label; the column {label!r} is left out")
-
-
-def columns_of(name: str, values: Any) -> Any:
-    """A data frame of one column, or of numbered ones where every row has several values."""
-    import pandas as pd
-
-    names = [name] if values.ndim == 1 else [f"{name}_{i}" for i in range(values.shape[1])]
-    return pd.DataFrame(values, columns=names)
-
-
-def open_both(model: Path, data: Path) -> tuple[Any, Any]:
-    """A fitted model, and its own columns of a table."""
-    estimator, X, _ = open_labelled(model, data, None, needed=False)
-    return estimator, X
-
-
-def open_labelled(model: Path, data: Path, label: str | None, needed: bool = True) -> tuple[Any, Any, Any]:
-    """The same, and the column that a regression predicts; without it an error where it is needed."""
-    from jensen.interop.datasets import read_dataset, select_features, split_columns
-
-    # First the table: a mistake in its name need not wait for the import of torch.
-    table = read_dataset(data)
-    from jensen.registry import load
-
-    estimator = load(model)
-    is_number = needed and predicts_numbers(estimator, label)
-    table, y, _ = split_columns(table, label=label, label_is_number=is_number)
-    if label is not None and not is_number:
-        tell(f"warning: {type(estimator).__name__} scores rows without their label; the column {label!r} is left out")
-    return estimator, select_features(estimator, table), y if is_number else None
-
-
-def method(estimator: Any, verb: str) -> Any:
-    try:
-        return getattr(estimator, verb)
-    except AttributeError as error:
-        offered = [
-            name for name in ("predict", "transform", "score_samples", "sample", "impute") if hasattr(estimator, name)
-        ]
-        reason = f": {error.__cause__}" if error.__cause__ else f"; it has {', '.join(offered)}"
-        raise ValueError(f"{type(estimator).__name__} has no {verb}{reason}") from None
-
-
-def in_units(estimator: Any, nats: float, X: Any, weights: Any = None) -> dict[str, float]:
-    """Nats per row, and for a model of rows also bits per observed entry: a regression's density is of y."""
-    import numpy as np
-    import pandas as pd
-    from sklearn.base import is_regressor
-
-    if is_regressor(estimator):
-        return {"nats_per_row": nats}
-    n_observed = np.average(np.asarray(pd.notna(X)).sum(1), weights=weights)
-    return {"nats_per_row": nats, "bits_per_dimension": -nats / (max(n_observed, 1e-300) * math.log(2))}
-
-
-def deliver(table: Any, output: Path | None) -> None:
-    """A table to a file, or as CSV to standard output."""
-    from jensen.interop.datasets import as_frame, write_dataset
-
-    if output is None:
-        as_frame(table).to_csv(sys.stdout, index=False, lineterminator="\n")
-        return
-    write_dataset(output, table)
-    tell(f"wrote {len(table)} rows to {output}")
-
-
-def report(
-    estimator: Any, n_rows: int, summary: dict[str, Any], output: Path | None, as_json: bool, quiet: bool = False
-) -> None:
-    """One JSON object, or a table for people."""
-    summary = {"model": type(estimator).__name__, "rows": n_rows, **summary}
-    if output:
-        summary["output"] = str(output)
-    if as_json:
-        text = json.dumps(summary, default=lambda value: value.item())
-        # JSON has no NaN and no infinity.
-        typer.echo(json.dumps(json.loads(text, parse_constant=lambda _: None)))
-    elif not quiet:
-        least = summary.pop("least_likely", [])
-        show(("", ""), [(name.replace("_", " "), cell(value)) for name, value in summary.items()])
-        if least:
-            show(("least likely row, from 0", "nats"), [(cell(one["row"]), cell(one["nats"])) for one in least])
-
-
-def plain(value: Any) -> Any:
-    """A value that JSON knows, or else its text."""
-    import pandas as pd
-
-    if value is None or (pd.api.types.is_scalar(value) and pd.isna(value)):
-        return None
-    value = value.item() if hasattr(value, "item") and not getattr(value, "ndim", 0) else value
-    return value if isinstance(value, (bool, int, float, str)) else str(value)
-
-
-def cell(value: Any) -> str:
-    if value is None or isinstance(value, bool):
-        return {None: "-", True: "yes", False: "no"}[value]
-    return f"{value:.4f}" if isinstance(value, float) else str(value)
-
-
-def show(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    from rich.console import Console
-    from rich.table import Column, Table
-    from rich.text import Text
-
-    # A name that is broken in two cannot be copied.
-    table = Table(Column(header[0], no_wrap=True), *header[1:], show_header=any(header))
-    for row in rows:
-        table.add_row(*(Text(text, overflow="fold") for text in row))
-    Console().print(table)
-
-
-def tell(message: str) -> None:
-    """One line on standard error."""
-    typer.echo(" ".join(message.split()), err=True)
 
 
 def main() -> None:

@@ -16,6 +16,7 @@ from jensen.contract import Problem
 from jensen.engines import em
 from jensen.engines.sources import ArraySource, Frame
 from jensen.formulas.centres import CentreMoments, Pull, optimal_centres, partial_distances
+from jensen.formulas.components import one_unit
 from jensen.formulas.transport import transport
 from jensen.statistics import Summary
 
@@ -144,7 +145,7 @@ def served_by(problem: Problem, theta: Tensor) -> Tensor:
 
 def isotropic_frame(x: Tensor, weight: Tensor | None) -> Frame:
     """Centred, with one unit for all features, for distances are in the data's own; rows (n, d)."""
-    return Frame.of(x.T, weight, lambda variance: variance.mean().sqrt().expand_as(variance).clone())
+    return Frame.of(x.T, weight, one_unit)
 
 
 def refilling(source: ArraySource) -> em.Algorithm:

@@ -24,6 +24,7 @@ from jensen.contract import Answers, Problem, Rows, whole_number
 from jensen.engines import em
 from jensen.engines.sources import ArraySource, Frame
 from jensen.engines.threads import threads_for
+from jensen.formulas.components import one_unit
 from jensen.formulas.topographic import LatentSpace, lattice
 from jensen.models.iterated_model import IteratedModel
 from jensen.models.latent_curve_answers import (
@@ -237,8 +238,7 @@ class LatentCurve(ClassNamePrefixFeaturesOutMixin, TransformerMixin, IteratedMod
             )
         space = self._space() if start is None else start.space
         x = rows.x.T.clone(memory_format=torch.contiguous_format)
-        # The noise is round, so that all features have one unit.
-        frame = frame or Frame.of(x, rows.weight, lambda variance: variance.mean().sqrt().expand_as(variance).clone())
+        frame = frame or Frame.of(x, rows.weight, one_unit)
         verbs = CurveVerbs(space, float(self.penalty), float(self.reg_covar))
         source = ArraySource(x, frame, weight=rows.weight, footprint=space.footprint(n_features), by_pattern=False)
 

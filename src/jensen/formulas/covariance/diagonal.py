@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from jensen.batch import Batch
+from jensen.formulas.components import one_unit
 from jensen.formulas.covariance.base import (
     LARGEST_EXPANDED_PRECISION,
     Gaussians,
@@ -199,8 +200,7 @@ class SphericalGaussians(DiagonalGaussians):
 
     @staticmethod
     def units(variance: Tensor) -> Tensor:
-        # A sphere stays one only when every feature is divided by the same number.
-        return variance.mean().sqrt().expand_as(variance)
+        return one_unit(variance)
 
     @staticmethod
     def pool(per_feature: Tensor) -> Tensor:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from jensen.batch import Batch, Footprint
-from jensen.formulas.components import Components, Family, draw_components
+from jensen.formulas.components import Components, Family, draw_components, one_unit
 from jensen.formulas.covariance.base import EMPTY, LARGEST_EXPANDED_PRECISION
 from jensen.formulas.gaussian import LOG_2PI, cholesky, log_det_from_cholesky, solve_lower
 from jensen.formulas.normal_inverse_wishart import NormalInverseWishart, log_mean_given_covariance
@@ -28,8 +28,7 @@ class SubspaceFamily:
     is_isotropic: bool
 
     def units(self, variance: Tensor) -> Tensor:
-        # One variance for all features stays one only when every feature is divided by the same number.
-        return variance.mean().sqrt().expand_as(variance).clone() if self.is_isotropic else variance.sqrt()
+        return one_unit(variance) if self.is_isotropic else variance.sqrt()
 
     def footprint(self, k: int, d: int) -> Footprint:
         return Footprint(2 * d + k * (self.n_latent + 2) ** 2, 1)

@@ -1,0 +1,120 @@
+"""What a command is asked for: a model, its options, and tables, read from words and files.
+
+Libraries are imported inside functions, so that `jensen --help` answers at once.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from jensen.options import read_arguments
+from jensen.printing import tell
+
+__all__ = [
+    "Order",
+    "check_writable",
+    "method",
+    "only",
+    "open_both",
+    "open_labelled",
+    "predicts_numbers",
+    "read_order",
+    "tell_of_ignored",
+]
+
+
+@dataclass(frozen=True)
+class Order:
+    """What a command is asked for: a table, an estimator, which of its arguments were given, and which there are."""
+
+    path: str
+    estimator: Any
+    given: Mapping[str, Any]
+    parameters: Mapping[str, inspect.Parameter]
+
+
+def read_order(ctx: typer.Context, model: str, data: str, seed: int | None) -> Order:
+    """The model and its options among the words of the command line."""
+    from jensen.registry import MODELS, model_class
+
+    # An unknown option may have been taken for a positional argument: the model's name tells which word is which.
+    words = [model, data, *ctx.args]
+    words.remove(name := next((word for word in words if word in MODELS), model))
+    cls = model_class(name)
+    parameters = inspect.signature(cls, eval_str=True).parameters
+    own_flags = [flag for parameter in ctx.command.params for flag in parameter.opts if flag.startswith("--")]
+    path, given = read_arguments(words, parameters, own_flags)
+    if seed is not None and "random_state" in given:
+        raise ValueError(f"--seed {seed} and --random-state {given['random_state']} are the same option; give one")
+    usual = {"random_state": seed or 0} if "random_state" in parameters else {}
+    return Order(path, cls(**(usual | given)), given, parameters)
+
+
+def only(flag: str, given: Sequence[str] | None) -> str | None:
+    """The value of an option that may be given once."""
+    if given and len(given) > 1:
+        raise ValueError(f"{flag} names {', '.join(given)}; give one column")
+    return given[0] if given else None
+
+
+def check_writable(output: Path) -> None:
+    """Before the work, not after it."""
+    if output.is_dir() or not os.access(output.parent, os.W_OK):
+        raise ValueError(f"--output {output} cannot be written; give a file in a directory that exists")
+
+
+def predicts_numbers(estimator: Any, label: str | None) -> bool:
+    """Whether the label is a number to predict, which a regression cannot do without."""
+    from sklearn.base import is_regressor
+
+    if is_regressor(estimator) and label is None:
+        raise ValueError(f"{type(estimator).__name__} predicts one column from the others; name it with --label")
+    return bool(is_regressor(estimator))
+
+
+def tell_of_ignored(estimator: Any, label: str | None) -> None:
+    """A fit that read labels knows their classes, one that read numbers is a regression's."""
+    from sklearn.base import is_regressor
+
+    if label is not None and not (is_regressor(estimator) or hasattr(estimator, "classes_")):
+        tell(f"warning: {type(estimator).__name__} ignores --label; the column {label!r} is left out")
+
+
+def open_both(model: Path, data: Path) -> tuple[Any, Any]:
+    """A fitted model, and its own columns of a table."""
+    estimator, X, _ = open_labelled(model, data, None, needed=False)
+    return estimator, X
+
+
+def open_labelled(model: Path, data: Path, label: str | None, needed: bool = True) -> tuple[Any, Any, Any]:
+    """The same, and the column that a regression predicts; without it an error where it is needed."""
+    from jensen.interop.datasets import read_dataset, select_features, split_columns
+
+    # First the table: a mistake in its name need not wait for the import of torch.
+    table = read_dataset(data)
+    from jensen.registry import load
+
+    estimator = load(model)
+    is_number = needed and predicts_numbers(estimator, label)
+    table, y, _ = split_columns(table, label=label, label_is_number=is_number)
+    if label is not None and not is_number:
+        tell(f"warning: {type(estimator).__name__} scores rows without their label; the column {label!r} is left out")
+    return estimator, select_features(estimator, table), y if is_number else None
+
+
+def method(estimator: Any, verb: str) -> Any:
+    try:
+        return getattr(estimator, verb)
+    except AttributeError as error:
+        offered = [
+            name for name in ("predict", "transform", "score_samples", "sample", "impute") if hasattr(estimator, name)
+        ]
+        reason = f": {error.__cause__}" if error.__cause__ else f"; it has {', '.join(offered)}"
+        raise ValueError(f"{type(estimator).__name__} has no {verb}{reason}") from None
