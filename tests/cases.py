@@ -12,6 +12,8 @@ from scipy.stats import multivariate_normal, norm
 from sklearn.datasets import load_iris, make_blobs
 
 from jensen import (
+    MLP,
+    VAE,
     Depot,
     FactorAnalysis,
     GaussianMixture,
@@ -42,8 +44,10 @@ class Case:
         raises_bound: whether a fit raises the bound; with a depot it has a cost of its own.
         evidence: ln p(x) of a fitted model by brute force (n,), where that is not the sum of log_joint over z.
         is_closed: whether a fit to complete rows is one step.
+        is_sampled: whether scores are estimates from draws.
         needs_distinct: whether three components need three distinct rows.
         y: labels to fit with, or None.
+        by_labels: methods that only a fit with labels has.
         expected_failed_checks: of scikit-learn's check_estimator, with the reason.
     """
 
@@ -59,8 +63,10 @@ class Case:
     raises_bound: bool = True
     evidence: Callable[[Any, np.ndarray], np.ndarray] | None = None
     is_closed: bool = False
+    is_sampled: bool = False
     needs_distinct: bool = True
     y: np.ndarray | None = None
+    by_labels: tuple[str, ...] = ()
     expected_failed_checks: dict[str, str] = field(default_factory=dict)
 
     def fitted(self) -> Any:
@@ -82,10 +88,12 @@ class Case:
 
     def answer(self, model: Any, x: np.ndarray) -> np.ndarray:
         """What the model says is hidden in every row."""
-        return (model.predict if hasattr(model, "predict") else model.transform)(x)
+        return (model.predict if self.offers("predict") else model.transform)(x)
 
     def offers(self, what: str) -> bool:
-        """A method or attribute by name, or: holes, sparse, exact, raises_bound, needs_distinct, iterates."""
+        """A method or attribute by name, or: holes, sparse, exact, raises_bound, needs_distinct, iterates, untrained
+        (not by gradients), computed (scores are no estimates), numbers (no columns of text).
+        """
         model = self.make()
         tags = model.__sklearn_tags__().input_tags
         special = {
@@ -95,7 +103,12 @@ class Case:
             "raises_bound": self.raises_bound,
             "needs_distinct": self.needs_distinct,
             "iterates": not self.is_closed,
+            "untrained": not hasattr(model, "trainer"),
+            "computed": not self.is_sampled,
+            "numbers": not tags.categorical,
         }
+        if self.y is None and what in self.by_labels:
+            return False
         return special[what] if what in special else hasattr(model, what)
 
 
@@ -148,6 +161,13 @@ LABELS_ARE_READ = dict.fromkeys(
     ),
     "sets n_components=1 and passes y of several classes, which are labels here",
 )
+
+
+# Scores are estimates from draws, new ones for other rows.
+SAMPLED = dict.fromkeys(
+    ("check_methods_sample_order_invariance", "check_methods_subset_invariance"),
+    "score_samples draws z for every row, and other draws for other rows",
+) | {"check_sample_weight_equivalence_on_dense_data": "batches of weighted rows are others than those of repeated rows"}
 
 
 def three_clusters() -> np.ndarray:
@@ -303,6 +323,52 @@ def subspace_mixture(name: str, kind: type, *, y: np.ndarray | None = None) -> C
     )
 
 
+LINE = np.linspace(-7, 7, 1401)[:, None]
+
+
+def vae_log_joint(model: VAE, x: np.ndarray) -> np.ndarray:
+    """ln p(x, y, z) dz on a grid of the one latent dimension, for every class where there are classes."""
+    classes = getattr(model, "classes_", [None])
+    prior = np.exp(np.asarray(model.module_.log_prior_class()))
+    parts = []
+    for share, label in zip(prior, classes, strict=True):
+        y = None if label is None else np.full(len(LINE), label)
+        densities = norm.logpdf(x[:, None], model.inverse_transform(LINE, y), np.sqrt(model.noise_variance_))
+        parts.append(np.nansum(densities, 2) + norm.logpdf(LINE[:, 0]) + np.log(LINE[1] - LINE[0]) + np.log(share))
+    return np.concatenate(parts, 1)
+
+
+def vae_mean(model: VAE) -> tuple[np.ndarray, np.ndarray]:
+    """E[x] by quadrature, as one component."""
+    share = np.exp(vae_log_joint(model, np.full((1, model.n_features_in_), np.nan)))[0]
+    classes = getattr(model, "classes_", [None])
+    means = [model.inverse_transform(LINE, None if c is None else np.full(len(LINE), c)) for c in classes]
+    return np.ones(1), (share @ np.concatenate(means))[None]
+
+
+def vae(name: str, *, y: np.ndarray | None = None) -> Case:
+    def make() -> VAE:
+        networks = {"encoder": MLP((10,)), "decoder": MLP((10,))}
+        return VAE(1, **networks, max_epochs=40, learning_rate=0.01, evaluation_samples=20, random_state=0)
+
+    return Case(
+        name,
+        make,
+        three_clusters(),
+        vae_log_joint,
+        is_exact=False,
+        components=vae_mean,
+        objective=lambda model: model.lower_bound_,
+        arrays=(),
+        for_checks=lambda: make().set_params(max_epochs=1),
+        needs_distinct=False,
+        is_sampled=True,
+        y=y,
+        by_labels=("predict", "predict_proba"),
+        expected_failed_checks=SAMPLED,
+    )
+
+
 def some_labels() -> np.ndarray:
     _, y = make_blobs(90, centers=3, n_features=3, random_state=1)
     return np.where(np.arange(90) % 5 == 0, y, -1)
@@ -336,6 +402,8 @@ CASES = [
     ),
     latent_curve("latent-curve", n_grid=30, n_basis=4),
     latent_curve("latent-surface", n_latent=2, n_grid=6, n_basis=2),
+    vae("vae"),
+    vae("vae-labels", y=some_labels()),
 ]
 
 IRIS = load_iris()

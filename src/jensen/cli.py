@@ -18,15 +18,18 @@ from typer.core import TyperGroup
 from jensen.options import argument_descriptions, default_text, flag_of, read_grid, type_text, value_of
 from jensen.orders import (
     check_writable,
+    is_first_process,
     method,
     only,
     open_both,
     open_labelled,
     predicts_numbers,
     read_order,
+    run_together,
+    takes_images,
     tell_of_ignored,
 )
-from jensen.printing import cell, columns_of, deliver, in_units, plain, report, show, tell
+from jensen.printing import cell, columns_of, deliver, in_units, plain, report, show, summary_of_fit, tell
 
 __all__ = ["app", "main"]
 
@@ -34,9 +37,14 @@ __all__ = ["app", "main"]
 class Commands(TyperGroup):
     """One line for what is wrong with the input; other exceptions are bugs and keep their traceback."""
 
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        # What was typed, for processes that are to do the same.
+        ctx.meta["words"] = [*args]
+        return super().parse_args(ctx, args)
+
     def invoke(self, ctx: Any) -> Any:
         with warnings.catch_warnings():
-            warnings.showwarning = lambda message, *_, **__: tell(f"warning: {message}")
+            warnings.showwarning = lambda message, *_, **__: is_first_process() and tell(f"warning: {message}")
             try:
                 return super().invoke(ctx)
             except BrokenPipeError:
@@ -111,6 +119,7 @@ def fit(
     weight: Weight = None,
     drop: Drop = None,
     seed: FitSeed = None,
+    processes: Annotated[int | None, typer.Option(min=1, help="Processes that train a deep model together.")] = None,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -118,60 +127,43 @@ def fit(
 
     Every option of the model is an option here; `jensen models NAME` lists them.
     Lists are written a,b and arrays and objects as JSON; none is None.
+    Recipes are written as in Python, in quotes: 'MLP(hidden=(50, 50))'.
 
     Examples:
       jensen fit gaussian-mixture iris.csv --label species -o iris.jensen
       jensen fit gaussian-mixture x.npy --n-components 3 --n-init 5 -o x.jensen
       jensen fit gaussian-mixture a.csv --drop id --prior '{}' -o a.jensen
       jensen fit ridge-regression b.csv --label price --alpha evidence -o b.jensen
+      jensen fit vae c.csv --encoder 'MLP(hidden=(50,))' --trainer 'Trainer(clip=1)' -o c.jensen
+      jensen fit vae images.npy --likelihood bernoulli --checkpoint run.ckpt --processes 2 -o d.jensen
     """
-    import numpy as np
-    import pandas as pd
-    from sklearn.base import is_regressor
-
     from jensen.interop.datasets import read_dataset, split_columns
 
     order = read_order(ctx, model, data, seed)
     check_writable(output)
     column = only("--label", label)
+    if run_together(order, ctx.meta["words"], processes):
+        return
     estimator, parameters = order.estimator, order.parameters
     has_own_bar = "verbose" in parameters and "verbose" not in order.given
     if has_own_bar:
         estimator.set_params(verbose=int(not (as_json or quiet)))
     X, y, weights = split_columns(
-        read_dataset(order.path),
+        read_dataset(order.path, images=takes_images(estimator)),
         label=column,
         weight=weight,
         drop=drop or [],
         label_is_number=predicts_numbers(estimator, column),
     )
     estimator.fit(X, y, sample_weight=weights)
+    if not is_first_process():
+        return
     tell_of_ignored(estimator, column)
-    if has_own_bar:
-        # The bar is this command's, not a property of the model.
-        estimator.set_params(verbose=parameters["verbose"].default)
+    # The bar and the checkpoint are this command's, not properties of the model.
+    own = [name for name in ("verbose", "checkpoint") if name in parameters]
+    estimator.set_params(**{name: parameters[name].default for name in own if name == "checkpoint" or has_own_bar})
     estimator.save(output)
-    summary = {"features": estimator.n_features_in_, "missing_entries": int(np.asarray(pd.isna(X)).sum())}
-    if is_regressor(estimator):
-        # Rows of weight 0 may hold anything.
-        counted = np.ones(len(X)) if weights is None else weights
-        rows = counted > 0
-        summary["r2"] = estimator.score(X[rows], np.asarray(y)[rows], sample_weight=counted[rows])
-    elif hasattr(estimator, "score_samples"):
-        scores = np.asarray(estimator.score_samples(X), dtype=np.float64)
-        summary |= in_units(estimator, np.average(scores, weights=weights), X, weights)
-    found = {
-        "components": "n_components_",
-        "alpha": "alpha_",
-        "noise_variance": "noise_variance_",
-        "log_evidence": "log_evidence_",
-    }
-    found |= {"inertia": "inertia_", "iterations": "n_iter_", "converged": "converged_"}
-    if getattr(estimator, "depot", None) is not None:
-        found = {"cost": "cost_", "supply_cost": "supply_cost_"} | found
-    values = {name: getattr(estimator, key) for name, key in found.items() if hasattr(estimator, key)}
-    # Noise may have a variance for every feature, too many for a table.
-    summary |= {name: value for name, value in values.items() if name != "noise_variance" or np.size(value) == 1}
+    summary = summary_of_fit(estimator, X, y, weights)
     report(estimator, len(X), summary, output, as_json, quiet)
 
 

@@ -1,9 +1,15 @@
-"""A model's constructor arguments from words on the command line, by their annotations and defaults."""
+"""A model's constructor arguments from words on the command line, by their annotations and defaults.
+
+A recipe is written as in Python, MLP(hidden=(50, 50)), also inside JSON: {"age": "Gaussian(variance='feature')"}. Where
+only one recipe is meant, a JSON object of its arguments will do.
+"""
 
 from __future__ import annotations
 
+import ast
 import inspect
 import json
+import os
 import re
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
@@ -26,6 +32,7 @@ __all__ = [
 BOOLEANS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?"
 MANY = 10_000
+WORDS = {"true": True, "false": False, "none": None, "null": None}
 
 
 def read_arguments(
@@ -65,8 +72,20 @@ def read_grid(texts: Sequence[str], parameters: Mapping[str, inspect.Parameter])
             raise unknown(flag_of(name), map(flag_of, parameters))
         if name in grid:
             raise ValueError(f"--grid {text!r} names {name} a second time; write all its values in one list")
-        grid[name] = [convert(value, parameters[name]) for part in values.split(",") for value in spread(part.strip())]
+        grid[name] = [convert(value, parameters[name]) for part in split(values) for value in spread(part.strip())]
     return grid
+
+
+def split(text: str) -> list[str]:
+    """The parts between commas that stand in no brackets."""
+    parts, depth = [""], 0
+    for sign in text:
+        depth += (sign in "([{") - (sign in ")]}")
+        if sign == "," and not depth:
+            parts.append("")
+        else:
+            parts[-1] += sign
+    return parts
 
 
 def spread(text: str) -> list[str]:
@@ -94,14 +113,17 @@ def convert(text: str, parameter: inspect.Parameter) -> Any:
     kinds = kinds_of(parameter)
     if text.lower() == "none" and (parameter.default is None or NoneType in kinds):
         return None
+    flag, default = flag_of(parameter.name), default_text(parameter.default)
+    reason = ""
     for kind in sorted((kind for kind in kinds if kind is not NoneType), key=lambda kind: kind is str):
         try:
             return value_of(text, kind)
+        except RecipeError as error:
+            reason = f": {error}"
+            break
         except (ValueError, KeyError, TypeError):
             continue
-    flag = flag_of(parameter.name)
-    default = default_text(parameter.default)
-    raise ValueError(f"{flag} {text!r} cannot be read as {type_text(parameter)}; its default is {default}")
+    raise ValueError(f"{flag} {text!r} cannot be read as {type_text(parameter)}{reason}; its default is {default}")
 
 
 def value_of(text: str, kind: Any) -> Any:
@@ -116,6 +138,8 @@ def value_of(text: str, kind: Any) -> Any:
         return BOOLEANS[text.lower()]
     if kind in (int, float, str):
         return kind(text)
+    if get_origin(kind) is os.PathLike:
+        return text
     if get_origin(kind) in (list, tuple, Sequence) or kind in (list, tuple):
         item = (get_args(kind) or (Any,))[0]
         return tuple(value_of(part.strip(" '\""), item) for part in text.strip("[]()").split(",") if part.strip())
@@ -125,9 +149,52 @@ def value_of(text: str, kind: Any) -> Any:
         if text.startswith(("[", "{")):
             raise
         value = text
+    value = with_recipes(value)
     if isinstance(kind, type) and issubclass(kind, BaseEstimator):
-        return kind(**value)
+        return value if isinstance(value, kind) else kind(**value)
     return np.array(value) if isinstance(value, list) else value
+
+
+class RecipeError(ValueError):
+    """A recipe that is known, but not with these arguments."""
+
+
+def with_recipes(value: Any) -> Any:
+    """Texts that call a recipe become it, in lists and dictionaries, too."""
+    if isinstance(value, dict):
+        return {key: with_recipes(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [with_recipes(item) for item in value]
+    called = re.match(r"([A-Z]\w*)(\(|$)", value.strip()) if isinstance(value, str) else None
+    if called is None:
+        return value
+    from jensen.registry import RECIPES
+
+    if called[1] not in RECIPES:
+        return value
+    try:
+        return built(ast.parse(value.strip(), mode="eval").body)
+    except (SyntaxError, TypeError, ValueError) as error:
+        raise RecipeError(f"{error.msg if isinstance(error, SyntaxError) else error}") from None
+
+
+def built(node: ast.expr) -> Any:
+    """The value of an expression of literals and recipes; nothing else is called or looked up."""
+    from jensen.registry import recipe_classes
+
+    if isinstance(node, ast.Name) and node.id in WORDS:
+        return WORDS[node.id]
+    call = ast.Call(node, [], []) if isinstance(node, ast.Name) else node
+    if isinstance(call, ast.Call):
+        known = recipe_classes()
+        name = ast.unparse(call.func)
+        if name not in known:
+            raise ValueError(f"{name} is no recipe, and text stands in quotes; recipes are {', '.join(sorted(known))}")
+        if any(keyword.arg is None for keyword in call.keywords):
+            raise ValueError("arguments must be written one by one")
+        named = {str(keyword.arg): built(keyword.value) for keyword in call.keywords}
+        return known[name](*(built(argument) for argument in call.args), **named)
+    return ast.literal_eval(node)
 
 
 def kinds_of(parameter: inspect.Parameter) -> tuple[Any, ...]:
@@ -147,9 +214,17 @@ def type_text(parameter: inspect.Parameter) -> str:
 
 
 def kind_text(kind: Any) -> str:
+    from jensen.registry import recipe_classes
+
     if hasattr(kind, "get_params"):
-        return f"JSON object of {', '.join(inspect.signature(kind).parameters)}"
+        if inspect.isabstract(kind):
+            return " | ".join(call_text(recipe) for recipe in recipe_classes().values() if issubclass(recipe, kind))
+        return f"JSON object of {', '.join(inspect.signature(kind).parameters)} or {kind.__name__}(...)"
     return re.sub(r"[\w.]+\.", "", inspect.formatannotation(kind))
+
+
+def call_text(recipe: type) -> str:
+    return f"{recipe.__name__}({', '.join(inspect.signature(recipe).parameters)})"
 
 
 def default_text(default: Any) -> str:

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import inspect
 import os
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +23,15 @@ __all__ = [
     "Order",
     "check_writable",
     "method",
+    "is_first_process",
+    "is_trained_by_gradients",
     "only",
     "open_both",
     "open_labelled",
     "predicts_numbers",
     "read_order",
+    "run_together",
+    "takes_images",
     "tell_of_ignored",
 ]
 
@@ -70,6 +76,43 @@ def check_writable(output: Path) -> None:
         raise ValueError(f"--output {output} cannot be written; give a file in a directory that exists")
 
 
+def is_trained_by_gradients(estimator: Any) -> bool:
+    from jensen.contract.gradient import GradientEstimator
+
+    return isinstance(estimator, GradientEstimator)
+
+
+def takes_images(estimator: Any) -> bool:
+    from sklearn.utils import get_tags
+
+    return bool(get_tags(estimator).input_tags.three_d_array)
+
+
+def is_first_process() -> bool:
+    """Whether this process is to print and write: the others only help it to train."""
+    return os.environ.get("RANK", "0") == "0" or os.environ.get("WORLD_SIZE", "1") == "1"
+
+
+def run_together(order: Order, words: Sequence[str], processes: int | None) -> bool:
+    """Do what the words ask in several processes, unless this is one of them; whether it is done."""
+    if processes is None or processes == 1 or "WORLD_SIZE" in os.environ:
+        return False
+    if not is_trained_by_gradients(order.estimator):
+        raise ValueError(
+            f"--processes is for models trained by gradients, which {type(order.estimator).__name__} is not; leave it out"
+        )
+    if find_spec("accelerate") is None:
+        raise ImportError(f"--processes {processes} needs accelerate: pip install 'jensen[scale]'")
+    from jensen.engines.launch import launch
+
+    code, unheard = launch([sys.executable, "-c", "from jensen.cli import main; main()", *words], processes)
+    if code:
+        for line in unheard.splitlines()[-1:]:
+            tell(f"in a process beside the first: {line}")
+        raise typer.Exit(code)
+    return True
+
+
 def predicts_numbers(estimator: Any, label: str | None) -> bool:
     """Whether the label is a number to predict, which a regression cannot do without."""
     from sklearn.base import is_regressor
@@ -95,13 +138,15 @@ def open_both(model: Path, data: Path) -> tuple[Any, Any]:
 
 def open_labelled(model: Path, data: Path, label: str | None, needed: bool = True) -> tuple[Any, Any, Any]:
     """The same, and the column that a regression predicts; without it an error where it is needed."""
-    from jensen.interop.datasets import read_dataset, select_features, split_columns
+    from jensen.interop.datasets import need_table, read_dataset, select_features, split_columns
 
     # First the table: a mistake in its name need not wait for the import of torch.
-    table = read_dataset(data)
+    table = read_dataset(data, images=True)
     from jensen.registry import load
 
     estimator = load(model)
+    if not takes_images(estimator):
+        need_table(data, table)
     is_number = needed and predicts_numbers(estimator, label)
     table, y, _ = split_columns(table, label=label, label_is_number=is_number)
     if label is not None and not is_number:

@@ -11,7 +11,10 @@ from typing import Any
 
 import typer
 
-__all__ = ["cell", "columns_of", "deliver", "in_units", "plain", "report", "show", "tell"]
+__all__ = ["cell", "columns_of", "deliver", "in_units", "plain", "report", "show", "summary_of_fit", "tell"]
+
+# Rows that a deep model is scored on after a fit: each takes a hundred draws of what is hidden.
+N_SCORED = 1000
 
 
 def columns_of(name: str, values: Any) -> Any:
@@ -30,8 +33,50 @@ def in_units(estimator: Any, nats: float, X: Any, weights: Any = None) -> dict[s
 
     if is_regressor(estimator):
         return {"nats_per_row": nats}
-    n_observed = np.average(np.asarray(pd.notna(X)).sum(1), weights=weights)
+    n_observed = np.average(np.asarray(pd.notna(X)).reshape(len(X), -1).sum(1), weights=weights)
     return {"nats_per_row": nats, "bits_per_dimension": -nats / (max(n_observed, 1e-300) * math.log(2))}
+
+
+def summary_of_fit(estimator: Any, X: Any, y: Any, weights: Any) -> dict[str, Any]:
+    """What a fit came to, by name."""
+    import numpy as np
+    import pandas as pd
+    from sklearn.base import is_regressor
+
+    summary = {"features": estimator.n_features_in_, "missing_entries": int(np.asarray(pd.isna(X)).sum())}
+    is_deep = hasattr(estimator, "history_")
+    # Rows of weight 0 may hold anything.
+    counted = np.ones(len(X)) if weights is None else weights
+    rows = np.flatnonzero(counted > 0)
+    if is_regressor(estimator):
+        summary["r2"] = estimator.score(X[rows], np.asarray(y)[rows], sample_weight=counted[rows])
+    elif hasattr(estimator, "score_samples"):
+        if is_deep and len(rows) > N_SCORED:
+            rows = rows[np.linspace(0, len(rows) - 1, N_SCORED).astype(int)]
+            summary["scored_rows"] = N_SCORED
+        some = X.iloc[rows] if hasattr(X, "iloc") else X[rows]
+        scores = np.asarray(estimator.score_samples(some), dtype=np.float64)
+        summary |= in_units(estimator, np.average(scores, weights=counted[rows]), some, counted[rows])
+    found = {
+        "components": "n_components_",
+        "alpha": "alpha_",
+        "noise_variance": "noise_variance_",
+        "log_evidence": "log_evidence_",
+        "inertia": "inertia_",
+        "loss": "loss_",
+        "epochs" if is_deep else "iterations": "n_iter_",
+        "converged": "converged_",
+    }
+    if getattr(estimator, "depot", None) is not None:
+        found = {"cost": "cost_", "supply_cost": "supply_cost_"} | found
+    values = {name: getattr(estimator, key) for name, key in found.items() if hasattr(estimator, key)}
+    # Noise may have a variance for every feature, too many for a table.
+    summary |= {name: value for name, value in values.items() if name != "noise_variance" or np.size(value) == 1}
+    if is_deep:
+        best = estimator.history_.max(numeric_only=True)
+        shown = {"objective": getattr(estimator, "lower_bound_", None), "held_out": best.get("held_out")}
+        summary |= {f"{name}_per_row": float(value) for name, value in shown.items() if value is not None}
+    return summary
 
 
 def deliver(table: Any, output: Path | None) -> None:

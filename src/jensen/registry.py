@@ -12,10 +12,11 @@ from sklearn.base import BaseEstimator
 from jensen.contract import Persistent
 from jensen.interop.files import decode, read_record
 
-__all__ = ["MODELS", "load", "model_class"]
+__all__ = ["MODELS", "load", "model_class", "recipe_classes"]
 
 # The command line's name of a model, and its class.
 MODELS = {
+    "autoencoder": "Autoencoder",
     "factor-analysis": "FactorAnalysis",
     "gaussian-mixture": "GaussianMixture",
     "kmeans": "KMeans",
@@ -25,8 +26,20 @@ MODELS = {
     "mixture-of-ppca": "MixtureOfPPCA",
     "probabilistic-pca": "ProbabilisticPCA",
     "ridge-regression": "RidgeRegression",
+    "vae": "VAE",
 }
-RECIPES = ("ConjugatePrior", "Depot")
+RECIPES = (
+    "Bernoulli",
+    "Categorical",
+    "ConjugatePrior",
+    "ConvDecoder",
+    "ConvEncoder",
+    "Depot",
+    "Elbo",
+    "Gaussian",
+    "MLP",
+    "Trainer",
+)
 
 
 def model_class(name: str) -> type[Persistent]:
@@ -36,6 +49,11 @@ def model_class(name: str) -> type[Persistent]:
         raise ValueError(f"there is no model {name!r}; there are {', '.join(sorted(MODELS))}")
     found: type[Persistent] = getattr(import_module("jensen"), class_name)
     return found
+
+
+def recipe_classes() -> dict[str, type[BaseEstimator]]:
+    """The recipes that files and the command line may name."""
+    return {name: getattr(import_module("jensen"), name) for name in RECIPES}
 
 
 def load(path: str | os.PathLike[str], recipes: Sequence[type[BaseEstimator]] = ()) -> Any:
@@ -53,7 +71,7 @@ def load(path: str | os.PathLike[str], recipes: Sequence[type[BaseEstimator]] = 
         (1, 3)
     """
     record = read_record(path)
-    known = {name: getattr(import_module("jensen"), name) for name in RECIPES} | {r.__name__: r for r in recipes}
+    known = recipe_classes() | {recipe.__name__: recipe for recipe in recipes}
     try:
         model = model_class(record["class"])(**decode(record["params"], known))
         model._restore(decode(record["fitted"], known))

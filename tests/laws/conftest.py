@@ -38,4 +38,10 @@ def some_rows(case, request):
 @pytest.fixture
 def parameters(case):
     """All parameters of a fitted model in one vector."""
-    return lambda model: np.concatenate([np.ravel(getattr(model, name)) for name in case.arrays])
+
+    def of(model):
+        if hasattr(model, "module_"):
+            return np.concatenate([np.ravel(weight) for weight in model.module_.state_dict().values()])
+        return np.concatenate([np.ravel(getattr(model, name)) for name in case.arrays])
+
+    return of

@@ -6,6 +6,8 @@ from numpy.testing import assert_allclose
 
 from jensen.engines import em, sources
 
+pytestmark = pytest.mark.asks("untrained")
+
 
 def test_more_steps_never_lower_the_objective(case, some_rows):
     strict = {"tol": 0} if case.offers("tol") else {}

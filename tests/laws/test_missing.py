@@ -7,6 +7,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 pytestmark = pytest.mark.asks("holes", "score_samples", "impute")
 
 
+@pytest.mark.asks("computed")
 def test_a_row_with_holes_has_the_marginal_likelihood(case, model, holes):
     assert_allclose(model.score_samples(holes), case.score(model, holes), rtol=1e-8, atol=1e-9)
 
@@ -19,7 +20,7 @@ def test_a_row_with_nothing_has_likelihood_one(case, model):
     assert_allclose(model.impute(row)[0], weights @ means, rtol=1e-9)
 
 
-@pytest.mark.asks("raises_bound")
+@pytest.mark.asks("raises_bound", "untrained")
 def test_no_holes_is_the_limit_of_holes(case, holes):
     """Rows of NaN add nothing but themselves: the likelihood of the others is maximised as if they were not there."""
     with_nothing = np.vstack([case.x, np.full((5, case.x.shape[1]), np.nan)])
@@ -37,6 +38,7 @@ def test_observed_entries_come_back_bit_for_bit(case, model, holes):
     assert_array_equal(model.impute(case.x), case.x)
 
 
+@pytest.mark.asks("computed")
 def test_imputation_is_the_mean_of_its_draws(case, model, holes):
     draws = np.stack(model.impute_draws(holes, n_draws=400, random_state=0))
     error = draws.std(0) / np.sqrt(len(draws))

@@ -19,6 +19,7 @@ __all__ = [
     "as_frame",
     "fill_cells",
     "is_text",
+    "need_table",
     "read_cells",
     "read_dataset",
     "select_features",
@@ -34,8 +35,10 @@ SUFFIXES = (*SEPARATORS, ".parquet", ".npy")
 EXACT = {} if tuple(map(int, pd.__version__.split(".")[:2])) >= (3, 1) else {"float_precision": "round_trip"}
 
 
-def read_dataset(path: str | os.PathLike[str]) -> Table:
+def read_dataset(path: str | os.PathLike[str], *, images: bool = False) -> Table:
     """The table in a file: empty cells and NA are NaN, and an npy file of one dimension is one column.
+
+    With `images` an npy file may also hold (n, h, w) or (n, c, h, w).
 
     Example:
         >>> import tempfile, numpy as np
@@ -49,6 +52,8 @@ def read_dataset(path: str | os.PathLike[str]) -> Table:
     suffix = existing(path)
     if suffix == ".npy":
         table = read_npy(path)
+        if not images:
+            need_table(path, table)
     elif suffix == ".parquet":
         table = read_parquet(path)
     else:
@@ -62,7 +67,7 @@ def read_dataset(path: str | os.PathLike[str]) -> Table:
 def read_cells(path: str | os.PathLike[str]) -> Table:
     """The same rows and columns, but every cell of a text file as it is written there."""
     existing(path)
-    return read_text(path, dtype=str, na_filter=False) if is_text(path) else read_dataset(path)
+    return read_text(path, dtype=str, na_filter=False) if is_text(path) else read_dataset(path, images=True)
 
 
 def write_dataset(path: str | os.PathLike[str], table: Any) -> None:
@@ -81,6 +86,8 @@ def as_frame(table: Any) -> pd.DataFrame:
     """A data frame of a data frame or an array."""
     if isinstance(table, pd.DataFrame):
         return table
+    if table.ndim > 2:
+        raise ValueError(f"rows of shape {table.shape[1:]} are no table; write them to an .npy file with --output")
     return pd.DataFrame(table, columns=[f"x{i}" for i in range(table.shape[1])])
 
 
@@ -96,7 +103,12 @@ def split_columns(
 
     A label is a class, or where `label_is_number` a target of a regression.
     """
-    taken = {column: column_number(table, column) for column in (label, weight, *drop) if column is not None}
+    asked = [column for column in (label, weight, *drop) if column is not None]
+    if table.ndim > 2:
+        if asked:
+            raise ValueError(f"there is no column {asked[0]!r}: images of shape {table.shape[1:]} have no columns")
+        return table, None, None
+    taken = {column: column_number(table, column) for column in asked}
     frame = pd.DataFrame(table)
     kept = [i for i in range(frame.shape[1]) if i not in taken.values()]
     y = None
@@ -136,6 +148,9 @@ def numbers_of(values: pd.Series[Any], column: str, what: str) -> np.ndarray:
 def select_features(estimator: Any, table: Table) -> Table:
     """The columns that a fitted estimator knows, in its order; without names there must be as many as it has."""
     names = getattr(estimator, "feature_names_in_", None)
+    if table.ndim > 2:
+        # Which shape it knows the model says itself.
+        return table
     if names is not None and isinstance(table, pd.DataFrame):
         absent = [repr(name) for name in names if name not in table.columns]
         if absent:
@@ -158,7 +173,8 @@ def fill_cells(cells: Table, X: Table, filled: Any) -> Any:
         return filled
     result = cells.copy()
     names = X.columns if isinstance(X, pd.DataFrame) else cells.columns
-    values = pd.DataFrame(np.asarray(filled), columns=names, index=cells.index)
+    values = filled if isinstance(filled, pd.DataFrame) else pd.DataFrame(filled, columns=names)
+    values = values.set_axis(cells.index)
     holes = pd.DataFrame(np.asarray(pd.isna(X)), columns=names, index=cells.index)
     for name in names[holes.any()]:
         is_written = pd.api.types.is_string_dtype(cells[name])
@@ -250,9 +266,15 @@ def read_npy(path: str | os.PathLike[str]) -> np.ndarray:
         raise ValueError(f"{path} is an npz archive; save one array with numpy.save")
     if array.dtype.kind not in "biuf":
         raise ValueError(f"{path} holds {array.dtype} values, which are not real numbers; save it as floats")
-    if array.ndim not in (1, 2):
+    if array.ndim not in (1, 2, 3, 4):
         raise ValueError(f"{path} has shape {array.shape}; save rows and features (n, d), or one column (n,)")
     return array[:, None] if array.ndim == 1 else array
+
+
+def need_table(path: str | os.PathLike[str], table: Table) -> None:
+    """An error where images are given to a model of tables."""
+    if table.ndim > 2:
+        raise ValueError(f"{path} has shape {table.shape}; save rows and features (n, d), or one column (n,)")
 
 
 def write_npy(path: str | os.PathLike[str], values: np.ndarray) -> None:

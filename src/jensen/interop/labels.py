@@ -13,7 +13,7 @@ import torch
 from sklearn.utils.multiclass import type_of_target
 from torch import Tensor
 
-__all__ = ["decode_labels", "encode_labels"]
+__all__ = ["decode_labels", "encode_labels", "numbers_of_classes"]
 
 UNLABELLED = -1
 
@@ -80,6 +80,17 @@ def decode_labels(component: np.ndarray, classes: np.ndarray) -> np.ndarray:
     decoded: np.ndarray = table[np.minimum(component, len(classes) - 1)]
     decoded[beyond] = UNLABELLED if numeric else None
     return decoded
+
+
+def numbers_of_classes(y: Any, known: np.ndarray, n: int) -> Tensor:
+    """The numbers of the classes asked for, one for all of n rows or one each."""
+    values = np.asarray(y)
+    if values.shape not in ((), (n,)):
+        raise ValueError(f"y has shape {values.shape}; give one class, or one for each of n_samples={n} rows")
+    values = np.broadcast_to(values, (n,))
+    if not np.isin(values, known).all():
+        raise ValueError(f"y={y!r} is not among {known.tolist()}; sample from one of these")
+    return torch.from_numpy(np.searchsorted(known, values))
 
 
 def is_unlabelled(value: Any) -> bool:

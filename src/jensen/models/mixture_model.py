@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from jensen.contract import Answers, Rows, whole_number
-from jensen.interop.labels import decode_labels
+from jensen.interop.labels import decode_labels, numbers_of_classes
 from jensen.models.iterated_model import IteratedModel
 from jensen.models.mixture import MixtureTheta
 from jensen.models.mixture_answers import draw, fill, fill_draws, log_evidence, responsibilities
@@ -78,11 +78,4 @@ class MixtureModel(IteratedModel):
             self.classes_ = rows.classes
 
     def _components_of(self, y: Any, n: int) -> Tensor:
-        values = np.asarray(y)
-        if values.shape not in ((), (n,)):
-            raise ValueError(f"y has shape {values.shape}; give one class, or one for each of n_samples={n} rows")
-        values = np.broadcast_to(values, (n,))
-        known = getattr(self, "classes_", np.arange(len(self.theta_.weights)))
-        if not np.isin(values, known).all():
-            raise ValueError(f"y={y!r} is not among {known.tolist()}; sample from one of these")
-        return torch.from_numpy(np.searchsorted(known, values))
+        return numbers_of_classes(y, getattr(self, "classes_", np.arange(len(self.theta_.weights))), n)

@@ -1,0 +1,252 @@
+"""Models whose bound is the forward pass of a network, trained by stochastic gradients."""
+
+from __future__ import annotations
+
+import copy
+import os
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval
+from sklearn.utils.validation import check_is_fitted
+from torch import Tensor, nn
+
+from jensen.contract.model import LatentVariableModel
+from jensen.engines.checkpoint import seed_in
+from jensen.engines.feeds import Feed, ReadFeed, TensorFeed
+from jensen.engines.processes import World, choose_device
+from jensen.engines.randomness import seeded
+from jensen.engines.sgd import Objective, Phase, Plan, fit_sgd
+from jensen.engines.threads import threads_for
+from jensen.engines.trainer import Trainer
+from jensen.interop.columns import Columns
+from jensen.interop.events import Events, image_shape, read_events
+from jensen.interop.tables import Kind
+
+__all__ = ["GradientEstimator", "Lesson", "blocks"]
+
+# Without a number of epochs: enough for so many steps, and at least so many passes.
+USUAL_STEPS, LEAST_EPOCHS = 5000, 20
+# Below this many rows none are held out: what is left would say nothing.
+LEAST_ROWS = 40
+# Products a step of a network must have for a second thread to pay: a step of a small one takes a millisecond.
+FEW_PRODUCTS = 20
+# Entries of the tensors that answer a call at a time.
+ROOM = 2**24
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """What there is to learn from: rows, the class numbers or other tensors that go with them, and weights."""
+
+    events: Events
+    extra: tuple[Tensor | None, ...] = ()
+    weight: Tensor | None = None
+
+    def has_holes(self) -> bool:
+        """Whether some entry is missing; of rows on disk it is not known and so possible."""
+        return not self.events.is_in_memory or bool(self.events.all().isnan().any())
+
+    def feed(self, rows: np.ndarray, device: torch.device) -> Feed:
+        """These rows, in memory where they fit; their weights have mean 1."""
+        index = torch.from_numpy(rows)
+        extra = tuple(None if tensor is None else tensor[index].to(device) for tensor in self.extra)
+        weight = None if self.weight is None else self.weight[index].float().to(device)
+        if weight is not None:
+            weight = weight / weight.mean()
+        if not self.events.is_in_memory:
+            return ReadFeed(lambda numbers: self.events.read(rows[numbers]), np.arange(len(rows)), extra, weight)
+        x = self.events.all()
+        return TensorFeed(((x if len(rows) == len(x) else x[index]).to(device), *extra), weight)
+
+
+class GradientEstimator(LatentVariableModel):
+    """A model with a `module_`, whose forward names the terms of its bound."""
+
+    theta_: nn.Module
+    max_epochs: int | None
+    batch_size: int
+    learning_rate: float
+    trainer: Trainer | None
+    checkpoint: str | os.PathLike[str] | None
+    device: str
+    verbose: int
+
+    _training_constraints: ClassVar[dict[str, list[Any]]] = {
+        "max_epochs": [Interval(Integral, 1, None, closed="left"), None],
+        "batch_size": [Interval(Integral, 1, None, closed="left")],
+        "learning_rate": [Interval(Real, 0.0, None, closed="neither")],
+        "trainer": [Trainer, None],
+        "checkpoint": [str, os.PathLike, None],
+        "device": [str],
+        "random_state": ["random_state"],
+        "verbose": ["verbose"],
+    }
+
+    @abstractmethod
+    def _build(self, facts: dict[str, Any]) -> nn.Module:
+        """A module with new weights for rows of `_columns` and `_shape`; facts are what else a fit has decided."""
+
+    @property
+    def module_(self) -> nn.Module:
+        """The network."""
+        check_is_fitted(self)
+        return self.theta_
+
+    @property
+    def columns_(self) -> Columns:
+        """What every column is: kind, levels and scaling."""
+        check_is_fitted(self)
+        return self._columns
+
+    @property
+    def history_(self) -> Any:
+        """One row per round of the training, a data frame with a `plot()`."""
+        check_is_fitted(self)
+        from jensen.engines.history import History
+
+        return History(self._history)
+
+    def _train(
+        self,
+        lesson: Lesson,
+        facts: dict[str, Any],
+        objective: Objective,
+        score: Objective,
+        phases: Callable[[Any], Sequence[Phase]] = lambda module: (),
+        feed: Callable[[Lesson, np.ndarray, torch.device], Feed] = Lesson.feed,
+        start: nn.Module | None = None,
+        wrap: Callable[[Any], nn.Module] = lambda module: module,
+    ) -> None:
+        """Build a module, or start from one, and raise the objective of it or of what `wrap` makes of it."""
+        trainer = self.trainer or Trainer()
+        trainer.check()
+        world = World.of_environment(self.device)
+        self._columns, self._shape, self._facts = lesson.events.columns, lesson.events.shape, facts
+        self._kind = lesson.events.kind.of_other_rows()
+        seed = world.agree(self._seed())
+        order = np.random.default_rng(seed).permutation(lesson.events.n_rows)
+        n_held_out = round(trainer.validation_fraction * len(order)) if len(order) >= LEAST_ROWS else 0
+        rows, held_out = np.sort(order[n_held_out:]), np.sort(order[:n_held_out])
+        n_steps = max(len(rows) // self.batch_size, 1)
+        plan_epochs = self.max_epochs or max(LEAST_EPOCHS, -(-USUAL_STEPS // n_steps))
+        with seeded(seed, world.device):
+            module = (self._build(facts) if start is None else copy.deepcopy(start)).to(world.device)
+            if world.rank:
+                torch.manual_seed(seed + world.rank)
+            plan = Plan(
+                max_epochs=plan_epochs,
+                batch_size=self.batch_size,
+                learning_rate=self.learning_rate,
+                trainer=trainer,
+                seed=seed,
+                phases=phases(module),
+                checkpoint=None if self.checkpoint is None else os.fspath(self.checkpoint),
+                identity=self._identity(lesson),
+                progress=type(self).__name__ if self.verbose else None,
+            )
+            n_products = sum(p.numel() for p in module.parameters()) * min(self.batch_size, len(rows))
+            with threads_for(n_products // FEW_PRODUCTS):
+                run = fit_sgd(
+                    wrap(module),
+                    feed(lesson, rows, world.device),
+                    objective,
+                    plan,
+                    held_out=lesson.feed(held_out, world.device) if n_held_out else None,
+                    score=score,
+                    world=world,
+                )
+        self.theta_, self._history, self.n_iter_ = module.eval(), run.history, run.n_epochs
+        self.lower_bound_ = run.objective
+
+    def _seed(self) -> int:
+        """Of everything random in a fit; one without a seed goes on with that of its checkpoint."""
+        found = None
+        if self.random_state is None and self.checkpoint is not None:
+            found = seed_in(os.fspath(self.checkpoint))
+        return int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max)) if found is None else found
+
+    def _identity(self, lesson: Lesson) -> dict[str, Any]:
+        """What a checkpoint must share with a fit to go on: everything that decides about the weights."""
+        ignored = ("checkpoint", "device", "verbose", "max_epochs", "random_state")
+        arguments = {name: repr(value) for name, value in self.get_params(deep=False).items() if name not in ignored}
+        first = lesson.events.read(np.arange(min(lesson.events.n_rows, 8))).nan_to_num(-1.0).double()
+        return {
+            "model": type(self).__name__,
+            **arguments,
+            "rows of X": lesson.events.n_rows,
+            "shape of a row": list(lesson.events.shape),
+            "the sum of the first rows": float(first.sum()),
+        }
+
+    def _read_events(self, X: Any) -> tuple[Tensor, Kind]:
+        """Rows to answer about (n, d), in the units of the network."""
+        check_is_fitted(self)
+        events = read_events(self, X, self._columns, self._shape)
+        return events.all(), events.kind
+
+    def _present(self, values: Tensor, kind: Kind) -> Any:
+        """Rows of the network's units (n, d), as the user has theirs."""
+        if kind.container in ("pandas", "polars"):
+            return self._columns.frame(values.double(), index=kind.index, container=kind.container)
+        return kind.values(self._decoded_matrix(values))
+
+    def _decoded_matrix(self, values: Tensor) -> Tensor:
+        """Rows of the network's units (n, d) as numbers of the user's shape; a binary value stays a probability."""
+        matrix = torch.from_numpy(self._columns.matrix(values.double().cpu().numpy()))
+        return matrix.reshape(len(matrix), *self._shape)
+
+    @contextmanager
+    def _answering(self) -> Iterator[tuple[Any, torch.device]]:
+        """The module where it is to compute, with nothing recorded for gradients."""
+        device = choose_device(self.device)
+        module = self.theta_.to(device)
+        with torch.inference_mode():
+            yield module.eval(), device
+
+    @property
+    def _image_shape(self) -> tuple[int, ...]:
+        return image_shape(self._shape)
+
+    def _theta_record(self) -> Any:
+        return {
+            "columns": self._columns.record(),
+            "shape": list(self._shape),
+            "facts": self._facts,
+            "history": self._history,
+            "weights": self.theta_.state_dict(),
+        }
+
+    def _theta_from(self, record: Any) -> nn.Module:
+        self._columns = Columns.from_record(record["columns"])
+        self._shape, self._facts, self._history = tuple(record["shape"]), record["facts"], record["history"]
+        with seeded(0, torch.device("cpu")):
+            module = self._build(self._facts)
+        try:
+            module.load_state_dict(record["weights"])
+        except RuntimeError as error:
+            raise ValueError(f"the weights do not fit the model's networks: {error}") from None
+        for name, weight in record["weights"].items():
+            if not weight.isfinite().all():
+                raise ValueError(f"the weights hold NaN or infinity in {name}; the file is damaged")
+        return module.eval()
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.non_deterministic = True
+        tags.input_tags.three_d_array = True
+        tags.input_tags.categorical = tags.input_tags.string = True
+        return tags
+
+
+def blocks(n_rows: int, entries_per_row: int) -> Iterator[slice]:
+    """Slices of rows whose tensors have about ROOM entries."""
+    size = max(1, ROOM // max(entries_per_row, 1))
+    return (slice(i, i + size) for i in range(0, n_rows, size))

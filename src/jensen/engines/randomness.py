@@ -1,0 +1,25 @@
+"""torch's own generators, which layers, dropout and draws use, from a seed; the caller's come back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+import torch
+
+__all__ = ["mixed", "seeded"]
+
+
+@contextmanager
+def seeded(seed: int, device: torch.device) -> Iterator[None]:
+    """Within it torch's generators, of the CPU and of this device, start from the seed."""
+    devices = [] if device.type == "cpu" else [device]
+    with torch.random.fork_rng(devices=devices, device_type=device.type if devices else "cuda"):
+        torch.manual_seed(seed)
+        yield
+
+
+def mixed(*numbers: int) -> int:
+    """One seed of several numbers, such as a seed for every epoch of a seed."""
+    return int(np.random.SeedSequence(numbers).generate_state(1, np.uint64)[0] >> 1)

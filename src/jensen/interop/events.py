@@ -1,0 +1,208 @@
+"""Rows of any shape: tables (n, d), images (n, h, w) or (n, c, h, w), memory-mapped arrays and torch Datasets.
+
+A network sees them flat, (b, d) in the units of `Columns`; the shape comes back at the end.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import validate_data
+from torch import Tensor
+from torch.utils.data import Dataset
+
+from jensen.interop.columns import Columns, learn_columns
+from jensen.interop.tables import Kind, read_array, read_weights
+
+__all__ = ["Events", "image_shape", "learn_events", "read_events", "read_items"]
+
+# Rows that scaling and levels are learnt from where the rows stay on disk; any scaling gives a true density.
+N_LOOKED_AT = 50_000
+# Rows encoded at a time: what they need in double precision is gone again before the next.
+BLOCK = 16_384
+
+
+@dataclass(frozen=True)
+class Events:
+    """Rows to be read by number.
+
+    Args:
+        n_rows: how many.
+        shape: of one row, as the user has it.
+        columns: what its entries are.
+        kind: what the user gave.
+        read: the rows with these numbers, encoded (b, d) in single precision.
+        is_in_memory: whether reading all of them at once is meant.
+    """
+
+    n_rows: int
+    shape: tuple[int, ...]
+    columns: Columns
+    kind: Kind
+    read: Callable[[np.ndarray], Tensor]
+    is_in_memory: bool
+
+    def all(self) -> Tensor:
+        """All rows (n, d)."""
+        blocks = [self.read(np.arange(i, min(i + BLOCK, self.n_rows))) for i in range(0, self.n_rows, BLOCK)]
+        return blocks[0] if len(blocks) == 1 else torch.cat(blocks)
+
+
+def learn_events(
+    estimator: BaseEstimator, X: Any, kinds: Any, scaling: str | None, sample_weight: Any = None
+) -> tuple[Events, Tensor | None, np.ndarray]:
+    """Rows to learn from: what their entries are is learnt here.
+
+    Args:
+        estimator: gets scikit-learn's `n_features_in_` and `feature_names_in_`.
+        X: the rows.
+        kinds: of `learn_columns`.
+        scaling: "feature", "common" for all entries together, or None: common for images.
+        sample_weight: of the rows; those of weight 0 are left out.
+
+    Returns:
+        The rows that count, their weights, None when all are 1, and which of all rows they are (n,).
+    """
+    given = open_rows(estimator, X, reset=True)
+    weight = read_weights(sample_weight, given.n_rows)
+    kept = np.ones(given.n_rows, bool) if weight is None else (weight > 0).numpy()
+    if weight is not None:
+        given, weight = given.subset(np.flatnonzero(kept)), weight[weight > 0]
+    numbers = np.arange(given.n_rows)
+    if not given.is_in_memory and given.n_rows > N_LOOKED_AT:
+        numbers = np.sort(np.random.default_rng(0).choice(given.n_rows, N_LOOKED_AT, replace=False))
+    is_image, rows = len(given.shape) > 1, given.rows(numbers)
+    if is_image and kinds == "categorical":
+        columns = repeated(learn_columns(rows.reshape(-1, 1), kinds), rows.shape[1])
+    else:
+        columns = learn_columns(rows, kinds, shared_scale=scaling == "common" or (scaling is None and is_image))
+    return given.encoded(columns), weight, kept
+
+
+def read_events(estimator: BaseEstimator, X: Any, columns: Columns, shape: tuple[int, ...]) -> Events:
+    """Rows to answer about, which must have the shape of those learnt from."""
+    given = open_rows(estimator, X, reset=False)
+    if given.shape != shape:
+        raise ValueError(
+            f"X has rows of shape {given.shape}, but the model was fitted on rows of shape {shape}; reshape X to "
+            f"{('n', *shape)}".replace("'", "")
+        )
+    return given.encoded(columns)
+
+
+def repeated(column: Columns, n: int) -> Columns:
+    """n columns like this one: pixels share their levels, also those that only some of them take."""
+    return replace(
+        column,
+        names=tuple(range(n)),
+        kinds=column.kinds * n,
+        levels=column.levels * n,
+        dtypes=column.dtypes * n,
+        location=column.location.repeat(n),
+        scale=column.scale.repeat(n),
+    )
+
+
+def image_shape(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape that networks see: images have channels."""
+    return (1, *shape) if len(shape) == 2 else shape
+
+
+@dataclass(frozen=True)
+class Given:
+    """Rows before encoding; `rows` gives those with some numbers, as a frame or flat (b, d)."""
+
+    n_rows: int
+    shape: tuple[int, ...]
+    kind: Kind
+    rows: Callable[[np.ndarray], Any]
+    is_in_memory: bool
+
+    def subset(self, kept: np.ndarray) -> Given:
+        rows = self.rows
+        return replace(self, n_rows=len(kept), rows=lambda i: rows(kept[i]))
+
+    def encoded(self, columns: Columns) -> Events:
+        def read(numbers: np.ndarray) -> Tensor:
+            return columns.encode(self.rows(numbers)).float()
+
+        return Events(self.n_rows, self.shape, columns, self.kind, read, self.is_in_memory)
+
+
+def open_rows(estimator: BaseEstimator, X: Any, *, reset: bool) -> Given:
+    if isinstance(X, Dataset):
+        return open_dataset(estimator, X, reset)
+    if hasattr(X, "columns") and hasattr(X, "dtypes"):
+        container = type(X).__module__.split(".")[0]
+        validate_data(estimator, X, reset=reset, skip_check_array=True)
+        if not len(X):
+            raise ValueError(f"Found array with 0 sample(s) (shape={X.shape}) while a minimum of 1 is required.")
+        names = [int(name) if isinstance(name, (int, np.integer)) else str(name) for name in X.columns]
+        kind = Kind(container, "float64", getattr(X, "index", None), names)
+        take = (lambda i: X.iloc[i]) if container == "pandas" else (lambda i: X[i.tolist()])
+        return Given(len(X), (X.shape[1],), kind, take, True)
+    n_axes = getattr(X, "ndim", 2)
+    if n_axes in (3, 4) or isinstance(X, np.memmap):
+        return open_array(estimator, X, reset)
+    array, kind = read_array(estimator, X, reset=reset)
+    return Given(len(array), array.shape[1:], kind, lambda i: array[i[0] : i[-1] + 1] if is_run(i) else array[i], True)
+
+
+def open_array(estimator: BaseEstimator, X: Any, reset: bool) -> Given:
+    """Images, and arrays that stay on disk: numbers that are not copied as a whole."""
+    is_tensor = isinstance(X, Tensor)
+    array = X.detach().cpu().numpy() if is_tensor else X if isinstance(X, np.memmap) else np.asarray(X)
+    if array.dtype.kind not in "buif":
+        raise ValueError(f"X holds {array.dtype}, and no numbers; encode it as numbers")
+    if array.ndim not in (2, 3, 4) or not len(array) or not math.prod(array.shape[1:]):
+        raise ValueError(f"X has shape {array.shape}; expected rows (n, d) or images (n, h, w) or (n, c, h, w)")
+    remember_width(estimator, array.shape[1:], reset)
+    kind = Kind(
+        "torch" if is_tensor else "numpy",
+        "float64" if array.dtype == np.float64 else "float32",
+        device=str(X.device) if is_tensor else "cpu",
+    )
+    return Given(len(array), array.shape[1:], kind, lambda i: as_numbers(array[i]), not isinstance(array, np.memmap))
+
+
+def open_dataset(estimator: BaseEstimator, dataset: Any, reset: bool) -> Given:
+    if not (hasattr(dataset, "__len__") and len(dataset)):
+        raise ValueError("X is a Dataset without a length, or an empty one; give a map-style Dataset with rows")
+    shape = read_items(dataset, np.array([0])).shape[1:]
+    if len(shape) not in (1, 2, 3):
+        raise ValueError(f"X is a Dataset with items of shape {shape}; expected (d,), (h, w) or (c, h, w)")
+    remember_width(estimator, shape, reset)
+    return Given(len(dataset), shape, Kind("numpy", "float32"), lambda i: as_numbers(read_items(dataset, i)), False)
+
+
+def read_items(dataset: Any, numbers: np.ndarray) -> np.ndarray:
+    """Items of a torch Dataset (b, ...); an item is x, or a tuple that begins with it."""
+    wanted = numbers.tolist()
+    items = dataset.__getitems__(wanted) if hasattr(dataset, "__getitems__") else [dataset[i] for i in wanted]
+    values = [item[0] if isinstance(item, (tuple, list)) else item for item in items]
+    return np.stack([np.asarray(value) for value in values])
+
+
+def remember_width(estimator: BaseEstimator, shape: tuple[int, ...], reset: bool) -> None:
+    """scikit-learn's own reader knows tables only."""
+    if reset:
+        estimator.n_features_in_ = math.prod(shape)
+        if hasattr(estimator, "feature_names_in_"):
+            del estimator.feature_names_in_
+
+
+def as_numbers(rows: np.ndarray) -> np.ndarray:
+    """Flat rows (b, d) in floating point."""
+    flat = rows.reshape(len(rows), -1)
+    return flat if flat.dtype in (np.float32, np.float64) else flat.astype(np.float32)
+
+
+def is_run(numbers: np.ndarray) -> bool:
+    """Whether a slice would do, which copies nothing."""
+    return bool(len(numbers) and numbers[-1] - numbers[0] + 1 == len(numbers))

@@ -1,0 +1,157 @@
+"""What a trained variational autoencoder says of rows (n, d), as pure functions of its networks.
+
+Rows are in the units of `Columns`, NaN where missing; so are the rows that come back. Draws are k per class and row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from jensen.contract.gradient import blocks
+from jensen.formulas.latent_gaussian import LatentGaussian, log_mean_exp, weighted_error
+from jensen.models.vae_module import VAEModule
+
+__all__ = ["Evidence", "elbo", "evidence", "fill", "fill_draws", "latent_means", "posterior", "reconstruction"]
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """A bound of every row (n,): reconstruction, divergences by name, and the standard error of their sum."""
+
+    reconstruction: Tensor
+    kl: dict[str, Tensor]
+    standard_error: Tensor
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """Draws z ~ q(z|x,y) and what they are worth.
+
+    Args:
+        log_likelihood: ln p(x|y,z), (k, C, b).
+        log_ratio: ln q(z|x,y) - ln p(z), (k, C, b).
+        outputs: what the decoder says, (k, C, b, D).
+        latent, log_q: q(z|x,y) and ln q(y|x) (C, b).
+    """
+
+    log_likelihood: Tensor
+    log_ratio: Tensor
+    outputs: Tensor
+    latent: LatentGaussian
+    log_q: Tensor
+
+
+def draw(module: VAEModule, x: Tensor, k: int, generator: torch.Generator) -> Drawn:
+    latent, log_q = module.latents(x)
+    noise = torch.randn((k, *latent.mean.shape), generator=generator).to(latent.mean)
+    z = latent.draw(noise)
+    outputs = module.decode_classes(z)
+    log_likelihood = module.emission.log_prob(outputs, x.nan_to_num(), ~x.isnan())
+    return Drawn(log_likelihood.double(), latent.log_ratio(z, noise).double(), outputs, latent, log_q.T.double())
+
+
+def row_blocks(module: VAEModule, x: Tensor, k: int, device: torch.device) -> Iterator[tuple[slice, Tensor]]:
+    for rows in blocks(len(x), k * module.n_classes * max(module.emission.n_outputs, 1)):
+        yield rows, x[rows].to(device)
+
+
+def elbo(module: VAEModule, x: Tensor, k: int, generator: torch.Generator, device: torch.device) -> Evidence:
+    """The evidence lower bound with its divergences in closed form; the reconstruction is the mean of k draws."""
+    parts = []
+    for _, rows in row_blocks(module, x, k, device):
+        drawn = draw(module, rows, k, generator)
+        q = drawn.log_q.exp()
+        per_draw = (q * drawn.log_likelihood).sum(1)
+        latent = (q * drawn.latent.kl().double()).sum(0)
+        by_class = (q * (drawn.log_q - module.log_prior_class().double()[:, None])).sum(0)
+        parts.append((per_draw.mean(0), latent, by_class, (per_draw.var(0) / k).sqrt()))
+    reconstruction, latent, by_class, error = (torch.cat(part).cpu() for part in zip(*parts, strict=True))
+    kl = {"latent": latent} | ({"class": by_class} if module.n_classes > 1 else {})
+    return Evidence(reconstruction, kl, error)
+
+
+def evidence(module: VAEModule, x: Tensor, k: int, generator: torch.Generator, device: torch.device) -> Evidence:
+    """The importance-weighted bound of k draws per class: ln (1/k) Σ_j Σ_y π_y p(x|y,z_j) p(z_j) / q(z_j|x,y)."""
+    parts = []
+    # Few draws at a time, and so many rows: what the decoder says of them is large.
+    per_time = min(k, 1000)
+    for _, rows in row_blocks(module, x, per_time, device):
+        log_prior = module.log_prior_class().double()[:, None]
+        log_likelihood, log_weight = [], []
+        for size in [per_time] * (k // per_time) + [k % per_time] * bool(k % per_time):
+            drawn = draw(module, rows, size, generator)
+            log_likelihood.append(drawn.log_likelihood)
+            log_weight.append(log_prior + drawn.log_likelihood - drawn.log_ratio)
+        weight = torch.cat(log_weight)
+        total = weight.logsumexp(1)
+        share = weight.flatten(0, 1).softmax(0)
+        reconstruction = (share * torch.cat(log_likelihood).flatten(0, 1)).sum(0)
+        bound = log_mean_exp(total)
+        parts.append((reconstruction, reconstruction - bound, weighted_error(total)))
+    reconstruction, divergence, error = (torch.cat(part).cpu() for part in zip(*parts, strict=True))
+    return Evidence(reconstruction, {"latent": divergence}, error)
+
+
+def importance(module: VAEModule, rows: Tensor, k: int, generator: torch.Generator) -> tuple[Drawn, Tensor]:
+    """Draws, and their normalised weights (k·C, b): p(y, z | what is observed) up to sampling."""
+    drawn = draw(module, rows, k, generator)
+    log_weight = module.log_prior_class().double()[:, None] + drawn.log_likelihood - drawn.log_ratio
+    return drawn, log_weight.flatten(0, 1).softmax(0)
+
+
+def fill(module: VAEModule, x: Tensor, k: int, generator: torch.Generator, device: torch.device) -> Tensor:
+    """Missing entries at their posterior mean, or most probable level, by self-normalised importance sampling."""
+    out = x.clone()
+    holes = x.isnan()
+    for rows, block in row_blocks(module, x, k, device):
+        drawn, share = importance(module, block, k, generator)
+        expected = module.emission.expectation(drawn.outputs).flatten(0, 1)
+        mean = module.emission.decide((share.to(expected)[..., None] * expected).sum(0)).cpu()
+        out[rows] = torch.where(holes[rows], mean, x[rows])
+    return out
+
+
+def fill_draws(
+    module: VAEModule, x: Tensor, n_draws: int, k: int, generator: torch.Generator, device: torch.device
+) -> list[Tensor]:
+    """Copies with missing entries drawn: one of the draws of z by its weight, then x given it."""
+    copies = [x.clone() for _ in range(n_draws)]
+    holes = x.isnan()
+    for rows, block in row_blocks(module, x, k, device):
+        drawn, share = importance(module, block, k, generator)
+        outputs = drawn.outputs.flatten(0, 1)
+        chosen = torch.multinomial(share.T.cpu().float(), n_draws, replacement=True, generator=generator)
+        every = torch.arange(len(block), device=outputs.device)
+        for i, copy in enumerate(copies):
+            values = module.emission.sample(outputs[chosen[:, i].to(outputs.device), every], generator).cpu()
+            copy[rows] = torch.where(holes[rows], values, x[rows])
+    return copies
+
+
+def posterior(module: VAEModule, x: Tensor, device: torch.device) -> tuple[LatentGaussian, Tensor]:
+    """q(z|x,y) (C, n, m) and ln q(y|x) (C, n)."""
+    parts = [module.latents(rows) for _, rows in row_blocks(module, x, 1, device)]
+    latents = [latent for latent, _ in parts]
+    lower = None if latents[0].lower is None else torch.cat([p.lower for p in latents if p.lower is not None], 1).cpu()
+    mean, diagonal = (torch.cat([getattr(p, name) for p in latents], 1).cpu() for name in ("mean", "log_diagonal"))
+    return LatentGaussian(mean, diagonal, lower), torch.cat([log_q for _, log_q in parts]).T.cpu()
+
+
+def latent_means(module: VAEModule, x: Tensor, device: torch.device) -> Tensor:
+    """E_q[z], (n, m)."""
+    latent, log_q = posterior(module, x, device)
+    return (log_q.exp()[..., None] * latent.mean).sum(0)
+
+
+def reconstruction(module: VAEModule, x: Tensor, device: torch.device) -> Tensor:
+    """What the decoder expects at the posterior mean, averaged over classes."""
+    parts = []
+    for _, rows in row_blocks(module, x, 1, device):
+        latent, log_q = module.latents(rows)
+        expected = module.emission.expectation(module.decode_classes(latent.mean))
+        parts.append(module.emission.decide((log_q.T.exp()[..., None] * expected).sum(0)).cpu())
+    return torch.cat(parts)

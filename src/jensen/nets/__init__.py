@@ -1,0 +1,1 @@
+"""Default networks, as recipes: small values that say how to build a module."""
