@@ -14,6 +14,7 @@ from sklearn.datasets import load_iris, make_blobs
 from jensen import (
     MLP,
     VAE,
+    Autoencoder,
     Depot,
     FactorAnalysis,
     GaussianMixture,
@@ -163,11 +164,14 @@ LABELS_ARE_READ = dict.fromkeys(
 )
 
 
+WEIGHTED_BATCHES = {
+    "check_sample_weight_equivalence_on_dense_data": "batches of weighted rows are others than those of repeated rows"
+}
 # Scores are estimates from draws, new ones for other rows.
-SAMPLED = dict.fromkeys(
+SAMPLED = WEIGHTED_BATCHES | dict.fromkeys(
     ("check_methods_sample_order_invariance", "check_methods_subset_invariance"),
     "score_samples draws z for every row, and other draws for other rows",
-) | {"check_sample_weight_equivalence_on_dense_data": "batches of weighted rows are others than those of repeated rows"}
+)
 
 
 def three_clusters() -> np.ndarray:
@@ -369,6 +373,24 @@ def vae(name: str, *, y: np.ndarray | None = None) -> Case:
     )
 
 
+def autoencoder() -> Case:
+    networks = {"encoder": MLP((20,)), "decoder": MLP((20,))}
+    return Case(
+        "autoencoder",
+        lambda: Autoencoder(1, **networks, max_epochs=30, random_state=0),
+        three_clusters(),
+        log_joint=None,
+        is_exact=False,
+        components=None,
+        objective=lambda model: -model.loss_,
+        arrays=(),
+        for_checks=lambda: Autoencoder(**networks, max_epochs=3, random_state=0),
+        needs_distinct=False,
+        expected_failed_checks=WEIGHTED_BATCHES
+        | {"check_methods_subset_invariance": "asks for 1e-7, and networks compute in single precision"},
+    )
+
+
 def some_labels() -> np.ndarray:
     _, y = make_blobs(90, centers=3, n_features=3, random_state=1)
     return np.where(np.arange(90) % 5 == 0, y, -1)
@@ -402,6 +424,7 @@ CASES = [
     ),
     latent_curve("latent-curve", n_grid=30, n_basis=4),
     latent_curve("latent-surface", n_latent=2, n_grid=6, n_basis=2),
+    autoencoder(),
     vae("vae"),
     vae("vae-labels", y=some_labels()),
 ]

@@ -44,7 +44,9 @@ class Commands(TyperGroup):
 
     def invoke(self, ctx: Any) -> Any:
         with warnings.catch_warnings():
-            warnings.showwarning = lambda message, *_, **__: is_first_process() and tell(f"warning: {message}")
+            warnings.showwarning = lambda message, *_, **__: tell(f"warning: {message}")
+            if not is_first_process():
+                warnings.simplefilter("ignore")
             try:
                 return super().invoke(ctx)
             except BrokenPipeError:
@@ -134,8 +136,8 @@ def fit(
       jensen fit gaussian-mixture x.npy --n-components 3 --n-init 5 -o x.jensen
       jensen fit gaussian-mixture a.csv --drop id --prior '{}' -o a.jensen
       jensen fit ridge-regression b.csv --label price --alpha evidence -o b.jensen
-      jensen fit vae c.csv --encoder 'MLP(hidden=(50,))' --trainer 'Trainer(clip=1)' -o c.jensen
-      jensen fit vae images.npy --likelihood bernoulli --checkpoint run.ckpt --processes 2 -o d.jensen
+      jensen fit vae c.csv --encoder 'MLP(hidden=(50,))' -o c.jensen
+      jensen fit vae d.npy --checkpoint d.ckpt --processes 2 -o d.jensen
     """
     from jensen.interop.datasets import read_dataset, split_columns
 
@@ -160,8 +162,8 @@ def fit(
         return
     tell_of_ignored(estimator, column)
     # The bar and the checkpoint are this command's, not properties of the model.
-    own = [name for name in ("verbose", "checkpoint") if name in parameters]
-    estimator.set_params(**{name: parameters[name].default for name in own if name == "checkpoint" or has_own_bar})
+    own = [*(["verbose"] if has_own_bar else []), *(["checkpoint"] if "checkpoint" in parameters else [])]
+    estimator.set_params(**{name: parameters[name].default for name in own})
     estimator.save(output)
     summary = summary_of_fit(estimator, X, y, weights)
     report(estimator, len(X), summary, output, as_json, quiet)
@@ -319,7 +321,7 @@ def impute(
     if draws and draws > 1 and output is None:
         raise ValueError(f"--draws {draws} makes {draws} tables, too many for standard output; give --output")
     estimator, X = open_both(model, data)
-    cells = read_cells(data) if output is None or is_text(output) else read_dataset(data)
+    cells = read_cells(data) if output is None or is_text(output) else read_dataset(data, images=True)
     if draws is None:
         return deliver(fill_cells(cells, X, method(estimator, "impute")(X)), output)
     for i, filled in enumerate(method(estimator, "impute_draws")(X, draws, random_state=seed), start=1):

@@ -210,7 +210,11 @@ def flag_of(name: str) -> str:
 
 def type_text(parameter: inspect.Parameter) -> str:
     names = {Any: "number, word or JSON", NoneType: "none"}
-    return " | ".join(names.get(kind) or kind_text(kind) for kind in kinds_of(parameter))
+    kinds = kinds_of(parameter)
+    if Any in kinds:
+        # It says what words and objects are.
+        kinds = tuple(kind for kind in kinds if kind is not str and get_origin(kind) is not Mapping)
+    return " | ".join(names.get(kind) or kind_text(kind) for kind in kinds if get_origin(kind) is not os.PathLike)
 
 
 def kind_text(kind: Any) -> str:

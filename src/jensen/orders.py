@@ -22,9 +22,9 @@ from jensen.printing import tell
 __all__ = [
     "Order",
     "check_writable",
-    "method",
     "is_first_process",
     "is_trained_by_gradients",
+    "method",
     "only",
     "open_both",
     "open_labelled",
@@ -98,9 +98,8 @@ def run_together(order: Order, words: Sequence[str], processes: int | None) -> b
     if processes is None or processes == 1 or "WORLD_SIZE" in os.environ:
         return False
     if not is_trained_by_gradients(order.estimator):
-        raise ValueError(
-            f"--processes is for models trained by gradients, which {type(order.estimator).__name__} is not; leave it out"
-        )
+        name = type(order.estimator).__name__
+        raise ValueError(f"--processes is for models trained by gradients, which {name} is not; leave it out")
     if find_spec("accelerate") is None:
         raise ImportError(f"--processes {processes} needs accelerate: pip install 'jensen[scale]'")
     from jensen.engines.launch import launch

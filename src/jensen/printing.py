@@ -48,13 +48,13 @@ def summary_of_fit(estimator: Any, X: Any, y: Any, weights: Any) -> dict[str, An
     # Rows of weight 0 may hold anything.
     counted = np.ones(len(X)) if weights is None else weights
     rows = np.flatnonzero(counted > 0)
+    if is_deep and len(rows) > N_SCORED:
+        rows = rows[np.linspace(0, len(rows) - 1, N_SCORED).astype(int)]
+        summary["scored_rows"] = N_SCORED
+    some = X.iloc[rows] if hasattr(X, "iloc") else X[rows]
     if is_regressor(estimator):
-        summary["r2"] = estimator.score(X[rows], np.asarray(y)[rows], sample_weight=counted[rows])
+        summary["r2"] = estimator.score(some, np.asarray(y)[rows], sample_weight=counted[rows])
     elif hasattr(estimator, "score_samples"):
-        if is_deep and len(rows) > N_SCORED:
-            rows = rows[np.linspace(0, len(rows) - 1, N_SCORED).astype(int)]
-            summary["scored_rows"] = N_SCORED
-        some = X.iloc[rows] if hasattr(X, "iloc") else X[rows]
         scores = np.asarray(estimator.score_samples(some), dtype=np.float64)
         summary |= in_units(estimator, np.average(scores, weights=counted[rows]), some, counted[rows])
     found = {

@@ -128,7 +128,8 @@ class TestKinds:
         x = np.array([[0.2], [0.9], [0.5]])
         columns = learn_columns(x, "binary")
         assert_array_equal(columns.encode(x), x)
-        assert_array_equal(columns.decode(columns.encode(x))[:, 0], [0, 1, 1])
+        # A grey value stays what it is: an expectation need not be 0 or 1.
+        assert_array_equal(columns.decode(columns.encode(x)), x)
 
     def test_a_truth_value_has_two_levels_even_if_one_is_not_seen(self):
         columns = learn_columns(one([True, True, True]))

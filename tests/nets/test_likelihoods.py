@@ -144,3 +144,16 @@ def test_likelihoods_are_read():
 def test_a_bad_likelihood_is_named(given, message):
     with pytest.raises(ValueError, match=message):
         likelihood_of(given)
+
+
+def test_marginal_outputs_say_the_frequencies():
+    emission = mixed("point")
+    x = rows(2000)
+    x[:500, 2] = float("nan")
+    outputs = emission.marginal_outputs(x)
+    expected = emission.expectation(outputs[None])[0]
+    assert_allclose(expected[2], x[:, 1].mean(), rtol=1e-5)
+    levels = expected[3:].reshape(4, 2)
+    for column, j in enumerate((2, 4)):
+        seen = x[:, j][~x[:, j].isnan()]
+        assert_allclose(levels[:, column], torch.bincount(seen.long(), minlength=4) / len(seen), atol=1e-5)

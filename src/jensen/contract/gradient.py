@@ -38,8 +38,8 @@ USUAL_STEPS, LEAST_EPOCHS = 5000, 20
 LEAST_ROWS = 40
 # Products a step of a network must have for a second thread to pay: a step of a small one takes a millisecond.
 FEW_PRODUCTS = 20
-# Entries of the tensors that answer a call at a time.
-ROOM = 2**24
+# Entries of the tensors that answer a call at a time: they stay in the caches, which doubles the speed of scoring.
+ROOM = 2**22
 
 
 @dataclass(frozen=True)
@@ -53,6 +53,11 @@ class Lesson:
     def has_holes(self) -> bool:
         """Whether some entry is missing; of rows on disk it is not known and so possible."""
         return not self.events.is_in_memory or bool(self.events.all().isnan().any())
+
+    def some_rows(self) -> Tensor:
+        """Enough rows to learn frequencies from."""
+        every = max(1, self.events.n_rows // 20_000)
+        return self.events.read(np.arange(0, self.events.n_rows, every))
 
     def feed(self, rows: np.ndarray, device: torch.device) -> Feed:
         """These rows, in memory where they fit; their weights have mean 1."""
@@ -184,6 +189,8 @@ class GradientEstimator(LatentVariableModel):
             "rows of X": lesson.events.n_rows,
             "shape of a row": list(lesson.events.shape),
             "the sum of the first rows": float(first.sum()),
+            "the sum of the weights": None if lesson.weight is None else float(lesson.weight.sum()),
+            "the sum of the labels": [float(tensor.double().sum()) for tensor in lesson.extra if tensor is not None],
         }
 
     def _read_events(self, X: Any) -> tuple[Tensor, Kind]:

@@ -33,7 +33,7 @@ class Feed(Protocol):
 
 @dataclass(frozen=True)
 class TensorFeed:
-    """Rows in memory: tensors with one entry per row, None for one that there is not."""
+    """Rows in memory: tensors with one entry per row, None for one that there is not; a batch keeps the order asked."""
 
     inputs: tuple[Tensor | None, ...]
     weight: Tensor | None = None
@@ -42,14 +42,15 @@ class TensorFeed:
         return len(next(tensor for tensor in self.inputs if tensor is not None))
 
     def take(self, index: Tensor) -> Minibatch:
-        # index_select is twice as fast as x[index] on wide rows.
-        inputs = tuple(None if tensor is None else tensor.index_select(0, index) for tensor in self.inputs)
-        return Minibatch(inputs, None if self.weight is None else self.weight[index])
+        return Minibatch(tuple(rows(tensor, index) for tensor in self.inputs), rows(self.weight, index))
 
 
 @dataclass(frozen=True)
 class ReadFeed:
     """Rows that stay where they are, of which a batch at a time is read.
+
+    A batch comes in the order of the file, which a disk reads fastest. The mean over it depends on the order only by
+    rounding; but what a network draws for a row does, so weights are those of a `TensorFeed` where it draws nothing.
 
     Args:
         read: the rows with these numbers (b,), as the network takes them (b, ...).
@@ -66,8 +67,11 @@ class ReadFeed:
         return len(self.numbers)
 
     def take(self, index: Tensor) -> Minibatch:
-        # In the order of the file, which a disk reads fastest; a batch's own order does not matter.
         index = index.sort().values
-        extra = tuple(None if tensor is None else tensor[index] for tensor in self.extra)
-        weight = None if self.weight is None else self.weight[index]
-        return Minibatch((self.read(self.numbers[index.numpy()]), *extra), weight)
+        extra = tuple(rows(tensor, index) for tensor in self.extra)
+        return Minibatch((self.read(self.numbers[index.numpy()]), *extra), rows(self.weight, index))
+
+
+def rows(tensor: Tensor | None, index: Tensor) -> Tensor | None:
+    # index_select is twice as fast as tensor[index] on wide rows, but wants the index beside the tensor.
+    return None if tensor is None else tensor.index_select(0, index.to(tensor.device))

@@ -17,8 +17,8 @@ class History(pd.DataFrame):
 
     Example:
         >>> from jensen.engines.history import History
-        >>> History([{"epoch": 1, "objective": -3.0}])["objective"].iloc[-1]
-        -3.0
+        >>> History([{"epoch": 1, "objective": -3.0}])["objective"].tolist()
+        [-3.0]
     """
 
     @property
@@ -26,9 +26,11 @@ class History(pd.DataFrame):
         return History
 
     def plot(self, ax: Any = None) -> Any:  # type: ignore[override]
-        """Draw objective and held-out bound, and beside them the terms; returns the figure."""
+        """Draw objective and held-out bound, and beside them, unless `ax` is given, the terms; returns the figure."""
         import matplotlib.pyplot as plt
 
+        if self.empty:
+            raise ValueError("the training was over before its first round; there is nothing to draw")
         names = [name for name in self.columns if name not in ABOUT]
         totals = [name for name in names if name in ("objective", "held_out")]
         terms = [name for name in names if name not in totals]
@@ -47,6 +49,6 @@ class History(pd.DataFrame):
                         rows["epoch"], rows[shown[0]], marker, markersize=3, label=f"{phase} phase", linestyle=""
                     )
             panel.set_xlabel("epoch")
-            panel.set_ylabel("nats per row")
+            panel.set_ylabel("nats per row" if "reconstruction" in self.columns else "per row")
             panel.legend()
         return panels[0].figure

@@ -66,8 +66,8 @@ def start(command: Sequence[str], environment: dict[str, str], file: IO[bytes] |
 
 def wait(processes: Sequence[subprocess.Popen[bytes]]) -> int | None:
     """Until all are over, or one fails: which one, the first if it fails soon after."""
-    while any(process.poll() is None for process in processes):
-        failed = [rank for rank, process in enumerate(processes) if process.returncode]
+    while None in (codes := [process.poll() for process in processes]):
+        failed = [rank for rank, code in enumerate(codes) if code]
         if failed:
             try:
                 processes[0].wait(GRACE)

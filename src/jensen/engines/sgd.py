@@ -80,7 +80,7 @@ def fit_sgd(
     if is_interrupted:
         goes_on = f", and {plan.checkpoint} goes on from here" if plan.checkpoint else ""
         messages.append(
-            f"interrupted after {at.epoch} epochs and {at.step} steps; the best weights so far are kept{goes_on}"
+            f"interrupted after step {at.step} of epoch {at.epoch + 1}; the best weights so far are kept{goes_on}"
         )
     for message in messages if training.world.is_main else ():
         warnings.warn(message, RuntimeWarning, stacklevel=2)
@@ -173,9 +173,8 @@ class Training:
     def learn(self, batch: Minibatch) -> None:
         """One step."""
         at, done = self.at, self.at.epoch * self.steps_per_epoch + self.at.step
-        rate = self.plan.learning_rate * self.trainer.rate(done, self.n_steps)
         for group in self.optimiser.param_groups:
-            group["lr"] = rate
+            group["lr"] = self.learning_rate(done)
         weight, *inputs = to_device((batch.weight, *batch.inputs), self.world.device)
         loss, terms = self.forward(done / self.n_steps, weight, *inputs)
         means = [row_mean(term, weight) for term in terms.values()]
@@ -187,7 +186,7 @@ class Training:
         if self.trainer.clip is not None:
             length = clip_gradients(self.parameters, self.trainer.clip)
             if not math.isfinite(length):
-                raise self.diverged({"gradient": torch.tensor(length)})
+                raise self.diverged({"the gradient": torch.tensor(length)})
         self.optimiser.step()
         self.optimiser.zero_grad()
         if self.average is not None:
@@ -195,6 +194,9 @@ class Training:
         for name, amount in zip(("objective", *terms), (-number, *amounts), strict=True):
             at.sums[name] = at.sums.get(name, 0.0) + amount
         at.mass += 1.0 if weight is None else float(weight.mean())
+
+    def learning_rate(self, step: int) -> float:
+        return self.plan.learning_rate * self.trainer.rate(step, self.n_steps)
 
     def phase(self, epoch: int) -> Phase | None:
         phases = self.plan.phases
@@ -223,21 +225,21 @@ class Training:
 
     def close_round(self) -> None:
         """Note what the round came to, and whether it is the best."""
-        at, phase = self.at, self.phase(self.at.epoch - 1)
-        found = copy_weights(self.current())
-        if self.world.any(not are_finite(found)):
-            raise self.diverged({"weights": torch.tensor(torch.nan)})
+        at, phase, judged = self.at, self.phase(self.at.epoch - 1), self.current()
+        if self.world.any(not are_finite(judged.state_dict())):
+            raise DivergenceError(f"training diverged in epoch {at.epoch}: a weight is not finite; {self.way_out()}")
         row = {"epoch": at.epoch, **({} if phase is None else {"phase": phase.name}), **self.means()}
         value = float(len(at.history))  # without held-out rows the last round is the one to keep
         if self.held_out is not None:
             n_rows = max(self.batch_size, HELD_OUT_ROWS)
-            value = row["held_out"] = mean_score(self.current(), self.held_out, self.score, self.world, n_rows)
+            value = row["held_out"] = mean_score(judged, self.held_out, self.score, self.world, n_rows)
             self.module.train()
-        row |= {"learning_rate": self.optimiser.param_groups[0]["lr"], "seconds": at.seconds}
+        last = at.epoch * self.steps_per_epoch - 1
+        row |= {"learning_rate": self.learning_rate(last), "seconds": at.seconds}
         at.history.append(row)
         at.sums, at.mass = {}, 0.0
         if value > at.best:
-            at.best, at.best_round, self.kept = value, len(at.history) - 1, found
+            at.best, at.best_round, self.kept = value, len(at.history) - 1, copy_weights(judged)
         at.is_done = len(at.history) - 1 - at.best_round >= self.trainer.patience
 
     def means(self) -> dict[str, float]:
@@ -259,9 +261,10 @@ class Training:
         """Put the weights to keep in place: those of the best round, or of the last step if they are numbers."""
         if is_last and are_finite(last := copy_weights(self.current())):
             self.kept = last
-        # Statistics that layers keep in buffers are each process's own.
-        self.world.share(self.kept.values())
+        self.optimiser.zero_grad()
         self.module.load_state_dict(self.kept)
+        # Statistics that layers keep in buffers are each process's own.
+        self.world.share(self.module.state_dict().values())
         self.module.eval()
 
     def objective_kept(self) -> float:

@@ -72,6 +72,8 @@ def encode(value: Any, tensors: dict[str, Tensor], name: str) -> Any:
     """JSON for a value; its arrays go to `tensors` under dotted names."""
     if isinstance(value, np.generic):
         value = value.item()
+    if isinstance(value, os.PathLike):
+        value = os.fspath(value)
     if isinstance(value, float) and not math.isfinite(value):
         return {"float": repr(value)}
     if value is None or isinstance(value, (bool, int, float, str)):

@@ -16,38 +16,27 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
-from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
-from jensen.bound import Bound
-from jensen.contract import whole_number
 from jensen.contract.gradient import GradientEstimator, Lesson
 from jensen.engines.sgd import Phase, Terms
 from jensen.engines.trainer import Trainer
-from jensen.interop.events import learn_events
-from jensen.interop.labels import decode_labels, encode_labels, numbers_of_classes
-from jensen.interop.tables import Kind
-from jensen.models import vae_answers as answers
-from jensen.models.network_views import choose_n_latent, read_latents
+from jensen.interop.events import learn_events, read_events
+from jensen.interop.labels import encode_labels
+from jensen.interop.tables import read_weights
+from jensen.models.network_views import choose_n_latent
 from jensen.models.objectives import Elbo
-from jensen.models.vae_build import build_module, labelled_feed
+from jensen.models.vae_build import build_module, labelled_feed, marginal_start
 from jensen.models.vae_module import VAEModule
+from jensen.models.variational_model import VariationalModel
 from jensen.nets.likelihoods import likelihood_of
 from jensen.nets.recipe import Recipe
 
 __all__ = ["VAE"]
 
 
-def has_classes(model: VAE) -> bool:
-    if not hasattr(model, "theta_") or hasattr(model, "classes_"):
-        return True
-    raise AttributeError("the model was fitted without labels and knows no classes; fit(X, y) with some labels in y")
-
-
-class VAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, GradientEstimator):
+class VAE(VariationalModel):
     """A deep latent-variable model of tables and images, with holes, labels and columns of any kind.
 
     Args:
@@ -91,9 +80,6 @@ class VAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, GradientEstimator):
         >>> model.transform(X).shape, model.sample(5)[0].shape
         ((150, 2), (5, 4))
     """
-
-    theta_: VAEModule
-    classes_: np.ndarray
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "n_components": [Interval(Integral, 1, None, closed="left"), None],
@@ -191,8 +177,12 @@ class VAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, GradientEstimator):
         `inverse_transform` and `fit` make sense of such a model.
         """
         known = getattr(self, "theta_", None)
-        lesson = self._lesson(X, None, sample_weight)
-        facts = self._found(lesson) if known is None else self._facts
+        if known is None:
+            lesson = self._lesson(X, None, sample_weight)
+            facts = self._found(lesson)
+        else:
+            events, facts = read_events(self, X, self._columns, self._shape), self._facts
+            lesson = Lesson(events, (), read_weights(sample_weight, events.n_rows))
         z = torch.as_tensor(np.asarray(Z, dtype=np.float32))
         expected = (lesson.events.n_rows, facts["n_latent"])
         if z.shape != expected:
@@ -208,125 +198,6 @@ class VAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, GradientEstimator):
         pairs = Lesson(lesson.events, (z,), lesson.weight)
         self._train(pairs, facts, likelihood, likelihood, start=known, wrap=PairModule)
         return self
-
-    def score_samples(self, X: Any, importance_samples: int | None = None) -> Any:
-        """The importance-weighted bound of ln p(x) per row, over the entries that are observed.
-
-        It rises with the number of draws, `evaluation_samples` unless given here; `bound` also tells its standard
-        error.
-        """
-        return self.bound(X, importance_samples or self.evaluation_samples).total
-
-    def bound(self, X: Any, importance_samples: int | None = None) -> Bound:
-        """The evidence lower bound, term by term, or with `importance_samples` the tighter one of so many draws."""
-        x, kind = self._read_events(X)
-        jacobian = self._columns.log_jacobian(~x.isnan())
-        with self._answering() as (module, device):
-            if importance_samples is None:
-                found = answers.elbo(module, x, self.evaluation_samples, self._generator(), device)
-            else:
-                k = whole_number("importance_samples", importance_samples)
-                found = answers.evidence(module, x, k, self._generator(), device)
-        return Bound(
-            kind.values(found.reconstruction + jacobian),
-            {name: kind.values(value) for name, value in found.kl.items()},
-            is_exact=False,
-            standard_error=kind.values(found.standard_error),
-        )
-
-    def posterior(self, X: Any) -> torch.distributions.Distribution:
-        """q(z|x), a Gaussian per row; with classes the mixture of q(z|x,y) with the weights q(y|x)."""
-        x, _ = self._read_events(X)
-        with self._answering() as (module, device):
-            latent, log_q = answers.posterior(module, x, device)
-        if len(log_q) == 1:
-            return latent.map(lambda tensor: tensor[0]).distribution()
-        return torch.distributions.MixtureSameFamily(
-            torch.distributions.Categorical(logits=log_q.T),
-            latent.map(lambda tensor: tensor.transpose(0, 1)).distribution(),
-        )
-
-    def transform(self, X: Any) -> Any:
-        """The posterior mean of every row's latent vector, (n, m)."""
-        x, kind = self._read_events(X)
-        with self._answering() as (module, device):
-            return kind.values(answers.latent_means(module, x, device))
-
-    def inverse_transform(self, Z: Any, y: Any = None) -> Any:
-        """The rows that the decoder expects at latent vectors (n, m); y says their classes where there are any."""
-        check_is_fitted(self)
-        z = read_latents(Z, self.theta_.n_latent)
-        return self._present(self._decoded(z, self._class_numbers(y, len(z))), self._kind)
-
-    def reconstruct(self, X: Any) -> Any:
-        """What the decoder expects at the posterior mean of every row."""
-        x, kind = self._read_events(X)
-        with self._answering() as (module, device):
-            return self._present(answers.reconstruction(module, x, device), kind)
-
-    def interpolate(self, a: Any, b: Any, n: int = 10) -> Any:
-        """`n` rows on the way from a to b: the decoder along the straight line between their posterior means."""
-        ends = [np.asarray(self.transform(self._one_row(name, row)), np.float64) for name, row in (("a", a), ("b", b))]
-        share = np.linspace(0, 1, whole_number("n", n))[:, None]
-        y = None
-        if hasattr(self, "classes_"):
-            found = [self.predict(self._one_row(name, row)) for name, row in (("a", a), ("b", b))]
-            y = np.where(share[:, 0] < 0.5, np.repeat(found[0], n), np.repeat(found[1], n))
-        return self.inverse_transform((1 - share) * ends[0] + share * ends[1], y)
-
-    def sample(self, n_samples: int = 1, y: Any = None, random_state: Any = None) -> tuple[Any, Any]:
-        """Rows and the latent vector each came from; after a fit with labels, y asks for classes."""
-        check_is_fitted(self)
-        n = whole_number("n_samples", n_samples)
-        generator = self._generator(random_state)
-        z = torch.randn((n, self.theta_.n_latent), generator=generator)
-        label = self._class_numbers(y, n, generator)
-        return self._present(self._decoded(z, label, generator), self._kind), self._kind.values(z)
-
-    def impute(self, X: Any, importance_samples: int | None = None) -> Any:
-        """X with missing entries at their posterior mean, or most probable level; observed ones bit for bit."""
-        x, kind = self._read_events(X)
-        with self._answering() as (module, device):
-            k = importance_samples or self.evaluation_samples
-            filled = answers.fill(module, x, whole_number("importance_samples", k), self._generator(), device)
-        return self._restored(X, filled, kind)
-
-    def impute_draws(self, X: Any, n_draws: int = 1, random_state: Any = None) -> list[Any]:
-        """Copies of X with missing entries drawn from their posterior, for multiple imputation."""
-        x, kind = self._read_events(X)
-        n, generator = whole_number("n_draws", n_draws), self._generator(random_state)
-        with self._answering() as (module, device):
-            copies = answers.fill_draws(module, x, n, self.evaluation_samples, generator, device)
-        return [self._restored(X, copy, kind) for copy in copies]
-
-    @available_if(has_classes)  # type: ignore[untyped-decorator]
-    def predict_proba(self, X: Any) -> Any:
-        """q(y|x), (n, C)."""
-        x, kind = self._read_events(X)
-        with self._answering() as (module, device):
-            return kind.values(answers.posterior(module, x, device)[1].T.exp())
-
-    @available_if(has_classes)  # type: ignore[untyped-decorator]
-    def predict(self, X: Any) -> Any:
-        """The most probable class."""
-        proba = self.predict_proba(X)
-        labels = decode_labels(np.asarray(proba).argmax(1), self.classes_)
-        return torch.as_tensor(labels) if isinstance(proba, Tensor) and labels.dtype.kind in "iufb" else labels
-
-    @property
-    def noise_variance_(self) -> np.ndarray:
-        """σ² of every continuous column, in the units of the data; of a decoder that says it by point there is none."""
-        check_is_fitted(self)
-        emission = self.theta_.emission
-        if emission.has_point_variance or not len(emission.continuous):
-            raise AttributeError("the model has no noise variance apart from the decoder's")
-        scale = self._columns.scale[emission.continuous.cpu()]
-        variance = emission.log_noise(torch.empty(0)).detach().double().cpu().exp() * scale.square()
-        return np.asarray(variance)
-
-    @property
-    def _n_features_out(self) -> int:
-        return self.theta_.n_latent
 
     def _lesson(self, X: Any, y: Any, sample_weight: Any) -> Lesson:
         """Rows, labels and weights to learn from."""
@@ -350,6 +221,7 @@ class VAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, GradientEstimator):
         """What the rows decide about the networks."""
         m = choose_n_latent(self.n_components, len(lesson.events.columns.names))
         facts: dict[str, Any] = {"n_latent": m, "n_classes": 0, "has_holes": lesson.has_holes()}
+        facts["start"] = marginal_start(self, lesson)
         if lesson.extra and lesson.extra[0] is not None:
             label = lesson.extra[0]
             counts = torch.bincount(label[label >= 0], minlength=len(self.classes_)).double()
@@ -361,57 +233,6 @@ class VAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, GradientEstimator):
 
     def _build(self, facts: dict[str, Any]) -> nn.Module:
         return build_module(self, self._columns, self._image_shape, facts)
-
-    def _decoded(self, z: Tensor, label: Tensor | None, generator: torch.Generator | None = None) -> Tensor:
-        """Rows expected at z, or drawn there with a generator."""
-        with self._answering() as (module, device):
-            if label is not None:
-                z = torch.cat([z, torch.nn.functional.one_hot(label, module.n_classes)], -1)
-            parts = []
-            for rows in z.split(4096):
-                outputs = module.decode(rows.to(device))
-                emission = module.emission
-                drawn = generator is not None
-                values = (
-                    emission.sample(outputs, generator) if drawn else emission.decide(emission.expectation(outputs))
-                )
-                parts.append(values.cpu())
-        return torch.cat(parts)
-
-    def _class_numbers(self, y: Any, n: int, generator: torch.Generator | None = None) -> Tensor | None:
-        """The numbers of the classes asked for, one each for n rows; without y drawn from their prior."""
-        known = getattr(self, "classes_", None)
-        if known is None:
-            if y is not None:
-                raise ValueError(f"y={y!r} asks for a class, but the model was fitted without labels; pass y=None")
-            return None
-        if y is None:
-            if generator is None:
-                raise ValueError(f"the decoder needs classes: give y, one of {known.tolist()} for all rows or one each")
-            prior = torch.tensor(self._facts["prior"])
-            return torch.multinomial(prior, n, replacement=True, generator=generator)
-        return numbers_of_classes(y, known, n)
-
-    def _one_row(self, name: str, row: Any) -> Any:
-        """A row as a table of one row."""
-        if hasattr(row, "to_frame"):
-            return row.to_frame().T.infer_objects()
-        if hasattr(row, "columns"):
-            return row
-        values = np.asarray(row)
-        if values.shape == (1, *self._shape):
-            return values
-        if values.shape != self._shape:
-            raise ValueError(f"{name} has shape {values.shape}; expected one row of shape {self._shape}")
-        return values[None]
-
-    def _restored(self, X: Any, filled: Tensor, kind: Kind) -> Any:
-        """X with its holes from `filled`."""
-        if kind.container in ("pandas", "polars"):
-            return self._columns.restore(X, filled.double())
-        values = self._decoded_matrix(filled)
-        given = torch.as_tensor(np.asarray(X.cpu() if isinstance(X, Tensor) else X, dtype=kind.dtype))
-        return kind.values(torch.where(given.isnan(), values.to(given), given))
 
 
 class PairModule(nn.Module):

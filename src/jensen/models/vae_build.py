@@ -21,7 +21,7 @@ from jensen.nets.mlp import MLP
 if TYPE_CHECKING:
     from jensen.models.vae import VAE
 
-__all__ = ["build_module", "labelled_feed"]
+__all__ = ["build_module", "labelled_feed", "marginal_start"]
 
 # Numbers that the encoder of a model with classes says of x, before it is told the class.
 N_SUMMARY = 128
@@ -40,6 +40,7 @@ def build_module(model: VAE, columns: Columns, shape: tuple[int, ...], facts: di
         "n_draws": model.importance_samples,
         "has_holes": facts["has_holes"],
         "resamples": bernoulli.resample and "binary" in columns.kinds,
+        "start": facts["start"],
     }
     parts = (
         networks.view,
@@ -54,6 +55,15 @@ def build_module(model: VAE, columns: Columns, shape: tuple[int, ...], facts: di
     return ClassVAEModule(
         torch.tensor(facts["prior"]).log(), classifier, head, facts["class_weight"], *parts, **options
     )
+
+
+def marginal_start(model: VAE, lesson: Lesson) -> Tensor | None:
+    """Outputs of a decoder that knows the frequencies of levels; standardised numbers have mean 0 as it is."""
+    columns = lesson.events.columns
+    if set(columns.kinds) == {"continuous"}:
+        return None
+    emission = Emission(columns.kinds, columns.n_levels, likelihood_of(model.likelihood)[1], columns.scale)
+    return emission.marginal_outputs(lesson.some_rows())
 
 
 @dataclass(frozen=True)
@@ -76,9 +86,9 @@ class LabelledFeed:
         extra = self.labelled.take(torch.randperm(len(self.labelled))[:n])
         base = self.unlabelled.take(index)
         total = len(index) + n
-        weights = []
+        weights, device = [], next(tensor.device for tensor in base.inputs if tensor is not None)
         for batch, rows, share in ((base, len(index), 1 - self.share), (extra, n, self.share)):
-            weight = torch.full((rows,), share * total / rows, device=index.device)
+            weight = torch.full((rows,), share * total / rows, device=device)
             weights.append(weight if batch.weight is None else weight * batch.weight)
         inputs = [
             None if a is None or b is None else torch.cat([a, b])

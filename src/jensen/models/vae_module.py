@@ -35,9 +35,11 @@ class VAEModule(nn.Module):
         n_draws: k of the importance-weighted bound that forward gives; with 1 the KL is in closed form.
         has_holes: whether rows may have missing entries in training.
         resamples: whether forward draws binary values from grey ones.
+        start: what the decoder's outputs are added to (D,), so that training begins with the columns' own frequencies.
     """
 
     n_classes = 1
+    start: Tensor | None
 
     def __init__(
         self,
@@ -51,11 +53,13 @@ class VAEModule(nn.Module):
         n_draws: int,
         has_holes: bool,
         resamples: bool,
+        start: Tensor | None,
     ) -> None:
         super().__init__()
         self.view, self.encoder, self.decoder, self.emission = view, encoder, decoder, emission
         self.n_latent, self.is_full, self.n_draws = n_latent, is_full, n_draws
         self.has_holes, self.resamples = has_holes, resamples
+        self.register_buffer("start", start, persistent=False)
 
     def forward(self, x: Tensor) -> dict[str, Tensor]:
         """Terms per row (b,), or per draw and row (k, b)."""
@@ -81,8 +85,9 @@ class VAEModule(nn.Module):
 
     def decode(self, z: Tensor) -> Tensor:
         """Numbers that say p(x|z), for z with any leading axes."""
-        flat: Tensor = self.decoder(z.reshape(-1, z.shape[-1]))
-        return flat.reshape(*z.shape[:-1], -1)
+        flat: Tensor = self.decoder(z.reshape(-1, z.shape[-1])).flatten(1)
+        outputs = flat if self.start is None else flat + self.start
+        return outputs.reshape(*z.shape[:-1], -1)
 
     def latents(self, x: Tensor) -> tuple[LatentGaussian, Tensor]:
         """q(z|x,y) of every class (C, b, m), and ln q(y|x) (b, C)."""

@@ -22,6 +22,8 @@ __all__ = ["Bernoulli", "Categorical", "Emission", "Gaussian", "likelihood_of"]
 
 # In standardised units; a smaller noise than a thousandth of a feature's spread is a collapse, not a finding.
 LEAST_STD = 1e-3
+# A level that hardly a row has is still possible.
+LEAST_SHARE = 1e-3
 
 
 class Gaussian(BaseEstimator):
@@ -171,6 +173,19 @@ class Emission(nn.Module):
     @property
     def n_outputs(self) -> int:
         return sum(self.sizes)
+
+    def marginal_outputs(self, x: Tensor) -> Tensor:
+        """Outputs (D,) that say of every row what is true of all rows x (n, d): a start that need not be learnt."""
+        outputs = torch.zeros(self.n_outputs)
+        first, second, third = self.sizes[0] + self.sizes[1], self.sizes[2], self.sizes[3]
+        if second:
+            share = x[:, self.binary].nanmean(0).clamp(LEAST_SHARE, 1 - LEAST_SHARE)
+            outputs[first : first + second] = share.logit()
+        if third:
+            levels = torch.arange(len(self.is_level))[:, None, None]
+            share = (x[:, self.categorical] == levels).to(x).mean(1).clamp_min(LEAST_SHARE)
+            outputs[first + second :] = share.log()[self.is_level]
+        return outputs
 
     def log_prob(self, outputs: Tensor, x: Tensor, observed: Tensor | None = None) -> Tensor:
         """Of every row, the observed entries together; outputs may have more leading axes than x."""

@@ -1,0 +1,140 @@
+"""Trainings that tests run in processes of their own: `python deep_runs.py NAME FOLDER`; results are files there."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import signal
+import sys
+import warnings
+from pathlib import Path
+
+import numpy as np
+import torch
+from sklearn.datasets import load_digits
+from torch import nn
+
+from jensen import MLP, VAE, Trainer
+from jensen.engines import sgd
+from jensen.engines.feeds import Minibatch, TensorFeed
+from jensen.engines.processes import World
+from jensen.engines.sgd import DivergenceError, Phase, Plan, fit_sgd
+
+__all__ = ["digits", "digits_vae", "fingerprint"]
+
+
+def digits() -> np.ndarray:
+    return load_digits().data / 16
+
+
+def digits_vae(**options: object) -> VAE:
+    """Small, with all that a training may have: draws, dropout, averages, warm-up and held-out rows."""
+    usual = {"max_epochs": 12, "batch_size": 100, "learning_rate": 3e-3, "random_state": 0}
+    network = MLP((30,), dropout=0.05)
+    return VAE(4, encoder=network, decoder=network, **(usual | options))
+
+
+def fingerprint(module: nn.Module) -> str:
+    """Equal when all weights are equal bit for bit."""
+    weights = {name: weight.numpy().tobytes() for name, weight in module.state_dict().items()}
+    return hashlib.sha256(b"".join(name.encode() + weights[name] for name in sorted(weights))).hexdigest()
+
+
+def killed(folder: Path) -> None:
+    """A fit that is killed in the seventh step of its sixth epoch, when the file on disk is already a step old."""
+    write, n_steps = sgd.write_checkpoint, 5 * 16 + 7
+
+    def write_or_die(*arguments: object) -> None:
+        if arguments[2]["epoch"] * 16 + arguments[2]["step"] == n_steps:
+            os.kill(os.getpid(), signal.SIGKILL)
+        write(*arguments)
+
+    sgd.write_checkpoint = write_or_die
+    digits_vae(checkpoint=str(folder / "run.ckpt"), trainer=Trainer(checkpoint_every=0)).fit(digits())
+
+
+# Two processes
+
+
+class Spy:
+    """Rows 0, 1, 2, ... of which it remembers who was asked for."""
+
+    def __init__(self, n_rows: int) -> None:
+        self.n_rows, self.asked = n_rows, []
+
+    def __len__(self) -> int:
+        return self.n_rows
+
+    def take(self, index: torch.Tensor) -> Minibatch:
+        self.asked.append(index.tolist())
+        return Minibatch((index[:, None].float(),))
+
+
+class Parts(nn.Module):
+    """Three weights, one of which has no part in the objective, and statistics of the rows that were seen here."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.a, self.b, self.idle = (nn.Parameter(torch.zeros(1)) for _ in range(3))
+        self.normal = nn.BatchNorm1d(1)
+
+    def forward(self, x: torch.Tensor) -> dict[str, torch.Tensor]:
+        value = self.normal(x)[:, 0] * 0.1
+        return {"fit": -(self.a + value - 1).square() - (self.b - value - 2).square(), "unused": self.idle + value}
+
+
+def fit_of(terms: sgd.Terms, done: float) -> torch.Tensor:
+    return terms["fit"]
+
+
+def together(folder: Path) -> None:
+    world = World.of_environment("cpu")
+    found: dict[str, object] = {"size": world.size}
+    trainer = Trainer(averaging=0.9, warm_up=0)
+
+    spy, module = Spy(21), Parts()
+    phases = [Phase("A", [module.a]), Phase("B", [module.b, module.idle])]
+    fit_sgd(module, spy, fit_of, Plan(110, 9, 0.05, trainer, 0, phases), held_out=Spy(3), world=world)
+    found["rows"], found["batch_size"] = spy.asked[:4], len(spy.asked[0])
+    found["phases"] = [fingerprint(module), module.a.item(), module.b.item()]
+
+    module = Parts()
+    poison = TensorFeed((torch.full((20, 1), torch.nan if world.rank else 0.0),))
+    try:
+        fit_sgd(module, poison, fit_of, Plan(3, 10, 0.05, trainer, 0), world=world)
+    except DivergenceError as error:
+        found["diverged"] = [str(error), fingerprint(module)]
+
+    n_steps = 0
+
+    def interrupting(terms: sgd.Terms, done: float) -> torch.Tensor:
+        nonlocal n_steps
+        n_steps += 1
+        if world.rank == 1 and n_steps == 25:
+            signal.raise_signal(signal.SIGINT)
+        return terms["fit"]
+
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    plan = Plan(70, 10, 0.05, trainer, 0, checkpoint=str(folder / "run.ckpt"))
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        run = fit_sgd(Parts(), Spy(20), interrupting, plan, world=world)
+    found["interrupted"] = [run.is_interrupted, n_steps, len(told)]
+    module = Parts()
+    found["resumed"] = [fit_sgd(module, Spy(20), fit_of, plan, world=world).n_epochs, fingerprint(module)]
+
+    model = digits_vae(random_state=None if world.rank else 0).fit(digits())
+    found["vae"] = [fingerprint(model.module_), model.bound(digits()).total.mean(), model.history_["held_out"].max()]
+    y = np.where(np.arange(len(digits())) % 10, -1, load_digits().target)
+    labelled = digits_vae(max_epochs=4, training="alternating").fit(digits(), y)
+    found["labels"] = [
+        fingerprint(labelled.module_),
+        float((labelled.predict(digits()) == load_digits().target).mean()),
+    ]
+    (folder / f"{world.rank}.json").write_text(json.dumps(found))
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    {"killed": killed, "together": together}[sys.argv[1]](Path(sys.argv[2]))

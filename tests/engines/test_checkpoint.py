@@ -1,0 +1,217 @@
+"""A run that was killed, or ended by Ctrl-C, goes on to the weights that it would have come to, bit for bit."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors import safe_open
+from safetensors.torch import save_file
+from sklearn.datasets import load_iris
+from torch import nn
+
+import deep_runs
+import jensen
+from deep_runs import digits, digits_vae, fingerprint
+from jensen import VAE, GaussianMixture, Trainer
+from jensen.engines.feeds import TensorFeed
+from jensen.engines.sgd import Phase, Plan, fit_sgd
+
+N_STEPS = 6  # per epoch; a round has nine
+
+
+class Noisy(nn.Module):
+    """Draws, dropout and statistics in buffers: everything that a resumed run could get wrong."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(3)
+        self.first = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.Dropout(0.3), nn.Tanh())
+        self.second = nn.Linear(8, 1)
+
+    def forward(self, x):
+        out = self.second(self.first(x))[:, 0]
+        return {"fit": -(out - x[:, 0] + 0.1 * torch.randn(len(x))).square(), "size": out.square()}
+
+
+@pytest.fixture(autouse=True)
+def _listening():
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+def trained(path=None, ctrl_c_at=None, max_epochs=30, patience=100, phases=False, **options):
+    """The weights and the history, without its clock, of a run with or without Ctrl-C in one of its steps."""
+    n_steps = 0
+
+    def objective(terms, done):
+        nonlocal n_steps
+        n_steps += 1
+        if n_steps == ctrl_c_at:
+            signal.raise_signal(signal.SIGINT)
+        return terms["fit"] - done * terms["size"]
+
+    torch.manual_seed(1)
+    module = Noisy()
+    x = torch.from_numpy(load_iris().data).float()
+    turns = [Phase("first", list(module.first.parameters())), Phase("second", list(module.second.parameters()))]
+    plan = Plan(
+        max_epochs,
+        20,
+        0.01,
+        Trainer(averaging=0.98, patience=patience, checkpoint_every=1e9),
+        phases=turns if phases else (),
+        checkpoint=None if path is None else str(path),
+        **({"seed": 5, "identity": {"model": "Noisy"}} | options),
+    )
+    feed, held_out = TensorFeed((x[:125],), torch.linspace(0.5, 1.5, 125)), TensorFeed((x[125:],))
+    run = fit_sgd(module, feed, objective, plan, held_out=held_out, score=lambda terms, done: terms["fit"])
+    history = [{name: value for name, value in row.items() if name != "seconds"} for row in run.history]
+    return fingerprint(module), history, run.objective, n_steps
+
+
+@pytest.mark.parametrize("phases", [False, True], ids=["joint", "phases"])
+@pytest.mark.parametrize("step", [1, N_STEPS, 3 * N_STEPS + 2, 9 * N_STEPS, 20 * N_STEPS + 5])
+def test_a_run_that_ctrl_c_ended_goes_on_to_the_same_weights(tmp_path, step, phases):
+    """In the first step, at the end of an epoch, inside one, at the end of a round, and after two rounds."""
+    whole = trained(phases=phases)
+    with pytest.warns(RuntimeWarning, match="the best weights so far are kept, and .*run.ckpt goes on from here"):
+        *_, n_before = trained(tmp_path / "run.ckpt", ctrl_c_at=step, phases=phases)
+    *resumed, n_after = trained(tmp_path / "run.ckpt", phases=phases)
+    assert (*resumed, n_before + n_after) == whole
+    assert [path.name for path in tmp_path.iterdir()] == ["run.ckpt"]
+
+
+def test_a_finished_run_is_not_trained_further(tmp_path):
+    *whole, n_steps = trained(tmp_path / "run.ckpt")
+    assert n_steps == 30 * N_STEPS
+    assert trained(tmp_path / "run.ckpt") == (*whole, 0)
+    # Fewer epochs are over already, and more go on from there.
+    assert trained(tmp_path / "run.ckpt", max_epochs=20) == (*whole, 0)
+    assert trained(tmp_path / "run.ckpt", max_epochs=33)[-1] == 3 * N_STEPS
+
+
+def test_a_run_that_stopped_early_has_stopped_for_good(tmp_path):
+    *whole, n_steps = trained(tmp_path / "run.ckpt", patience=1, max_epochs=400)
+    assert n_steps < 400 * N_STEPS
+    assert trained(tmp_path / "run.ckpt", patience=1, max_epochs=400) == (*whole, 0)
+
+
+def test_a_run_killed_with_sigkill_comes_to_the_same_weights_bit_for_bit(tmp_path):
+    folder = Path(deep_runs.__file__).parent
+    environment = {**os.environ, "PYTHONPATH": str(folder), "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, folder / "deep_runs.py", "killed", tmp_path]
+    assert subprocess.run(command, env=environment, timeout=120).returncode == -signal.SIGKILL
+    with safe_open(tmp_path / "run.ckpt", framework="pt") as file:
+        position = json.loads(file.metadata()["content"])["position"]["dict"]
+    assert (position["epoch"], position["step"]) == (5, 6)
+    resumed = digits_vae(checkpoint=str(tmp_path / "run.ckpt"), trainer=Trainer(checkpoint_every=0)).fit(digits())
+    whole = digits_vae(trainer=Trainer(checkpoint_every=0)).fit(digits())
+    for name, weight in whole.module_.state_dict().items():
+        assert torch.equal(weight, resumed.module_.state_dict()[name])
+    assert whole.history_.drop(columns="seconds").equals(resumed.history_.drop(columns="seconds"))
+    assert whole.lower_bound_ == resumed.lower_bound_
+
+
+def test_a_fit_without_a_seed_goes_on_with_the_seed_of_its_checkpoint(tmp_path):
+    """Other rows held out would be no continuation."""
+    model = VAE(2, max_epochs=3, checkpoint=tmp_path / "run.ckpt")
+    first = model.fit(load_iris().data).transform(load_iris().data)
+    np.testing.assert_array_equal(model.fit(load_iris().data).transform(load_iris().data), first)
+    assert len(model.history_) == 1
+    model.save(tmp_path / "model.jensen")
+    assert jensen.load(tmp_path / "model.jensen").checkpoint == str(tmp_path / "run.ckpt")
+
+
+class TestFilesThatAreNotGoneOnFrom:
+    def test_a_folder_that_is_not_there_is_named_before_training(self, tmp_path):
+        with pytest.raises(
+            ValueError, match=r"nowhere/run.ckpt' cannot be written; give a file in a folder that exists"
+        ):
+            trained(tmp_path / "nowhere" / "run.ckpt")
+        with pytest.raises(ValueError, match="cannot be written; give a file"):
+            trained(tmp_path)
+
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            ({"seed": 6}, "with seed 5 and not 6; delete it to begin anew, or give another file"),
+            ({"identity": {"model": "Other"}}, "with model 'Noisy' and not 'Other'; delete it"),
+            ({"identity": {"model": "Noisy", "rows": 3}}, "with rows None and not 3; delete it"),
+        ],
+    )
+    def test_another_fit(self, tmp_path, options, message):
+        trained(tmp_path / "run.ckpt", max_epochs=1)
+        with pytest.raises(ValueError, match=f"was written by another fit, {message}"):
+            trained(tmp_path / "run.ckpt", **options)
+
+    def test_other_rows_or_arguments_of_an_estimator(self, tmp_path):
+        x = load_iris().data
+        model = VAE(2, max_epochs=1, random_state=0, checkpoint=tmp_path / "run.ckpt").fit(x)
+        with pytest.raises(ValueError, match="another fit, with rows of X 150 and not 149"):
+            model.fit(x[1:])
+        with pytest.raises(ValueError, match="another fit, with the sum of the weights None and not 300"):
+            model.fit(x, sample_weight=np.full(150, 2))
+        with pytest.raises(ValueError, match=r"another fit, with the sum of the labels \[\] and not \[150.0\]"):
+            model.fit(x, load_iris().target)
+        with pytest.raises(ValueError, match=r"another fit, with learning_rate '0.001' and not '0.01'"):
+            model.set_params(learning_rate=0.01).fit(x)
+
+    def test_a_model_is_not_a_checkpoint(self, tmp_path):
+        GaussianMixture().fit(load_iris().data).save(tmp_path / "model.jensen")
+        with pytest.raises(ValueError, match=r"model.jensen' is a fitted model, not a checkpoint; give another file"):
+            trained(tmp_path / "model.jensen")
+
+    def test_something_else_is_not_a_checkpoint_either(self, tmp_path):
+        (tmp_path / "run.ckpt").write_text("nonsense")
+        with pytest.raises(ValueError, match=r"cannot be gone on from: .* delete it to begin anew"):
+            trained(tmp_path / "run.ckpt")
+        save_file({"weight": torch.zeros(2)}, tmp_path / "run.ckpt")
+        with pytest.raises(ValueError, match=r"cannot be gone on from: .* not a jensen model"):
+            trained(tmp_path / "run.ckpt")
+
+    @pytest.mark.parametrize("share", [0.0, 0.3, 0.999])
+    def test_half_a_file(self, tmp_path, share):
+        path = tmp_path / "run.ckpt"
+        trained(path, max_epochs=1)
+        path.write_bytes(path.read_bytes()[: int(share * path.stat().st_size)])
+        with pytest.raises(ValueError, match="cannot be gone on from"):
+            trained(path)
+
+    @pytest.mark.parametrize(
+        ("change", "message"),
+        [
+            (lambda content, _: content.pop("position"), "is damaged: it has no position; delete it"),
+            (lambda content, _: content["identity"]["dict"].pop("seed"), "is damaged: it has no seed; delete it"),
+            (
+                lambda content, _: content["parts"]["dict"].pop("average"),
+                "does not fit this model's networks: 'average'",
+            ),
+            (
+                lambda content, _: content["position"]["dict"].update(colour=1),
+                "does not fit this model's networks: .*colour",
+            ),
+            (
+                lambda _, tensors: tensors.update({"parts.module.second.weight": torch.zeros(1, 9)}),
+                "does not fit this model's networks: .*second.weight",
+            ),
+        ],
+    )
+    def test_a_damaged_description(self, tmp_path, change, message):
+        path = tmp_path / "run.ckpt"
+        trained(path, max_epochs=1)
+        with safe_open(path, framework="pt") as file:
+            metadata = dict(file.metadata())
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a mapping)
+        content = json.loads(metadata["content"])
+        change(content, tensors)
+        save_file(tensors, path, metadata=metadata | {"content": json.dumps(content)})
+        with pytest.raises(ValueError, match=re.compile(message, re.DOTALL)):
+            trained(path)

@@ -1,0 +1,159 @@
+"""Several processes train one model together: what each sees, and that they stay together whatever happens."""
+
+import json
+import os
+import signal
+import sys
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import deep_runs
+from deep_runs import digits, digits_vae
+from jensen import VAE
+from jensen.engines.launch import launch
+from jensen.engines.processes import World, choose_device
+
+
+@pytest.fixture(scope="module")
+def both(tmp_path_factory):
+    """What the two processes of `deep_runs.together` found, and the folder that they wrote to."""
+    folder, here = tmp_path_factory.mktemp("together"), Path(deep_runs.__file__)
+    before = os.environ.get("PYTHONPATH")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", os.pathsep.join([str(here.parent), *([before] if before else [])]))
+        patch.setenv("OMP_NUM_THREADS", "1")
+        code, unheard = launch([sys.executable, str(here), "together", str(folder)], 2)
+    assert code == 0, unheard
+    return [json.loads((folder / f"{rank}.json").read_text()) for rank in (0, 1)], folder
+
+
+class TestTwoProcesses:
+    def test_every_row_of_an_epoch_is_seen_by_exactly_one_process(self, both):
+        """21 rows in batches of 8, four to each process; five rows wait for another epoch."""
+        (first, second), _ = both
+        assert (first["size"], first["batch_size"], second["batch_size"]) == (2, 4, 4)
+        epochs = [[*first["rows"][i : i + 2], *second["rows"][i : i + 2]] for i in (0, 2)]
+        for steps in epochs:
+            seen = {row for step in steps for row in step}
+            assert len(seen) == 16
+            assert seen <= set(range(21))
+        assert epochs[0] != epochs[1]
+
+    def test_phases_and_parameters_without_a_part_keep_nobody_waiting(self, both):
+        (first, second), _ = both
+        assert first["phases"] == second["phases"]
+        _, a, b = first["phases"]
+        # Drawn to 1 and to 2, each in its own rounds.
+        assert a == pytest.approx(1, abs=0.1)
+        assert 1 < b < 2
+
+    def test_a_loss_that_is_no_number_in_one_process_ends_both_and_is_named(self, both):
+        (first, second), _ = both
+        assert first["diverged"] == second["diverged"]
+        assert "epoch 1, step 1: fit and unused are not finite" in first["diverged"][0]
+
+    def test_ctrl_c_in_one_process_ends_both_with_one_checkpoint_and_one_warning(self, both):
+        (first, second), folder = both
+        assert first["interrupted"] == [True, 25, 1]
+        assert second["interrupted"] == [True, 25, 0]
+        assert sorted(path.name for path in folder.iterdir()) == ["0.json", "1.json", "run.ckpt"]
+
+    def test_both_go_on_from_it(self, both):
+        (first, second), _ = both
+        assert first["resumed"] == second["resumed"]
+        assert first["resumed"][0] == 70
+
+    def test_a_vae_has_the_bound_of_one_process_and_the_same_weights_in_both(self, both):
+        """The second process had another seed in mind; the first decides."""
+        (first, second), _ = both
+        assert first["vae"][::2] == second["vae"][::2]
+        alone = digits_vae().fit(digits())
+        # Bounds of trainings with other noise have a standard deviation of 0.3.
+        assert first["vae"][1] == pytest.approx(alone.bound(digits()).total.mean(), abs=1.0)
+        assert first["vae"][2] == pytest.approx(alone.history_["held_out"].max(), abs=1.0)
+
+    def test_labels_and_alternating_phases_go_together_too(self, both):
+        (first, second), _ = both
+        assert first["labels"] == second["labels"]
+        # Twice what guessing one of ten digits would give.
+        assert first["labels"][1] > 0.2
+
+
+PRINT = "import os; print(os.environ['RANK'], os.environ['WORLD_SIZE'], os.environ['OMP_NUM_THREADS'])"
+
+
+class TestLaunch:
+    def test_only_the_first_process_is_heard(self, capfd, monkeypatch):
+        monkeypatch.setenv("OMP_NUM_THREADS", "1")
+        assert launch([sys.executable, "-c", PRINT], 3) == (0, "")
+        assert capfd.readouterr().out == "0 3 1\n"
+
+    def test_a_failure_of_another_process_ends_all_and_is_told(self, monkeypatch):
+        monkeypatch.setattr("jensen.engines.launch.GRACE", 0.3)
+        code = "import os, sys, time; time.sleep(60) if os.environ['RANK'] == '0' else sys.exit('no memory')"
+        assert launch([sys.executable, "-c", code], 2) == (1, "no memory\n")
+
+    def test_what_the_first_says_itself_is_not_said_twice(self, capfd):
+        assert launch([sys.executable, "-c", "import sys; print('bad file', file=sys.stderr); sys.exit(2)"], 2) == (
+            2,
+            "",
+        )
+        assert capfd.readouterr().err == "bad file\n"
+
+    def test_a_signal_reaches_every_process_once(self, tmp_path):
+        code = f"""if True:
+            import os, pathlib, signal, time
+            file = pathlib.Path({str(tmp_path)!r}) / os.environ["RANK"]
+            def note(*_):
+                with file.open("a") as out: out.write("!")
+            signal.signal(signal.SIGINT, note)
+            file.touch()
+            while not file.read_text(): time.sleep(0.02)
+            time.sleep(0.3)
+        """
+
+        def interrupt():
+            while sum(1 for _ in tmp_path.iterdir()) < 2:
+                time.sleep(0.02)
+            os.kill(os.getpid(), signal.SIGINT)
+
+        before = signal.signal(signal.SIGINT, signal.default_int_handler)
+        try:
+            threading.Thread(target=interrupt).start()
+            assert launch([sys.executable, "-c", code], 2) == (0, "")
+        finally:
+            signal.signal(signal.SIGINT, before)
+        assert [(tmp_path / rank).read_text() for rank in "01"] == ["!", "!"]
+
+    def test_a_process_that_was_killed_has_the_code_of_a_shell(self):
+        code, _ = launch([sys.executable, "-c", "import os, signal; os.kill(os.getpid(), signal.SIGKILL)"], 2)
+        assert code == 128 + signal.SIGKILL
+
+
+class TestWorld:
+    def test_alone_everything_is_ones_own(self):
+        world = World.of_environment("cpu")
+        assert (world.rank, world.size, world.is_main) == (0, 1, True)
+        assert world.mean([1.0, 2.0]) == [1.0, 2.0]
+        assert world.any(True)
+        assert not world.any(False)
+        assert world.agree(3) == 3
+
+    def test_several_processes_without_accelerate_name_the_extra(self, monkeypatch):
+        monkeypatch.setenv("WORLD_SIZE", "2")
+        monkeypatch.setitem(sys.modules, "accelerate", None)
+        with pytest.raises(ImportError, match=r"several processes need accelerate: pip install 'jensen\[scale\]'"):
+            World.of_environment("cpu")
+
+    def test_auto_is_what_there_is(self):
+        expected = torch.accelerator.current_accelerator(check_available=True) or torch.device("cpu")
+        assert choose_device("auto") == expected
+
+    def test_a_device_that_is_not_there_is_named(self):
+        with pytest.raises(ValueError, match=r"device='tractor' cannot be used: .*device='auto' takes what there is"):
+            VAE(2, device="tractor").fit(np.eye(4))

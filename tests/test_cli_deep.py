@@ -1,0 +1,324 @@
+"""The command line on models that are trained by gradients: text, images, recipes, checkpoints and processes."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.datasets import load_digits
+
+import jensen
+from jensen import MLP, VAE, Bernoulli, ConvEncoder, Elbo, Gaussian, Trainer
+from jensen.interop.datasets import read_dataset, write_dataset
+from jensen.options import convert, read_grid
+from shell import fail, run, succeed
+
+SMALL = ("--encoder", "MLP(hidden=(20,))", "--decoder", "MLP((20,))", "--max-epochs", 15)
+COLUMNS = ["age", "smokes", "town"]
+# Ctrl-C as a terminal's program has it, however the tests were started.
+COMMAND = [
+    sys.executable,
+    "-c",
+    "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from jensen.cli import main; main()",
+]
+
+
+@pytest.fixture(scope="module")
+def people() -> pd.DataFrame:
+    """Three groups of people with numbers, truths and towns, holes in all of them, and half of the groups' names."""
+    rng = np.random.default_rng(0)
+    group = rng.integers(0, 3, 150)
+    frame = pd.DataFrame(
+        {
+            "age": (20.0 + 15 * group + rng.normal(0, 2, 150)).round(1),
+            "smokes": rng.random(150) < 0.1 + 0.4 * group,
+            "town": np.array(["Bonn", "Oslo", "Rome"])[group],
+        }
+    )
+    frame = frame.mask(rng.random(frame.shape) < 0.1)
+    frame.insert(1, "id", [f"{i:03d}" for i in range(150)])
+    frame["group"] = np.where(rng.random(150) < 0.5, np.array(["young", "middle", "old"])[group], None)
+    return frame
+
+
+@pytest.fixture(scope="module")
+def folder(people, tmp_path_factory) -> Path:
+    path = tmp_path_factory.mktemp("people")
+    write_dataset(path / "people.csv", people)
+    write_dataset(path / "people.parquet", read_dataset(path / "people.csv"))
+    fit = ("fit", "vae", path / "people.csv", "--drop", "id", "--label", "group", "--quiet", *SMALL)
+    succeed(*fit, "-o", path / "people.jensen")
+    images = (load_digits().images[:200] / 16).astype(np.float32)
+    write_dataset(path / "digits.npy", images)
+    holes = images.copy()
+    holes[:, :4, :4] = np.nan
+    write_dataset(path / "holes.npy", holes)
+    write_dataset(path / "channels.npy", images[:, None])
+    bernoulli = ("--likelihood", "bernoulli", "--n-components", 3)
+    succeed("fit", "vae", path / "digits.npy", *bernoulli, "--quiet", *SMALL, "-o", path / "digits.jensen")
+    return path
+
+
+class TestMixedTables:
+    def test_kinds_are_found_by_column_and_labels_become_classes(self, folder):
+        model = jensen.load(folder / "people.jensen")
+        assert model.columns_.kinds == ("continuous", "binary", "categorical")
+        assert model.classes_.tolist() == ["middle", "old", "young"]
+        assert model.feature_names_in_.tolist() == COLUMNS
+
+    @pytest.mark.parametrize("name", ["people.csv", "people.parquet"])
+    def test_score_is_the_models(self, folder, name):
+        summary = json.loads(succeed("score", folder / "people.jensen", folder / name, "--json"))
+        scores = jensen.load(folder / "people.jensen").score_samples(read_dataset(folder / name)[COLUMNS])
+        assert summary["nats_per_row"] == pytest.approx(scores.mean(), rel=1e-9)
+
+    def test_impute_changes_empty_cells_only(self, folder, people, tmp_path):
+        succeed("impute", folder / "people.jensen", folder / "people.csv", "-o", tmp_path / "f.csv")
+        written = pd.read_csv(folder / "people.csv", dtype=str, na_filter=False)
+        filled = pd.read_csv(tmp_path / "f.csv", dtype=str, na_filter=False)
+        holes = people[COLUMNS].isna()
+        assert filled.drop(columns=COLUMNS).equals(written.drop(columns=COLUMNS))
+        assert filled[COLUMNS].where(~holes, "").equals(written[COLUMNS])
+        assert set(filled["town"]) == {"Bonn", "Oslo", "Rome"}
+        assert set(filled["smokes"]) == {"True", "False"}
+        ages = filled["age"].astype(float)
+        assert ages.between(10, 70).all()
+
+    def test_impute_keeps_the_types_of_a_parquet_file(self, folder, tmp_path):
+        succeed("impute", folder / "people.jensen", folder / "people.parquet", "-o", tmp_path / "f.parquet")
+        before, after = read_dataset(folder / "people.parquet"), read_dataset(tmp_path / "f.parquet")
+        assert not after[COLUMNS].isna().any(axis=None)
+        assert after["age"].dtype == np.float64
+        assert after["town"].dtype == before["town"].dtype
+        assert after[["id", "group"]].equals(before[["id", "group"]])
+
+    def test_draws_are_tables_of_the_same_levels(self, folder, tmp_path):
+        impute = ("impute", folder / "people.jensen", folder / "people.csv", "--draws", 2, "--seed", 0)
+        succeed(*impute, "-o", tmp_path / "f.csv")
+        first, second = (read_dataset(tmp_path / f"f-{i}.csv") for i in (1, 2))
+        assert set(first["town"]) == {"Bonn", "Oslo", "Rome"}
+        assert not first["age"].equals(second["age"])
+
+    def test_samples_have_the_columns_and_levels_of_the_fit(self, folder, tmp_path):
+        succeed("sample", folder / "people.jensen", "-n", 40, "--y", "old", "--seed", 1, "-o", tmp_path / "s.csv")
+        sample = read_dataset(tmp_path / "s.csv")
+        assert sample.columns.tolist() == COLUMNS
+        assert set(sample["town"]) <= {"Bonn", "Oslo", "Rome"}
+        assert json.loads(succeed("score", folder / "people.jensen", tmp_path / "s.csv", "--json"))["rows"] == 40
+        assert "p.npy cannot hold text" in fail("sample", folder / "people.jensen", "-o", tmp_path / "p.npy")
+
+    def test_predict_and_transform(self, folder, people):
+        model = jensen.load(folder / "people.jensen")
+        out = succeed("predict", folder / "people.jensen", folder / "people.csv", "--proba")
+        assert out.splitlines()[0] == "prediction,probability_middle,probability_old,probability_young"
+        expected = model.predict(read_dataset(folder / "people.csv")[COLUMNS])
+        assert [line.split(",")[0] for line in out.splitlines()[1:]] == expected.tolist()
+        z = succeed("transform", folder / "people.jensen", folder / "people.csv").splitlines()
+        assert z[0] == ",".join(model.get_feature_names_out())
+        assert len(z) == 151
+
+    def test_a_column_may_be_empty_in_new_rows(self, folder, tmp_path):
+        (tmp_path / "new.csv").write_text("town,age,smokes\n,30,\n,50,\n")
+        filled = succeed("impute", folder / "people.jensen", tmp_path / "new.csv")
+        assert {line.split(",")[0] for line in filled.splitlines()[1:]} <= {"Bonn", "Oslo", "Rome"}
+
+    def test_a_new_level_is_named(self, folder, tmp_path):
+        (tmp_path / "new.csv").write_text("town,age,smokes\nParis,30,True\n")
+        assert "'Paris'" in fail("score", folder / "people.jensen", tmp_path / "new.csv")
+
+
+class TestImages:
+    def test_images_go_in_and_images_come_out(self, folder, tmp_path):
+        summary = json.loads(succeed("score", folder / "digits.jensen", folder / "digits.npy", "--json"))
+        assert summary["rows"] == 200
+        assert summary["bits_per_dimension"] == pytest.approx(-summary["nats_per_row"] / (64 * np.log(2)))
+        succeed("sample", folder / "digits.jensen", "-n", 3, "-o", tmp_path / "s.npy")
+        assert read_dataset(tmp_path / "s.npy", images=True).shape == (3, 8, 8)
+        succeed("impute", folder / "digits.jensen", folder / "holes.npy", "-o", tmp_path / "f.npy")
+        filled, holes = (read_dataset(path, images=True) for path in (tmp_path / "f.npy", folder / "holes.npy"))
+        seen = ~np.isnan(holes)
+        np.testing.assert_array_equal(filled[seen], holes[seen])
+        assert np.isfinite(filled).all()
+        assert len(succeed("transform", folder / "digits.jensen", folder / "digits.npy").splitlines()) == 201
+
+    def test_channels_and_networks_for_images(self, folder, tmp_path):
+        conv = (
+            "--encoder",
+            "ConvEncoder(channels=(4,), dense=16)",
+            "--decoder",
+            "ConvDecoder(channels=(4,), dense=16)",
+        )
+        fit = ("fit", "vae", folder / "channels.npy", *conv, "--max-epochs", 2, "--n-components", 2, "--json")
+        assert json.loads(succeed(*fit, "-o", tmp_path / "m"))["features"] == 64
+        assert jensen.load(tmp_path / "m").encoder.channels == (4,)
+
+    def test_mistakes(self, folder, tmp_path):
+        digits = folder / "digits.npy"
+        message = "digits.npy has shape (200, 8, 8); save rows and features (n, d)"
+        assert message in fail("fit", "gaussian-mixture", digits, "-o", tmp_path / "m")
+        write_dataset(tmp_path / "x.csv", load_digits().data[:100, 20:24])
+        succeed("fit", "probabilistic-pca", tmp_path / "x.csv", "-o", tmp_path / "pca.jensen", "--n-components", 2)
+        assert message in fail("score", tmp_path / "pca.jensen", digits)
+        assert "rows of shape (8, 8) are no table; write them to an .npy" in fail("sample", folder / "digits.jensen")
+        assert "fitted on rows of shape (8, 8)" in fail("score", folder / "digits.jensen", folder / "channels.npy")
+        assert "images of shape (8, 8) have no columns" in fail(
+            "fit", "vae", digits, "--label", 3, "-o", tmp_path / "m"
+        )
+
+
+class TestRecipes:
+    @pytest.mark.parametrize(
+        ("name", "text", "value"),
+        [
+            ("encoder", "MLP", MLP()),
+            ("encoder", "MLP(hidden=(50, 50), activation='relu')", MLP(hidden=(50, 50), activation="relu")),
+            ("encoder", "ConvEncoder(dense=8)", ConvEncoder(dense=8)),
+            ("encoder", "none", None),
+            ("trainer", "Trainer(clip=None, decay=null)", Trainer(clip=None, decay=None)),
+            ("trainer", '{"clip": 1.0, "averaging": null}', Trainer(clip=1.0, averaging=None)),
+            ("objective", "Elbo(beta=4)", Elbo(beta=4)),
+            ("objective", '{"warm_up": 0.1}', Elbo(warm_up=0.1)),
+            ("likelihood", "bernoulli", "bernoulli"),
+            ("likelihood", "Bernoulli(resample=true)", Bernoulli(resample=True)),
+            ("likelihood", '{"sex": "bernoulli"}', {"sex": "bernoulli"}),
+            ("likelihood", '{"age": "Gaussian(variance=0.5)"}', {"age": Gaussian(variance=0.5)}),
+            ("checkpoint", "7", "7"),
+        ],
+    )
+    def test_are_written_as_in_python(self, name, text, value):
+        found = convert(text, inspect.signature(VAE, eval_str=True).parameters[name])
+        assert repr(found) == repr(value)
+
+    def test_a_grid_may_hold_them(self):
+        parameters = inspect.signature(VAE, eval_str=True).parameters
+        grid = read_grid(["encoder=MLP(activation='relu', hidden=(50, 50)),MLP(),none", "n-components=1:2"], parameters)
+        expected = {"encoder": [MLP(activation="relu", hidden=(50, 50)), MLP(), None], "n_components": [1, 2]}
+        assert repr(grid) == repr(expected)
+
+    @pytest.mark.parametrize(
+        ("flag", "text", "message"),
+        [
+            ("--encoder", '{"hidden": [50]}', "cannot be read as ConvDecoder(channels, dense, activation) | ConvEnc"),
+            ("--encoder", "MLP(hiden=(50,))", "got an unexpected keyword argument 'hiden'; its default is none"),
+            ("--encoder", "MLP(hidden=(50,)", "was never closed"),
+            ("--encoder", "Trainer()", "cannot be read as ConvDecoder"),
+            ("--encoder", "MLP(activation=relu)", "relu is no recipe, and text stands in quotes; recipes are"),
+            ("--encoder", "MLP(**{})", "arguments must be written one by one"),
+            ("--encoder", "MLP(__import__('os'))", "__import__ is no recipe"),
+            ("--encoder", "MLP(hidden=(0,))", "hidden=(0,) are not sizes of layers"),
+            ("--trainer", '{"clop": 1}', "cannot be read as JSON object of weight_decay, warm_up, "),
+            ("--likelihood", "bernouli", "likelihood='bernouli' must be 'auto', 'gaussian'"),
+        ],
+    )
+    def test_mistakes_are_named(self, folder, tmp_path, flag, text, message):
+        assert message in fail("fit", "vae", folder / "digits.npy", flag, text, "-o", tmp_path / "m")
+
+    def test_the_list_of_options_says_what_there_is(self):
+        words = " ".join(succeed("models", "vae").split())
+        for part in ("MLP(hidden,", "JSON object of", "--trainer", "--checkpoint"):
+            assert part in words
+        assert "MLP(hidden=(50, 50))" in succeed("fit", "--help")
+
+
+class TestSummary:
+    def test_says_epochs_and_bounds(self, folder, tmp_path):
+        fit = ("fit", "vae", folder / "people.csv", "--drop", "id", "--drop", "group", *SMALL)
+        summary = json.loads(succeed(*fit, "--json", "-o", tmp_path / "m"))
+        model = jensen.load(tmp_path / "m")
+        assert summary["epochs"] == 15
+        assert summary["objective_per_row"] == model.lower_bound_
+        assert summary["held_out_per_row"] == model.history_["held_out"].max()
+        assert "iterations" not in summary
+        # The objective is the bound in the units of the data, while the weights were still on their way.
+        assert summary["nats_per_row"] == pytest.approx(summary["objective_per_row"], abs=1.5)
+        out = succeed(*fit, "--trainer", "Trainer(validation_fraction=0)", "-o", tmp_path / "m")
+        assert "objective per row" in out
+        assert "held out" not in out
+
+    def test_many_rows_are_scored_on_some(self, tmp_path):
+        write_dataset(tmp_path / "x.npy", np.random.default_rng(0).normal(size=(1500, 2)))
+        fit = ("fit", "vae", tmp_path / "x.npy", "--max-epochs", 2, "--encoder", "MLP((5,))", "--n-components", 1)
+        summary = json.loads(succeed(*fit, "--json", "-o", tmp_path / "m"))
+        assert (summary["rows"], summary["scored_rows"]) == (1500, 1000)
+
+
+class TestCheckpoints:
+    def test_a_second_fit_goes_on_where_the_first_ended(self, folder, tmp_path):
+        fit = ("fit", "vae", folder / "digits.npy", "--checkpoint", tmp_path / "run.ckpt", "--json", *SMALL)
+        first = json.loads(succeed(*fit, "-o", tmp_path / "m"))
+        assert jensen.load(tmp_path / "m").checkpoint is None
+        assert json.loads(succeed(*fit, "-o", tmp_path / "m")) == first
+        assert json.loads(succeed(*fit, "--max-epochs", 17, "-o", tmp_path / "m"))["epochs"] == 17
+        assert "another fit, with batch_size '128' and not '50'" in fail(*fit, "--batch-size", 50, "-o", tmp_path / "m")
+
+    def test_a_folder_that_is_not_there(self, folder, tmp_path):
+        message = fail("fit", "vae", folder / "digits.npy", "--checkpoint", "nowhere/run.ckpt", "-o", tmp_path / "m")
+        assert "checkpoint='nowhere/run.ckpt' cannot be written; give a file in a folder that exists" in message
+
+    def test_ctrl_c_leaves_a_checkpoint_and_a_model(self, folder, tmp_path):
+        trainer = ("--trainer", "Trainer(checkpoint_every=0, patience=100000)", "--checkpoint", tmp_path / "run.ckpt")
+        fit = ["fit", "vae", folder / "digits.npy", *trainer, "--max-epochs", 100_000, "--json", "-o", tmp_path / "m"]
+        fitting = subprocess.Popen(
+            [*COMMAND, *map(str, fit)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=ONE_THREAD
+        )
+        while fitting.poll() is None and not (tmp_path / "run.ckpt").exists():
+            time.sleep(0.05)
+        fitting.send_signal(signal.SIGINT)
+        out, err = fitting.communicate(timeout=60)
+        assert fitting.returncode == 0, err
+        assert err.startswith("warning: interrupted after step ")
+        assert err.endswith("run.ckpt goes on from here\n")
+        assert jensen.load(tmp_path / "m").n_iter_ == json.loads(out)["epochs"] < 100_000
+        epochs = json.loads(out)["epochs"] + 3
+        more = ("--max-epochs", epochs, "--json", "-o", tmp_path / "m")
+        assert json.loads(succeed(*fit[:3], *trainer, *more))["epochs"] == epochs
+
+
+ONE_THREAD = {**os.environ, "OMP_NUM_THREADS": "1"}
+
+
+class TestProcesses:
+    def test_two_processes_write_one_model_and_print_once(self, folder, tmp_path):
+        files = ("--checkpoint", tmp_path / "run.ckpt", "-o", tmp_path / "m")
+        fit = ["fit", "vae", folder / "digits.npy", *SMALL, "--likelihood", "bernoulli", "--processes", 2, *files]
+        done = subprocess.run(
+            [*COMMAND, *map(str, fit), "--json"], capture_output=True, text=True, timeout=120, env=ONE_THREAD
+        )
+        assert (done.returncode, done.stderr) == (0, "")
+        assert json.loads(done.stdout)["epochs"] == 15
+        assert sorted(path.name for path in tmp_path.iterdir()) == ["m", "run.ckpt"]
+        assert jensen.load(tmp_path / "m").n_iter_ == 15
+
+    def test_are_for_models_trained_by_gradients(self, folder, tmp_path):
+        fit = ("fit", "kmeans", folder / "people.csv", "-o", tmp_path / "m", "--processes", 2)
+        assert "--processes is for models trained by gradients, which KMeans is not; leave it out" in fail(*fit)
+
+    def test_need_accelerate(self, folder, tmp_path, monkeypatch):
+        monkeypatch.setitem(sys.modules, "accelerate", None)
+        fit = ("fit", "vae", folder / "digits.npy", "-o", tmp_path / "m", "--processes", 2)
+        assert "--processes 2 needs accelerate: pip install 'jensen[scale]'" in fail(*fit)
+
+    def test_one_is_this_one(self, folder, tmp_path):
+        fit = ("fit", "vae", folder / "digits.npy", *SMALL, "--quiet", "-o", tmp_path / "m", "--processes", 1)
+        assert succeed(*fit) == ""
+
+    def test_a_mistake_in_the_data_is_told_once(self, tmp_path, monkeypatch):
+        told = []
+        monkeypatch.setattr("jensen.engines.launch.launch", lambda command, n: told.append(command) or (2, ""))
+        result = run("fit", "vae", tmp_path / "gone.csv", "-o", tmp_path / "m", "--processes", 3)
+        assert (result.exit_code, result.output) == (2, "")
+        assert told[0][3:] == ["fit", "vae", str(tmp_path / "gone.csv"), "-o", str(tmp_path / "m"), "--processes", "3"]
+
+    def test_what_another_process_says_before_it_dies_is_told(self, tmp_path, monkeypatch):
+        monkeypatch.setattr("jensen.engines.launch.launch", lambda command, n: (1, "Traceback\nMemoryError: 3 GB\n"))
+        result = run("fit", "vae", tmp_path / "gone.csv", "-o", tmp_path / "m", "--processes", 3)
+        assert (result.exit_code, result.stderr) == (1, "in a process beside the first: MemoryError: 3 GB\n")
