@@ -292,10 +292,12 @@ def labels(options: argparse.Namespace) -> None:
         rows, y = rows[:6_000], y[:6_000]
     x_test, y_test = mnist.grey(options.data, "test"), mnist.labels(options.data, "test")
     network = MLP(hidden=tuple(options.hidden), activation=options.activation)
+    dropping = MLP(hidden=tuple(options.hidden), activation=options.activation, dropout=options.dropout)
     errors = []
     for seed in options.seeds:
         model = vae(
-            encoder=network,
+            encoder=dropping,
+            classifier=dropping,
             decoder=network,
             max_epochs=options.epochs,
             batch_size=options.batch_size,
@@ -362,10 +364,11 @@ def main() -> None:
     part.add_argument("--per-class", type=int, default=10)
     part.add_argument("--rows", type=int, default=60_000)
     part.add_argument("--seeds", type=int, nargs="+", default=[0])
-    part.add_argument("--epochs", type=int, default=50)
-    part.add_argument("--batch-size", type=int, default=100)
+    part.add_argument("--epochs", type=int, default=14)
+    part.add_argument("--batch-size", type=int, default=200)
     part.add_argument("--hidden", type=int, nargs="+", default=[500])
-    part.add_argument("--activation", default="softplus")
+    part.add_argument("--activation", default="relu")
+    part.add_argument("--dropout", type=float, default=0.5, help="of encoder and classifier")
     part.set_defaults(run=labels)
 
     options = parser.parse_args()

@@ -28,6 +28,7 @@ _HOMES = {
     "MixtureOfFactorAnalysers": "jensen.models.mixture_of_subspaces",
     "MixtureOfPPCA": "jensen.models.mixture_of_subspaces",
     "ProbabilisticPCA": "jensen.models.probabilistic_pca",
+    "Recipe": "jensen.nets.recipe",
     "RidgeRegression": "jensen.models.ridge_regression",
     "Selection": "jensen.evaluate.select",
     "Trainer": "jensen.engines.trainer",

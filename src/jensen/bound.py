@@ -13,7 +13,7 @@ from typing import Any
 __all__ = ["Bound"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Bound:
     """`total = reconstruction - Σ kl`, one value per row, in the kind of array the rows came in.
 
@@ -27,6 +27,8 @@ class Bound:
     Example:
         >>> import numpy as np
         >>> bound = Bound(np.array([-1.0]), {"component": np.array([0.5])}, is_exact=True)
+        >>> bound
+        Bound(-1.5 nats per row = reconstruction -1 - component 0.5; 1 rows, exact)
         >>> float(bound.total[0])
         -1.5
     """
@@ -36,6 +38,19 @@ class Bound:
     is_exact: bool
     standard_error: Any = None
     unit: str = "nats"
+
+    def __repr__(self) -> str:
+        """The means over rows: thousands of numbers are nothing to read."""
+        terms = "".join(f" - {name} {float(value.mean()):.4g}" for name, value in self.kl.items())
+        error = (
+            "" if self.standard_error is None else f", standard error of a row {float(self.standard_error.mean()):.2g}"
+        )
+        kind = "exact" if self.is_exact else "a lower bound"
+        total, reconstruction = float(self.total.mean()), float(self.reconstruction.mean())
+        return (
+            f"Bound({total:.4g} {self.unit} per row = reconstruction {reconstruction:.4g}{terms}; "
+            f"{len(self.reconstruction)} rows, {kind}{error})"
+        )
 
     @property
     def total(self) -> Any:

@@ -93,8 +93,9 @@ def test_a_finished_run_is_not_trained_further(tmp_path):
     *whole, n_steps = trained(tmp_path / "run.ckpt")
     assert n_steps == 30 * N_STEPS
     assert trained(tmp_path / "run.ckpt") == (*whole, 0)
-    # Fewer epochs are over already, and more go on from there.
-    assert trained(tmp_path / "run.ckpt", max_epochs=20) == (*whole, 0)
+    # Weights of fewer epochs are gone, and more epochs go on from there.
+    with pytest.raises(ValueError, match="has come to epoch 30, beyond max_epochs=20"):
+        trained(tmp_path / "run.ckpt", max_epochs=20)
     assert trained(tmp_path / "run.ckpt", max_epochs=33)[-1] == 3 * N_STEPS
 
 

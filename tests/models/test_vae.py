@@ -12,11 +12,10 @@ from scipy.stats import multivariate_normal, norm
 from sklearn.datasets import load_digits, load_iris, load_wine
 
 import jensen
-from jensen import MLP, VAE, Bernoulli, Elbo, FactorAnalysis, Gaussian, ProbabilisticPCA, Trainer
+from jensen import MLP, VAE, Bernoulli, Elbo, FactorAnalysis, Gaussian, ProbabilisticPCA, Recipe, Trainer
 from jensen.engines.feeds import TensorFeed
 from jensen.engines.sgd import Phase, Plan, fit_sgd
 from jensen.models.vae_answers import elbo
-from jensen.nets.recipe import Recipe
 
 LINE = MLP(hidden=())
 ALL_ROWS = Trainer(validation_fraction=0.0, averaging=None)
@@ -262,6 +261,7 @@ class TestTraining:
             assert len(model.fit(rows).history_["objective"]) == len(in_memory)
             assert model.score(x) < 0
             assert model.n_features_in_ == 4
+            assert_array_equal(model.impute(rows), x)
 
     def test_a_diverging_learning_rate_is_named(self):
         x = load_iris().data
@@ -364,6 +364,13 @@ class TestImages:
         with pytest.raises(ValueError, match=r"rows of shape \(64,\), but the model was fitted"):
             model.transform(images.reshape(300, 64))
 
+    def test_channels_come_first(self):
+        images = np.random.default_rng(0).random((20, 8, 8, 3))
+        with pytest.warns(UserWarning, match=r"images with 8 channels; if the channels are the last axis, move them"):
+            VAE(2, max_epochs=1, random_state=0).fit(images)
+        with pytest.raises(ValueError, match=r"expected rows \(n, d\) or images \(n, h, w\) or \(n, c, h, w\)"):
+            VAE(2).fit(images[None])
+
     def test_channels_and_holes(self):
         rng = np.random.default_rng(0)
         images = rng.normal(size=(60, 2, 7, 5))
@@ -443,6 +450,33 @@ class Sines(Recipe):
 
     def build(self, in_shape, out_shape):
         return torch.nn.Sequential(torch.nn.Linear(*in_shape, self.width), torch.nn.Linear(self.width, *out_shape))
+
+
+class Broad(Sines):
+    def build(self, in_shape, out_shape):
+        return super().build(in_shape, (out_shape[0] + 3,))
+
+
+class Function(Sines):
+    def build(self, in_shape, out_shape):
+        return lambda x: x
+
+
+def test_a_network_of_another_shape_is_named():
+    x = load_iris().data
+    with pytest.raises(
+        ValueError, match=r"encoder=Broad\(\) makes \(7,\) of a row of shape \(4,\); .* asked for \(4,\)"
+    ):
+        VAE(2, encoder=Broad()).fit(x)
+    with pytest.raises(ValueError, match=r"decoder=Function\(\) builds a function; return a torch.nn.Module"):
+        VAE(2, decoder=Function()).fit(x)
+
+
+def test_a_checkpoint_beyond_max_epochs_is_pointed_out(tmp_path):
+    x = load_iris().data
+    model = VAE(2, max_epochs=5, checkpoint=tmp_path / "run.ckpt", **SMALL).fit(x)
+    with pytest.raises(ValueError, match="has come to epoch 5, beyond max_epochs=3; delete it"):
+        model.set_params(max_epochs=3).fit(x)
 
 
 def test_a_recipe_of_ones_own_is_never_imported_from_a_file(tmp_path):

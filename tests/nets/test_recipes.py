@@ -108,7 +108,7 @@ def test_activations_and_their_starts(activation):
     first, nonlinearity, last = MLP(hidden=(300,), activation=activation).build((200,), (100,))
     x = torch.linspace(-2, 2, 9)
     assert_allclose(nonlinearity(x), getattr(nn.functional, activation, getattr(torch, activation, None))(x))
-    gain = {"relu": math.sqrt(2), "gelu": math.sqrt(2), "silu": math.sqrt(2)}.get(activation, 1.0)
+    gain = {"tanh": 5 / 3, "relu": math.sqrt(2), "gelu": math.sqrt(2), "silu": math.sqrt(2)}.get(activation, 1.0)
     # Uniform: of 20 000 weights the largest is within a per cent of the limit.
     assert_allclose(first.weight.abs().max().item(), gain * math.sqrt(6 / 500), rtol=1e-2)
     assert_allclose(last.weight.abs().max().item(), math.sqrt(6 / 400), rtol=1e-2)

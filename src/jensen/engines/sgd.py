@@ -295,6 +295,11 @@ class Training:
             raise ValueError(f"checkpoint={path!r} is seen by some processes only; give a place that all can read")
         if found is None:
             return
+        if found.position["epoch"] > self.plan.max_epochs:
+            raise ValueError(
+                f"checkpoint={path!r} has come to epoch {found.position['epoch']}, beyond max_epochs="
+                f"{self.plan.max_epochs}; {WAY_OUT}"
+            )
         try:
             self.module.load_state_dict(found.parts["module"])
             if self.average is not None:

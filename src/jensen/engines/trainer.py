@@ -36,7 +36,7 @@ class Trainer(BaseEstimator):
         weight_decay: float = 0.0,
         warm_up: int = 100,
         decay: str | None = "cosine",
-        clip: float | None = 100.0,
+        clip: float | None = 10.0,
         averaging: float | None = 0.999,
         validation_fraction: float = 0.1,
         patience: int = 20,

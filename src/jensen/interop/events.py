@@ -6,6 +6,7 @@ A network sees them flat, (b, d) in the units of `Columns`; the shape comes back
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -20,7 +21,7 @@ from torch.utils.data import Dataset
 from jensen.interop.columns import Columns, learn_columns
 from jensen.interop.tables import Kind, read_array, read_weights
 
-__all__ = ["Events", "image_shape", "learn_events", "read_events", "read_items"]
+__all__ = ["Events", "as_array", "image_shape", "learn_events", "read_events", "read_items"]
 
 # Rows that scaling and levels are learnt from where the rows stay on disk; any scaling gives a true density.
 N_LOOKED_AT = 50_000
@@ -148,7 +149,7 @@ def open_rows(estimator: BaseEstimator, X: Any, *, reset: bool) -> Given:
         take = (lambda i: X.iloc[i]) if container == "pandas" else (lambda i: X[i.tolist()])
         return Given(len(X), (X.shape[1],), kind, take, True)
     n_axes = getattr(X, "ndim", 2)
-    if n_axes in (3, 4) or isinstance(X, np.memmap):
+    if n_axes > 2 or isinstance(X, np.memmap):
         return open_array(estimator, X, reset)
     array, kind = read_array(estimator, X, reset=reset)
     return Given(len(array), array.shape[1:], kind, lambda i: array[i[0] : i[-1] + 1] if is_run(i) else array[i], True)
@@ -162,6 +163,13 @@ def open_array(estimator: BaseEstimator, X: Any, reset: bool) -> Given:
         raise ValueError(f"X holds {array.dtype}, and no numbers; encode it as numbers")
     if array.ndim not in (2, 3, 4) or not len(array) or not math.prod(array.shape[1:]):
         raise ValueError(f"X has shape {array.shape}; expected rows (n, d) or images (n, h, w) or (n, c, h, w)")
+    if reset and array.ndim == 4 and array.shape[-1] in (1, 3, 4) and array.shape[1] > 4:
+        warnings.warn(
+            f"X has shape {array.shape}, read as images with {array.shape[1]} channels; if the channels are the last "
+            "axis, move them: np.moveaxis(X, -1, 1)",
+            UserWarning,
+            stacklevel=2,
+        )
     remember_width(estimator, array.shape[1:], reset)
     kind = Kind(
         "torch" if is_tensor else "numpy",
@@ -187,6 +195,13 @@ def read_items(dataset: Any, numbers: np.ndarray) -> np.ndarray:
     items = dataset.__getitems__(wanted) if hasattr(dataset, "__getitems__") else [dataset[i] for i in wanted]
     values = [item[0] if isinstance(item, (tuple, list)) else item for item in items]
     return np.stack([np.asarray(value) for value in values])
+
+
+def as_array(X: Any) -> np.ndarray:
+    """Rows of a tensor, a Dataset, an array or a list in one array."""
+    if isinstance(X, Dataset):
+        return read_items(X, np.arange(len(X)))  # type: ignore[arg-type]
+    return X.detach().cpu().numpy() if isinstance(X, Tensor) else np.asarray(X)
 
 
 def remember_width(estimator: BaseEstimator, shape: tuple[int, ...], reset: bool) -> None:

@@ -126,7 +126,7 @@ def decode(value: Any, recipes: Mapping[str, type[BaseEstimator]]) -> Any:
         if value["recipe"] not in recipes:
             raise ValueError(
                 f"the file names the recipe {value['recipe']!r}, which is not known; known are {sorted(recipes)}: "
-                "a class is never imported from a file"
+                "a class is never imported from a file, so give it as jensen.load(path, recipes=[...])"
             )
         return recipes[value["recipe"]](**{key: decode(item, recipes) for key, item in value["params"].items()})
     if isinstance(value, (list, tuple)):

@@ -40,7 +40,9 @@ def asked_kinds(kinds: str | Mapping[str | int, str], names: tuple[str | int, ..
     for key, kind in given.items():
         name = column_name(key)
         if name not in place:
-            raise ValueError(f"kinds has the column {shown(name)}, which X has not; its columns are {listed(names)}")
+            raise ValueError(
+                f"likelihood names the column {shown(name)}, which X has not; its columns are {listed(names)}"
+            )
         if kind not in ("auto", *KINDS):
             raise ValueError(
                 f"kinds={kinds!r} asks for {kind!r}; choose 'auto', 'continuous', 'binary' or 'categorical', "
@@ -95,7 +97,7 @@ def distinct_levels(cells: Cells, column: int) -> tuple[Any, ...]:
     if len(values) > MOST_LEVELS:
         raise ValueError(
             f"X has {len(values)} distinct values in column {name}, and a categorical column at most {MOST_LEVELS}; "
-            'merge rare values, drop the column, or make it "continuous" if it holds numbers'
+            'merge rare values, drop the column, or model it as "gaussian" if it holds numbers'
         )
     if column in cells.orders:
         return tuple(plain(value) for value in cells.orders[column] if value in set(values))

@@ -29,7 +29,7 @@ from jensen.interop.columns import Columns
 from jensen.interop.events import learn_events
 from jensen.models.network_views import choose_n_latent, plan_networks, read_latents
 from jensen.nets.likelihoods import Emission, Gaussian
-from jensen.nets.recipe import Recipe
+from jensen.nets.recipe import Recipe, build_network
 
 __all__ = ["Autoencoder", "AutoencoderModule"]
 
@@ -221,8 +221,8 @@ def build_module(
     m = facts["n_latent"]
     return AutoencoderModule(
         networks.view,
-        networks.encoder.build(networks.in_shape, (m,)),
-        networks.decoder.build((m,), networks.out_shape),
+        build_network("encoder", networks.encoder, networks.in_shape, (m,)),
+        build_network("decoder", networks.decoder, (m,), networks.out_shape),
         emission,
         n_latent=m,
         noise=model.noise,

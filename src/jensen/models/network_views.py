@@ -94,7 +94,7 @@ def choose_n_latent(n_components: int | None, n_columns: int, way_out: str | Non
     m = int(n_components or min(8, max(1, n_columns // 2)))
     if m >= n_columns > 1 and way_out is not None:
         warnings.warn(
-            f"n_components={m} is not less than the {n_columns} features of X: z could copy x; {way_out}",
+            f"n_components={m} is not less than the {n_columns} features of X: z is no shorter than x; {way_out}",
             UserWarning,
             stacklevel=levels_inside(),
         )

@@ -46,6 +46,8 @@ class VAE(VariationalModel):
             choices of their own, or a dictionary of these by column.
         encoder, decoder: recipes of networks, such as MLP(hidden=(200, 200)) or, for images, ConvEncoder() and
             ConvDecoder(); None is MLP() for tables and these two for images.
+        classifier: recipe of q(y|x) after a fit with labels; None is MLP(activation="relu", dropout=0.5) for tables and
+            ConvEncoder() for images.
         posterior_covariance: "diagonal" or "full", of q(z|x).
         training: "joint", or "alternating" between rounds that move only the encoder and only the decoder.
         importance_samples: k of the bound that training raises; 1 is the evidence lower bound.
@@ -86,6 +88,7 @@ class VAE(VariationalModel):
         "likelihood": "no_validation",
         "encoder": [Recipe, None],
         "decoder": [Recipe, None],
+        "classifier": [Recipe, None],
         "posterior_covariance": [StrOptions({"diagonal", "full"})],
         "training": [StrOptions({"joint", "alternating"})],
         "importance_samples": [Interval(Integral, 1, None, closed="left")],
@@ -103,6 +106,7 @@ class VAE(VariationalModel):
         likelihood: str | Any | Mapping[str, Any] = "auto",
         encoder: Recipe | None = None,
         decoder: Recipe | None = None,
+        classifier: Recipe | None = None,
         posterior_covariance: str = "diagonal",
         training: str = "joint",
         importance_samples: int = 1,
@@ -123,6 +127,7 @@ class VAE(VariationalModel):
         self.likelihood = likelihood
         self.encoder = encoder
         self.decoder = decoder
+        self.classifier = classifier
         self.posterior_covariance = posterior_covariance
         self.training = training
         self.importance_samples = importance_samples

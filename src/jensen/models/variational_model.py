@@ -17,6 +17,7 @@ from torch import Tensor
 from jensen.bound import Bound
 from jensen.contract import whole_number
 from jensen.contract.gradient import GradientEstimator
+from jensen.interop.events import as_array
 from jensen.interop.labels import decode_labels, numbers_of_classes
 from jensen.interop.tables import Kind
 from jensen.models import vae_answers as answers
@@ -39,15 +40,15 @@ class VariationalModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Gradie
     classes_: np.ndarray
     evaluation_samples: int
 
-    def score_samples(self, X: Any, importance_samples: int | None = None) -> Any:
+    def score_samples(self, X: Any, *, importance_samples: int | None = None) -> Any:
         """The importance-weighted bound of ln p(x) per row, over the entries that are observed.
 
         It rises with the number of draws, `evaluation_samples` unless given here; `bound` also tells its standard
         error.
         """
-        return self.bound(X, importance_samples or self.evaluation_samples).total
+        return self.bound(X, importance_samples=importance_samples or self.evaluation_samples).total
 
-    def bound(self, X: Any, importance_samples: int | None = None) -> Bound:
+    def bound(self, X: Any, *, importance_samples: int | None = None) -> Bound:
         """The evidence lower bound, term by term, or with `importance_samples` the tighter one of so many draws."""
         x, kind = self._read_events(X)
         jacobian = self._columns.log_jacobian(~x.isnan())
@@ -113,7 +114,7 @@ class VariationalModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Gradie
         label = self._class_numbers(y, n, generator)
         return self._present(self._decoded(z, label, generator), self._kind), self._kind.values(z)
 
-    def impute(self, X: Any, importance_samples: int | None = None) -> Any:
+    def impute(self, X: Any, *, importance_samples: int | None = None) -> Any:
         """X with missing entries at their posterior mean, or most probable level; observed ones bit for bit."""
         x, kind = self._read_events(X)
         with self._answering() as (module, device):
@@ -206,5 +207,5 @@ class VariationalModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Gradie
         if kind.container in ("pandas", "polars"):
             return self._columns.restore(X, filled.double())
         values = self._decoded_matrix(filled)
-        given = torch.as_tensor(np.asarray(X.cpu() if isinstance(X, Tensor) else X, dtype=kind.dtype))
+        given = torch.as_tensor(as_array(X).astype(kind.dtype))
         return kind.values(torch.where(holes.reshape(given.shape), values.to(given), given))

@@ -13,7 +13,7 @@ __all__ = ["activation_layer", "check_dropout", "check_shape", "check_size", "ch
 
 # A gain keeps the variance of a signal through the layer before the activation; where none is derived it is 1.
 ACTIVATIONS: dict[str, tuple[type[nn.Module], float]] = {
-    "tanh": (nn.Tanh, 1.0),
+    "tanh": (nn.Tanh, 5 / 3),
     "relu": (nn.ReLU, math.sqrt(2)),
     "gelu": (nn.GELU, math.sqrt(2)),
     "silu": (nn.SiLU, math.sqrt(2)),

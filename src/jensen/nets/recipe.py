@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
+import torch
 from sklearn.base import BaseEstimator
 from torch import nn
 
-__all__ = ["Recipe"]
+__all__ = ["Recipe", "build_network"]
 
 
 class Recipe(BaseEstimator, ABC):
@@ -33,3 +34,18 @@ class Recipe(BaseEstimator, ABC):
         Its parameters come from torch's global generator, which the caller seeds. Arguments are checked here, not in
         the constructor: scikit-learn's `clone` and `set_params` need one that only stores.
         """
+
+
+def build_network(name: str, recipe: Recipe, in_shape: tuple[int, ...], out_shape: tuple[int, ...]) -> nn.Module:
+    """What a recipe builds, tried on two rows: a network of another shape would fail later, or not at all."""
+    network = recipe.build(in_shape, out_shape)
+    if not isinstance(network, nn.Module):
+        raise ValueError(f"{name}={recipe!r} builds a {type(network).__name__}; return a torch.nn.Module")
+    network.eval()
+    with torch.no_grad():
+        found = tuple(network(torch.zeros(2, *in_shape)).shape)
+    if found != (2, *out_shape):
+        raise ValueError(
+            f"{name}={recipe!r} makes {found[1:]} of a row of shape {in_shape}; `build` was asked for {out_shape}"
+        )
+    return network.train()
