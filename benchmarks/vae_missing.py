@@ -1,6 +1,6 @@
 """Half of all entries missing: a variational autoencoder beside exact models and scikit-learn's iterative imputation.
 
-    python benchmarks/vae_missing.py [--data DIR] [--masks 5 6 7] [table ...]
+    python benchmarks/vae_missing.py [--data DIR] [--masks 5 6] [table ...]
 Entries are hidden completely at random, 50 % of them; every imputer gets the same table, standardised by what is
 observed. The error is the mean squared error over the hidden entries in deviations of the complete column, mean ±
 standard error over masks; seconds are medians of fit and imputation, on one thread. Models have fixed settings: the
@@ -49,8 +49,9 @@ def vae(x: np.ndarray, seed: int) -> np.ndarray:
         n_components=min(10, x.shape[1] - 1),
         encoder=MLP((128,), "tanh"),
         decoder=MLP((128,), "tanh"),
-        importance_samples=20,
-        max_epochs=max(1, 3000 * 128 // len(x)),
+        importance_samples=5,
+        learning_rate=2e-3,
+        max_epochs=max(1, 1500 * 128 // len(x)),
         trainer=Trainer(weight_decay=1e-3, patience=15),
         random_state=seed,
     )
@@ -71,7 +72,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("tables", nargs="*")
     parser.add_argument("--data", type=Path, help="folder with real data sets")
-    parser.add_argument("--masks", type=int, nargs="+", default=[5, 6, 7])
+    parser.add_argument("--masks", type=int, nargs="+", default=[5, 6])
     arguments = parser.parse_args()
     imputation.DATA = arguments.data
     print(f"{'table':16s} {'rows':>5s} {'d':>3s} " + " ".join(f"{name:>22s}" for name in IMPUTERS))

@@ -8,6 +8,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -50,9 +51,14 @@ class Lesson:
     extra: tuple[Tensor | None, ...] = ()
     weight: Tensor | None = None
 
+    @cached_property
+    def x(self) -> Tensor:
+        """All rows, encoded once."""
+        return self.events.all()
+
     def has_holes(self) -> bool:
         """Whether some entry is missing; of rows on disk it is not known and so possible."""
-        return not self.events.is_in_memory or bool(self.events.all().isnan().any())
+        return not self.events.is_in_memory or bool(self.x.isnan().any())
 
     def some_rows(self) -> Tensor:
         """Enough rows to learn frequencies from."""
@@ -68,8 +74,8 @@ class Lesson:
             weight = weight / weight.mean()
         if not self.events.is_in_memory:
             return ReadFeed(lambda numbers: self.events.read(rows[numbers]), np.arange(len(rows)), extra, weight)
-        x = self.events.all()
-        return TensorFeed(((x if len(rows) == len(x) else x[index]).to(device), *extra), weight)
+        x = self.x if len(rows) == self.events.n_rows else self.x[index]
+        return TensorFeed((x.to(device), *extra), weight)
 
 
 class GradientEstimator(LatentVariableModel):

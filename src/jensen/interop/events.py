@@ -26,7 +26,7 @@ __all__ = ["Events", "as_array", "image_shape", "learn_events", "read_events", "
 # Rows that scaling and levels are learnt from where the rows stay on disk; any scaling gives a true density.
 N_LOOKED_AT = 50_000
 # Rows encoded at a time: what they need in double precision is gone again before the next.
-BLOCK = 16_384
+BLOCK = 4_096
 
 
 @dataclass(frozen=True)
@@ -51,8 +51,11 @@ class Events:
 
     def all(self) -> Tensor:
         """All rows (n, d)."""
-        blocks = [self.read(np.arange(i, min(i + BLOCK, self.n_rows))) for i in range(0, self.n_rows, BLOCK)]
-        return blocks[0] if len(blocks) == 1 else torch.cat(blocks)
+        out = torch.empty((self.n_rows, len(self.columns.names)))
+        for start in range(0, self.n_rows, BLOCK):
+            numbers = np.arange(start, min(start + BLOCK, self.n_rows))
+            out[start : start + BLOCK] = self.read(numbers)
+        return out
 
 
 def learn_events(

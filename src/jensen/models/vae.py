@@ -47,7 +47,7 @@ class VAE(VariationalModel):
         encoder, decoder: recipes of networks, such as MLP(hidden=(200, 200)) or, for images, ConvEncoder() and
             ConvDecoder(); None is MLP() for tables and these two for images.
         classifier: recipe of q(y|x) after a fit with labels; None is MLP(activation="relu", dropout=0.5) for tables and
-            ConvEncoder() for images.
+            ConvEncoder(dropout=0.5) for images.
         posterior_covariance: "diagonal" or "full", of q(z|x).
         training: "joint", or "alternating" between rounds that move only the encoder and only the decoder.
         importance_samples: k of the bound that training raises; 1 is the evidence lower bound.

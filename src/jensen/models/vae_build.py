@@ -54,7 +54,7 @@ def build_module(model: VAE, columns: Columns, shape: tuple[int, ...], facts: di
         return VAEModule(*parts, **options)
     head = MLP(hidden=(N_SUMMARY,), activation="relu").build((N_SUMMARY + n_classes,), (n_says,))
     # Few labels are learnt by heart at once: without dropout a classifier of 100 of them has twice the errors.
-    usual = ConvEncoder() if len(shape) == 3 else MLP(activation="relu", dropout=0.5)
+    usual = ConvEncoder(dropout=0.5) if len(shape) == 3 else MLP(activation="relu", dropout=0.5)
     classifier = build_network("classifier", model.classifier or usual, networks.in_shape, (n_classes,))
     return ClassVAEModule(
         torch.tensor(facts["prior"]).log(), classifier, head, facts["class_weight"], *parts, **options

@@ -11,7 +11,15 @@ from itertools import pairwise
 
 from torch import nn
 
-from jensen.nets.layers import activation_layer, check_shape, check_size, check_sizes, dense_layers, glorot
+from jensen.nets.layers import (
+    activation_layer,
+    check_dropout,
+    check_shape,
+    check_size,
+    check_sizes,
+    dense_layers,
+    glorot,
+)
 from jensen.nets.recipe import Recipe
 
 __all__ = ["ConvDecoder", "ConvEncoder"]
@@ -24,6 +32,7 @@ class ConvEncoder(Recipe):
         channels: of the convolutions, one stage each.
         dense: the size of the hidden dense layer.
         activation: "tanh", "relu", "gelu", "silu", "softplus" or "elu".
+        dropout: the share of channels and hidden units left out of each training step, from 0 to below 1.
 
     Example:
         >>> import torch
@@ -33,23 +42,33 @@ class ConvEncoder(Recipe):
         torch.Size([3, 10])
     """
 
-    def __init__(self, channels: tuple[int, ...] = (32, 64), dense: int = 256, activation: str = "relu") -> None:
+    def __init__(
+        self,
+        channels: tuple[int, ...] = (32, 64),
+        dense: int = 256,
+        activation: str = "relu",
+        dropout: float = 0.0,
+    ) -> None:
         self.channels = channels
         self.dense = dense
         self.activation = activation
+        self.dropout = dropout
 
     def build(self, in_shape: tuple[int, ...], out_shape: tuple[int, ...]) -> nn.Module:
         check_image("in_shape", in_shape)
         check_shape("out_shape", out_shape)
+        check_dropout(self.dropout)
         n_image, height, width = in_shape
         channels = [n_image, *check_sizes("channels", self.channels)]
         layers: list[nn.Module] = []
         for n_in, n_out in pairwise(channels):
             nonlinearity, gain = activation_layer(self.activation)
             layers += [glorot(nn.Conv2d(n_in, n_out, 3, stride=2, padding=1), gain), nonlinearity]
+            if self.dropout:
+                layers.append(nn.Dropout2d(self.dropout))
         n_flat = channels[-1] * math.prod(halvings(height, width, len(channels) - 1)[-1])
         sizes = [n_flat, check_size("dense", self.dense), math.prod(out_shape)]
-        layers += [nn.Flatten(), *dense_layers(sizes, self.activation)]
+        layers += [nn.Flatten(), *dense_layers(sizes, self.activation, self.dropout)]
         if len(out_shape) > 1:
             layers.append(nn.Unflatten(1, out_shape))
         return nn.Sequential(*layers)
