@@ -88,7 +88,8 @@ def test_a_clone_has_the_arguments_and_a_file_keeps_them(case):
 
 def test_arguments_can_be_searched_over():
     assert MLP().get_params() == {"hidden": (200, 200), "activation": "tanh", "dropout": 0.0}
-    assert ConvEncoder().get_params() == {"channels": (32, 64), "dense": 256, "activation": "relu"}
+    expected = {"channels": (32, 64), "dense": 256, "activation": "relu", "dropout": 0.0}
+    assert ConvEncoder().get_params() == expected
     assert MLP().set_params(hidden=(3,)).hidden == (3,)
 
 
