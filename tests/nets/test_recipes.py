@@ -116,9 +116,12 @@ def test_activations_and_their_starts(activation):
     assert first.bias.abs().sum() == last.bias.abs().sum() == 0
 
 
-def test_dropout_acts_in_training_only():
-    module = MLP(hidden=(50,), dropout=0.5).build((3,), (2,))
-    x = torch.randn(4, 3)
+@pytest.mark.parametrize(
+    ("recipe", "shape"), [(MLP(hidden=(50,), dropout=0.5), (3,)), (ConvEncoder(dropout=0.5), (1, 8, 8))]
+)
+def test_dropout_acts_in_training_only(recipe, shape):
+    module = recipe.build(shape, (2,))
+    x = torch.randn(4, *shape)
     assert not module(x).equal(module(x))
     module.eval()
     assert module(x).equal(module(x))
