@@ -44,6 +44,7 @@ benchmark: $(READY)
 	$(BIN)/python benchmarks/subspaces.py
 	$(BIN)/python benchmarks/ridge_regression.py
 	$(BIN)/python benchmarks/imputation.py
+	$(BIN)/python benchmarks/vae_missing.py
 
 setup: $(READY)
 

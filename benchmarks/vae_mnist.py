@@ -213,8 +213,8 @@ def speed(options: argparse.Namespace) -> None:
 def vae(**options: object) -> VAE:
     """The network of the papers' figures; a single seed unless another is given."""
     network = MLP(hidden=(HIDDEN, HIDDEN), activation="tanh")
-    usual = {"likelihood": Bernoulli(resample=True), "encoder": network, "decoder": network, "random_state": 0}
-    return VAE(n_components=N_LATENT, **(usual | options))
+    usual = {"n_components": N_LATENT, "likelihood": Bernoulli(resample=True), "random_state": 0}
+    return VAE(**(usual | {"encoder": network, "decoder": network} | options))
 
 
 def trainer_of(options: argparse.Namespace) -> Trainer:
@@ -296,6 +296,7 @@ def labels(options: argparse.Namespace) -> None:
     errors = []
     for seed in options.seeds:
         model = vae(
+            n_components=options.latent,
             encoder=dropping,
             classifier=dropping,
             decoder=network,
@@ -364,7 +365,8 @@ def main() -> None:
     part.add_argument("--per-class", type=int, default=10)
     part.add_argument("--rows", type=int, default=60_000)
     part.add_argument("--seeds", type=int, nargs="+", default=[0])
-    part.add_argument("--epochs", type=int, default=14)
+    part.add_argument("--epochs", type=int, default=8)
+    part.add_argument("--latent", type=int, default=10, help="dimensions of z")
     part.add_argument("--batch-size", type=int, default=200)
     part.add_argument("--hidden", type=int, nargs="+", default=[500])
     part.add_argument("--activation", default="relu")

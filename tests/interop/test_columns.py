@@ -647,7 +647,7 @@ class TestErrorsOfLearning:
                 r"kinds='cubic' asks for 'cubic'; choose 'auto', 'continuous', 'binary' or 'categorical'",
             ),
             (one([1.0]), {"b": None}, r"kinds=\{'b': None\} asks for None; choose"),
-            (one([1.0]), {"z": "binary"}, r"likelihood names the column 'z', which X has not; its columns are 'a', 'b'"),
+            (one([1.0]), {"z": "binary"}, r"likelihood names the column 'z', which X has not; its columns are 'a'"),
             (np.eye(2), {5: "binary"}, r"likelihood names the column 5, which X has not; its columns are 0, 1"),
         ],
         ids=lambda value: None if isinstance(value, str) else type(value).__name__,
