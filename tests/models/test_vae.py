@@ -422,6 +422,13 @@ class TestLabels:
         model = VAE(2, max_epochs=300, learning_rate=5e-3, **SMALL).fit(x, y)
         assert (model.predict(x) == y).mean() > 0.95
 
+    def test_a_weight_counts_labels_as_well(self):
+        x, y = load_iris(return_X_y=True)
+        weight = np.where(y == 0, 4.0, 1.0)
+        model = VAE(2, max_epochs=1, **SMALL).fit(x, np.where(y == 2, -1, y), sample_weight=weight)
+        # 200 + 1 and 50 + 1 of 252.
+        assert_allclose(np.exp(model.module_.log_prior_class()), [201 / 252, 51 / 252], rtol=1e-5)
+
     def test_without_labels_there_is_no_class(self):
         x = load_iris().data
         model = VAE(2, max_epochs=1, **SMALL).fit(x)

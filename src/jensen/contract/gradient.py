@@ -63,6 +63,8 @@ class Lesson:
     def some_rows(self) -> Tensor:
         """Enough rows to learn frequencies from."""
         every = max(1, self.events.n_rows // 20_000)
+        if self.events.is_in_memory:
+            return self.x[::every]
         return self.events.read(np.arange(0, self.events.n_rows, every))
 
     def feed(self, rows: np.ndarray, device: torch.device) -> Feed:

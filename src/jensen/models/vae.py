@@ -229,10 +229,11 @@ class VAE(VariationalModel):
         facts["start"] = marginal_start(self, lesson)
         if lesson.extra and lesson.extra[0] is not None:
             label = lesson.extra[0]
-            counts = torch.bincount(label[label >= 0], minlength=len(self.classes_)).double()
+            weight = torch.ones(len(label)).double() if lesson.weight is None else lesson.weight.double()
+            counts = torch.bincount(label[label >= 0], weight[label >= 0], minlength=len(self.classes_))
             # One row more for every class: none is impossible.
             prior = ((counts + 1) / (counts + 1).sum()).tolist()
-            share = float(counts.sum()) / len(label)
+            share = float(counts.sum() / weight.sum())
             facts |= {"n_classes": len(prior), "prior": prior, "class_weight": self.class_weight / share}
         return facts
 
