@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import torch
 from scipy.special import logsumexp
 from scipy.stats import multivariate_normal, norm
 from sklearn.datasets import load_iris, make_blobs
@@ -16,6 +17,7 @@ from jensen import (
     VAE,
     Autoencoder,
     Depot,
+    Diffusion,
     FactorAnalysis,
     GaussianMixture,
     KMeans,
@@ -24,6 +26,7 @@ from jensen import (
     MixtureOfFactorAnalysers,
     MixtureOfPPCA,
     ProbabilisticPCA,
+    ResidualMLP,
 )
 
 __all__ = ["CASES", "Case"]
@@ -88,8 +91,9 @@ class Case:
         return self.log_joint(model, x).max(1)
 
     def answer(self, model: Any, x: np.ndarray) -> np.ndarray:
-        """What the model says is hidden in every row."""
-        return (model.predict if self.offers("predict") else model.transform)(x)
+        """What the model says of every row, of what is hidden if it has a word for it."""
+        name = next(name for name in ("predict", "transform", "score_samples") if self.offers(name))
+        return getattr(model, name)(x)
 
     def offers(self, what: str) -> bool:
         """A method or attribute by name, or: holes, sparse, exact, raises_bound, needs_distinct, iterates, untrained
@@ -373,6 +377,75 @@ def vae(name: str, *, y: np.ndarray | None = None) -> Case:
     )
 
 
+AXIS = np.linspace(-6, 6, 121)
+PLANE = np.stack(np.meshgrid(AXIS, AXIS, indexing="ij"), -1).reshape(-1, 2)
+
+
+def diffusion_first(model: Diffusion) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """p(x_1) on a grid of the plane, times its cell, with the mean and deviation of p(x_0|x_1) there.
+
+    The chain is followed by quadrature, p(x_{t-1}) = ∫ p(x_{t-1}|x_t) p(x_t) dx_t; its steps are Gaussians with a mean
+    per x_t, so the sum over the plane is a product of two matrices.
+    """
+    mass = np.exp(norm.logpdf(PLANE).sum(1)) * (AXIS[1] - AXIS[0]) ** 2
+    points = torch.tensor(PLANE, dtype=torch.float32)
+    mean, std = np.empty(0), np.empty(0)
+    for t in range(model.schedule_.n_levels, 0, -1):
+        with torch.no_grad():
+            belief = model.module_.belief(points, torch.full((len(points),), t))
+        of_noised, of_data = (weights[t - 1] for weights in model.schedule_.posterior_weights)
+        mean = of_noised * PLANE + of_data * belief.mean.double().numpy()
+        std = np.broadcast_to(np.exp(0.5 * belief.log_variance.double().numpy()), mean.shape)
+        if t > 1:
+            first, second = (norm.pdf(AXIS, mean[:, j, None], std[:, j, None]) for j in range(2))
+            mass = (first.T @ (mass[:, None] * second)).ravel() * (AXIS[1] - AXIS[0]) ** 2
+    return mass, mean, std
+
+
+def diffusion_evidence(model: Diffusion, x: np.ndarray) -> np.ndarray:
+    columns = model.columns_
+    rows = columns.encode(x).numpy()
+    mass, mean, std = diffusion_first(model)
+    densities = norm.pdf(rows[:, None], mean, std).prod(2) @ mass
+    return np.log(densities) - columns.scale.log().sum().item()
+
+
+def diffusion_mean(model: Diffusion) -> tuple[np.ndarray, np.ndarray]:
+    mass, mean, _ = diffusion_first(model)
+    return np.ones(1), model.columns_.matrix((mass @ mean)[None])
+
+
+def diffusion(name: str, **arguments: Any) -> Case:
+    """Few levels with much noise each, so that a grid of the plane can follow the chain."""
+
+    def make() -> Diffusion:
+        network = ResidualMLP(width=16, n_blocks=1)
+        return Diffusion(
+            np.array([0.05, 0.2, 0.4, 0.7]),
+            network=network,
+            max_epochs=60,
+            learning_rate=0.01,
+            random_state=0,
+            **arguments,
+        )
+
+    return Case(
+        name,
+        make,
+        three_clusters()[:, :2],
+        log_joint=None,
+        is_exact=False,
+        components=diffusion_mean,
+        objective=lambda model: model.lower_bound_,
+        arrays=(),
+        for_checks=lambda: make().set_params(max_epochs=1),
+        evidence=diffusion_evidence,
+        needs_distinct=False,
+        is_sampled=True,
+        expected_failed_checks=SAMPLED,
+    )
+
+
 def autoencoder() -> Case:
     networks = {"encoder": MLP((20,)), "decoder": MLP((20,))}
     return Case(
@@ -427,6 +500,8 @@ CASES = [
     autoencoder(),
     vae("vae"),
     vae("vae-labels", y=some_labels()),
+    diffusion("diffusion"),
+    diffusion("diffusion-learned", variance="learned", prediction="noise"),
 ]
 
 IRIS = load_iris()

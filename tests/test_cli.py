@@ -164,9 +164,7 @@ def test_mistakes_in_the_data_of_fit(folder, tmp_path):
     def failing(*arguments: Any) -> str:
         return fail("fit", *arguments, "-o", tmp_path / "m")
 
-    assert "no model 'gaussian'; there are autoencoder, factor-analysis, gauss" in failing(
-        "gaussian", folder / "bare.csv"
-    )
+    assert "no model 'gaussian'; there are autoencoder, diffusion, factor-" in failing("gaussian", folder / "bare.csv")
     assert "there is no file gone.csv" in failing("gaussian-mixture", "gone.csv")
     assert "columns that are not numbers: 'species'" in failing("gaussian-mixture", folder / "iris.csv")
     (tmp_path / "empty.csv").write_text("a,label,w\n1,,x\n2,,y\n")

@@ -7,7 +7,6 @@ Libraries are imported inside functions, so that `jensen --help` answers at once
 from __future__ import annotations
 
 import inspect
-import math
 import warnings
 from pathlib import Path
 from typing import Annotated, Any
@@ -15,21 +14,19 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from jensen.options import argument_descriptions, default_text, flag_of, read_grid, type_text, value_of
+from jensen.options import argument_descriptions, default_text, flag_of, read_grid, type_text
 from jensen.orders import (
     check_writable,
     is_first_process,
-    method,
     only,
-    open_both,
-    open_labelled,
     predicts_numbers,
     read_order,
     run_together,
     takes_images,
     tell_of_ignored,
 )
-from jensen.printing import cell, columns_of, deliver, in_units, plain, report, show, summary_of_fit, tell
+from jensen.printing import cell, plain, report, show, summary_of_fit, tell
+from jensen.questions import TABLE, Json, impute, predict, sample, score, transform
 
 __all__ = ["app", "main"]
 
@@ -65,12 +62,8 @@ app = typer.Typer(
 )
 
 Name = Annotated[str, typer.Argument(help="Name of a model; `jensen models` lists them.")]
-TABLE = typer.Argument(help="Table: .csv, .tsv, .parquet or .npy; empty cells are missing.")
-Data = Annotated[Path, TABLE]
 # Where options of a model may follow, any word may land here.
 Word = Annotated[str, TABLE]
-Model = Annotated[Path, typer.Argument(help="Model file that `jensen fit` wrote.")]
-Output = Annotated[Path | None, typer.Option("--output", "-o", help="File to write: .csv, .tsv, .parquet or .npy.")]
 Label = Annotated[
     list[str] | None,
     typer.Option(help="Column of labels, empty is unlabelled; of a regression what to predict (npy: number)."),
@@ -79,8 +72,6 @@ Weight = Annotated[str | None, typer.Option(help="Column of row weights (npy: it
 Drop = Annotated[list[str] | None, typer.Option(help="Column to leave out; may be repeated.")]
 FitSeed = Annotated[int | None, typer.Option(help="Random seed; 0 when not given.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar and no table.")]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
-Seed = Annotated[int | None, typer.Option(help="Random seed; without it the model's own.")]
 
 
 def print_version(wanted: bool) -> None:
@@ -96,7 +87,7 @@ Version = Annotated[bool, typer.Option("--version", callback=print_version, is_e
 
 @app.callback()
 def root(version: Version = False) -> None:
-    """Latent-variable models of tables: learn p(x), then score, sample, impute and predict.
+    """Latent-variable models of tables and images: learn p(x), then score, sample, impute and predict.
 
     Missing cells need no preparation, and every score is in nats per row.
 
@@ -104,6 +95,7 @@ def root(version: Version = False) -> None:
       jensen fit gaussian-mixture iris.csv --label species -o iris.jensen
       jensen score iris.jensen new.csv
       jensen impute iris.jensen holes.csv --output filled.csv
+      jensen sample digits.jensen -n 64 --output grid.png
     """
 
 
@@ -125,7 +117,7 @@ def fit(
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Learn a model from a table and write it to a file.
+    """Learn a model from a table or images and write it to a file.
 
     Every option of the model is an option here; `jensen models NAME` lists them.
     Lists are written a,b and arrays and objects as JSON; none is None.
@@ -138,6 +130,8 @@ def fit(
       jensen fit ridge-regression b.csv --label price --alpha evidence -o b.jensen
       jensen fit vae c.csv --encoder 'MLP(hidden=(50,))' -o c.jensen
       jensen fit vae d.npy --checkpoint d.ckpt --processes 2 -o d.jensen
+      jensen fit diffusion e.npy --network 'UNet(channels=(16, 32))' -o e.jensen
+      jensen fit diffusion f.csv --schedule cosine --n-steps 50 -o f.jensen
     """
     from jensen.interop.datasets import read_dataset, split_columns
 
@@ -242,143 +236,8 @@ def select(
             tell(f"wrote the best model to {output}")
 
 
-@app.command()
-def score(
-    model: Model,
-    data: Data,
-    label: Annotated[str | None, typer.Option(help="Column that a regression predicts (npy: its number).")] = None,
-    output: Output = None,
-    as_json: Json = False,
-) -> None:
-    """How likely are the rows of a table? ln p(x), or the model's lower bound of it.
-
-    Of a regression ln p(y|x), and R²; --label names y. With --output also writes a column log_likelihood, one value
-    per row.
-
-    Examples:
-      jensen score iris.jensen new.csv
-      jensen score iris.jensen new.csv --output scores.csv --json
-      jensen score price.jensen new.csv --label price
-    """
-    import numpy as np
-    import pandas as pd
-
-    estimator, X, y = open_labelled(model, data, label)
-    given = (X,) if y is None else (X, y)
-    scores = np.asarray(method(estimator, "score_samples")(*given), dtype=np.float64)
-    summary = {
-        **({} if y is None else {"r2": estimator.score(X, y)}),
-        **in_units(estimator, scores.mean(), X),
-        "standard_error": scores.std(ddof=1) / math.sqrt(len(scores)) if len(scores) > 1 else None,
-        "least_likely": [{"row": int(i), "nats": scores[i]} for i in scores.argsort()[:5]],
-    }
-    if output:
-        deliver(pd.DataFrame({"log_likelihood": scores}), output)
-    report(estimator, len(scores), summary, output, as_json)
-
-
-@app.command()
-def sample(
-    model: Model,
-    n_samples: Annotated[int, typer.Option("-n", "--n-samples", help="Number of rows.")] = 1,
-    y: Annotated[str | None, typer.Option(metavar="CLASS", help="Only from this class (or component).")] = None,
-    seed: Seed = None,
-    output: Output = None,
-) -> None:
-    """Draw new rows, with the column names of the fit; without --output as CSV to standard output.
-
-    Examples:
-      jensen sample iris.jensen -n 100 --y setosa --seed 1 --output new.csv
-      jensen sample iris.jensen -n 1000 | head
-    """
-    from jensen.registry import load
-
-    estimator = load(model)
-    classes = {str(value): value for value in getattr(estimator, "classes_", [])}
-    wanted = None if y is None else classes.get(y, value_of(y, Any))
-    rows, _ = method(estimator, "sample")(n_samples, y=wanted, random_state=seed)
-    deliver(rows, output)
-
-
-@app.command()
-def impute(
-    model: Model,
-    data: Data,
-    draws: Annotated[int | None, typer.Option(min=1, help="Draw this many tables instead of the mean.")] = None,
-    seed: Seed = None,
-    output: Output = None,
-) -> None:
-    """Fill empty cells with their posterior mean; all other cells and columns stay as they are.
-
-    With --draws N writes filled-1.csv to filled-N.csv, drawn from the posterior.
-
-    Examples:
-      jensen impute iris.jensen holes.csv > filled.csv
-      jensen impute iris.jensen holes.csv --draws 5 --seed 0 --output filled.csv
-    """
-    from jensen.interop.datasets import fill_cells, is_text, read_cells, read_dataset
-
-    if draws and draws > 1 and output is None:
-        raise ValueError(f"--draws {draws} makes {draws} tables, too many for standard output; give --output")
-    estimator, X = open_both(model, data)
-    cells = read_cells(data) if output is None or is_text(output) else read_dataset(data, images=True)
-    if draws is None:
-        return deliver(fill_cells(cells, X, method(estimator, "impute")(X)), output)
-    for i, filled in enumerate(method(estimator, "impute_draws")(X, draws, random_state=seed), start=1):
-        deliver(fill_cells(cells, X, filled), output and output.with_name(f"{output.stem}-{i}{output.suffix}"))
-
-
-@app.command()
-def predict(
-    model: Model,
-    data: Data,
-    output: Output = None,
-    proba: Annotated[bool, typer.Option("--proba", help="Also the probability of each class or component.")] = False,
-    std: Annotated[bool, typer.Option("--std", help="Also the standard deviation of a regression.")] = False,
-    as_json: Json = False,
-) -> None:
-    """The class of every row, its component after a fit without labels, or the number of a regression.
-
-    Without --output as CSV.
-
-    Examples:
-      jensen predict iris.jensen new.csv
-      jensen predict iris.jensen new.csv --proba --output predicted.csv
-      jensen predict price.jensen new.csv --std
-    """
-    import pandas as pd
-
-    estimator, X = open_both(model, data)
-    answer = method(estimator, "predict")
-    if std and "return_std" not in inspect.signature(answer).parameters:
-        raise ValueError(f"--std is for regressions; {type(estimator).__name__} predicts no numbers")
-    values, *deviations = answer(X, return_std=True) if std else (answer(X),)
-    tables = [columns_of("prediction", values), *(columns_of("standard_deviation", found) for found in deviations)]
-    result = pd.concat(tables, axis=1)
-    if proba:
-        probabilities = method(estimator, "predict_proba")(X)
-        classes = getattr(estimator, "classes_", [])
-        names = [*classes, *(f"component_{k}" for k in range(len(classes), probabilities.shape[1]))]
-        result[[f"probability_{name}" for name in names]] = probabilities
-    if output or not as_json:
-        deliver(result, output)
-    if as_json:
-        report(estimator, len(result), {str(name): list(result[name]) for name in result}, output, as_json)
-
-
-@app.command()
-def transform(model: Model, data: Data, output: Output = None) -> None:
-    """What is hidden in every row: the posterior mean of its latent vector; without --output as CSV.
-
-    Examples:
-      jensen transform pca.jensen new.csv
-      jensen transform pca.jensen new.csv --output latent.csv
-    """
-    import pandas as pd
-
-    estimator, X = open_both(model, data)
-    values = method(estimator, "transform")(X)
-    deliver(pd.DataFrame(values, columns=estimator.get_feature_names_out()), output)
+for verb in (score, sample, impute, predict, transform):
+    app.command()(verb)
 
 
 @app.command()

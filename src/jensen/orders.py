@@ -16,18 +16,21 @@ from typing import Any
 
 import typer
 
-from jensen.options import read_arguments
+from jensen.options import flag_of, read_arguments
 from jensen.printing import tell
 
 __all__ = [
     "Order",
+    "check_rows_fit",
     "check_writable",
     "is_first_process",
+    "is_picture",
     "is_trained_by_gradients",
     "method",
     "only",
     "open_both",
     "open_labelled",
+    "options_for",
     "predicts_numbers",
     "read_order",
     "run_together",
@@ -74,6 +77,34 @@ def check_writable(output: Path) -> None:
     """Before the work, not after it."""
     if output.is_dir() or not os.access(output.parent, os.W_OK):
         raise ValueError(f"--output {output} cannot be written; give a file in a directory that exists")
+
+
+def is_picture(output: Path | None) -> bool:
+    return output is not None and output.suffix.lower() == ".png"
+
+
+def check_rows_fit(estimator: Any, output: Path | None) -> None:
+    """An error where the rows of a model cannot go to this file: before they are drawn, which may take long."""
+    from jensen.interop.datasets import known_suffix
+    from jensen.report.pictures import check_images
+
+    if output is not None:
+        check_writable(output)
+    shape = getattr(estimator, "_shape", ())
+    if len(shape) > 1 and is_picture(output):
+        try:
+            check_images((1, *shape))
+        except ValueError as error:
+            raise ValueError(f"--output {output}: {error}; an .npy file takes all") from None
+    elif len(shape) > 1 and (output is None or output.suffix.lower() != ".npy"):
+        raise ValueError(f"rows of shape {shape} are no table; write them to an .npy or .png file with --output")
+    elif is_picture(output):
+        raise ValueError(
+            f"--output {output} is a picture, but {type(estimator).__name__} was fitted on a table and not on images; "
+            "give a file that ends in .csv, .tsv, .parquet or .npy"
+        )
+    elif output is not None:
+        known_suffix(output)
 
 
 def is_trained_by_gradients(estimator: Any) -> bool:
@@ -151,6 +182,18 @@ def open_labelled(model: Path, data: Path, label: str | None, needed: bool = Tru
     if label is not None and not is_number:
         tell(f"warning: {type(estimator).__name__} scores rows without their label; the column {label!r} is left out")
     return estimator, select_features(estimator, table), y if is_number else None
+
+
+def options_for(estimator: Any, verb: str, **asked: Any) -> dict[str, Any]:
+    """The options that were given, not None; an error where the model's verb does not take one."""
+    given = {name: value for name, value in asked.items() if value is not None}
+    taken = inspect.signature(getattr(estimator, verb, lambda: None)).parameters
+    for name in given:
+        if name not in taken:
+            raise ValueError(
+                f"{flag_of(name)} is for diffusions, which {type(estimator).__name__} is not; leave it out"
+            )
+    return given
 
 
 def method(estimator: Any, verb: str) -> Any:

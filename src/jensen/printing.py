@@ -11,7 +11,18 @@ from typing import Any
 
 import typer
 
-__all__ = ["cell", "columns_of", "deliver", "in_units", "plain", "report", "show", "summary_of_fit", "tell"]
+__all__ = [
+    "cell",
+    "columns_of",
+    "deliver",
+    "deliver_picture",
+    "in_units",
+    "plain",
+    "report",
+    "show",
+    "summary_of_fit",
+    "tell",
+]
 
 # Rows that a deep model is scored on after a fit: each takes a hundred draws of what is hidden.
 N_SCORED = 1000
@@ -88,6 +99,17 @@ def deliver(table: Any, output: Path | None) -> None:
         return
     write_dataset(output, table)
     tell(f"wrote {len(table)} rows to {output}")
+
+
+def deliver_picture(estimator: Any, images: Any, output: Path) -> None:
+    """Images that a model drew, side by side; black and white are the least and the greatest level it knows, if any."""
+    from jensen.report.pictures import image_grid, write_png
+
+    known = estimator.columns_.levels
+    levels = [float(level) for one in known for level in one] if all(known) else [0.0]
+    limits = (min(levels), max(levels))
+    write_png(image_grid(images, limits=limits if limits[0] < limits[1] else None), output)
+    tell(f"wrote {len(images)} images to {output}")
 
 
 def report(

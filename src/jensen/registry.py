@@ -17,6 +17,7 @@ __all__ = ["MODELS", "load", "model_class", "recipe_classes"]
 # The command line's name of a model, and its class.
 MODELS = {
     "autoencoder": "Autoencoder",
+    "diffusion": "Diffusion",
     "factor-analysis": "FactorAnalysis",
     "gaussian-mixture": "GaussianMixture",
     "kmeans": "KMeans",
@@ -38,7 +39,10 @@ RECIPES = (
     "Elbo",
     "Gaussian",
     "MLP",
+    "ResidualMLP",
+    "Schedule",
     "Trainer",
+    "UNet",
 )
 
 

@@ -1,6 +1,7 @@
 """What each column of a table is: its kind, its levels and its scale, learnt once for every model of mixed data.
 
     continuous   x -> (x - location) / scale
+    grid         equal steps -> 0, 1, 2, ... (all columns or none)
     binary       two levels -> 0, 1; or numbers from 0 to 1, grey values, as they are
     categorical  levels -> 0, 1, 2, ...
 A density of encoded values is one of the data after ln p(x) = ln p(encoded) - Σ ln scale over the observed cells.
@@ -19,6 +20,7 @@ from torch import Tensor
 
 from jensen.interop.cells import Cells, read_cells, shown
 from jensen.interop.frames import fill_frame, fill_matrix, pandas_frame, polars_frame
+from jensen.interop.grids import numbers_on_grid
 from jensen.interop.levels import (
     KINDS,
     asked_kinds,
@@ -43,10 +45,10 @@ class Columns:
 
     Args:
         names: for messages and data frames; the numbers of the columns of an array.
-        kinds: "continuous", "binary" or "categorical", one per column.
-        levels: the values of a binary or categorical column in order; () for a continuous one.
-        location: (d,) float64, what is subtracted from a continuous column; 0 for others.
-        scale: (d,) float64, what a continuous column is divided by; 1 for others.
+        kinds: "continuous", "binary", "categorical" or "grid", one per column.
+        levels: the values of a column that is not continuous, in order; () for a continuous one.
+        location: (d,) float64, what is subtracted from numbers; 0 for levels without an order.
+        scale: (d,) float64, what numbers are divided by, of a grid its step; 1 for levels without an order.
         dtypes: the types of the columns as their container writes them.
         container: "numpy", "torch", "pandas" or "polars".
 
@@ -89,6 +91,11 @@ class Columns:
         return len(set(self.kinds)) == 1
 
     @property
+    def is_grid(self) -> bool:
+        """Whether all numbers stand on one grid."""
+        return self.kinds[0] == "grid"
+
+    @property
     def is_frame(self) -> bool:
         return self.container in ("pandas", "polars")
 
@@ -97,6 +104,8 @@ class Columns:
         cells = read_cells(X)
         self.check_names(cells)
         values = (cells.numbers - self.location.numpy()) / self.scale.numpy()
+        if self.is_grid:
+            return torch.from_numpy(numbers_on_grid(values, self))
         grey = [
             j
             for j, (kind, levels) in enumerate(zip(self.kinds, self.levels, strict=True))
@@ -149,11 +158,15 @@ class Columns:
 
     def log_jacobian(self, observed: Tensor) -> Tensor:
         """-Σ_j ln scale_j over the observed continuous cells (n, d) of each row: (n,)."""
+        if self.is_grid:
+            return torch.zeros(len(observed), dtype=torch.float64)  # of a probability there is none
         return -(observed.double() @ self.scale.log().to(observed.device))
 
     def expand(self, encoded: Tensor) -> Tensor:
-        """What a network sees (n, D): continuous as is, binary as ±1, categorical one-hot, and 0 where missing."""
+        """What a network sees (n, D): continuous as is, binary ±1, grid -1 to 1, categorical one-hot, missing 0."""
         kinds = set(self.kinds)
+        if self.is_grid:
+            return without_nan(2 * encoded / (self.n_levels[0] - 1) - 1)
         if kinds == {"continuous"}:
             return without_nan(encoded)
         if kinds == {"binary"}:
@@ -234,7 +247,7 @@ class Columns:
     def decode_column(self, j: int, numbers: np.ndarray) -> np.ndarray:
         """Decoded cells of one column, in its own type where numpy has it."""
         own = numpy_type(self.dtypes[j])
-        if self.kinds[j] == "continuous":
+        if self.kinds[j] in ("continuous", "grid"):
             decoded = numbers * self.scale[j].item() + self.location[j].item()
             return decoded.astype(own) if own is not None and own.kind == "f" else decoded
         number = np.where(np.isnan(numbers), -1, numbers >= 0.5 if self.kinds[j] == "binary" else np.rint(numbers))
@@ -342,21 +355,25 @@ def claims(columns: Columns) -> Iterator[tuple[str, bool]]:
     names, kinds, levels = columns.names, columns.kinds, columns.levels
     yield "names", isinstance(names, tuple) and all_are((str, int), names) and 0 < len(names) == len(set(names))
     d = len(names)
-    yield "kinds", isinstance(kinds, tuple) and len(kinds) == d and all(kind in KINDS for kind in kinds)
+    yield "kinds", isinstance(kinds, tuple) and len(kinds) == d and are_kinds(kinds)
     yield "levels", isinstance(levels, tuple) and len(levels) == d and all(map(are_levels, levels, kinds))
     yield "dtypes", isinstance(columns.dtypes, tuple) and len(columns.dtypes) == d and all_are(str, columns.dtypes)
     yield "container", columns.container in CONTAINERS
-    is_other = torch.tensor([kind != "continuous" for kind in kinds])
+    is_other = torch.tensor([kind not in ("continuous", "grid") for kind in kinds])
     for what, value, neutral in (("location", columns.location, 0.0), ("scale", columns.scale, 1.0)):
         is_vector = isinstance(value, Tensor) and value.dtype == torch.float64 and value.shape == (d,)
         yield what, is_vector and bool(value.isfinite().all() and (value[is_other] == neutral).all())
     yield "scale", bool((columns.scale > 0).all())
 
 
+def are_kinds(kinds: tuple[Any, ...]) -> bool:
+    return set(kinds) == {"grid"} or all(kind in KINDS for kind in kinds)
+
+
 def are_levels(levels: Any, kind: str) -> bool:
     if not isinstance(levels, tuple) or kind == "continuous":
         return isinstance(levels, tuple) and not levels
-    right_count = len(levels) == 2 if kind == "binary" else len(levels) >= 1
+    right_count = len(levels) == 2 if kind == "binary" else len(levels) >= 1 + (kind == "grid")
     one_type = len({type(level) for level in levels}) == 1 and all_are((str, int, float), levels)
     return right_count and one_type and len({level for level in levels if level == level}) == len(levels)
 

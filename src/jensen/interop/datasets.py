@@ -19,6 +19,7 @@ __all__ = [
     "as_frame",
     "fill_cells",
     "is_text",
+    "known_suffix",
     "need_table",
     "read_cells",
     "read_dataset",
@@ -187,6 +188,7 @@ def is_text(path: str | os.PathLike[str]) -> bool:
 
 
 def known_suffix(path: str | os.PathLike[str]) -> str:
+    """The suffix, or an error if no table has it."""
     suffix = Path(path).suffix.lower()
     if suffix not in SUFFIXES:
         raise ValueError(f"{path} has the suffix {suffix!r}; give a file that ends in {', '.join(SUFFIXES)}")

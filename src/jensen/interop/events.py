@@ -18,7 +18,9 @@ from sklearn.utils.validation import validate_data
 from torch import Tensor
 from torch.utils.data import Dataset
 
+from jensen.interop.cells import read_cells
 from jensen.interop.columns import Columns, learn_columns
+from jensen.interop.grids import find_grid, with_grid
 from jensen.interop.tables import Kind, read_array, read_weights
 
 __all__ = ["Events", "as_array", "image_shape", "learn_events", "read_events", "read_items"]
@@ -59,7 +61,12 @@ class Events:
 
 
 def learn_events(
-    estimator: BaseEstimator, X: Any, kinds: Any, scaling: str | None, sample_weight: Any = None
+    estimator: BaseEstimator,
+    X: Any,
+    kinds: Any,
+    scaling: str | None,
+    sample_weight: Any = None,
+    data_levels: Any = None,
 ) -> tuple[Events, Tensor | None, np.ndarray]:
     """Rows to learn from: what their entries are is learnt here.
 
@@ -69,6 +76,7 @@ def learn_events(
         kinds: of `learn_columns`.
         scaling: "feature", "common" for all entries together, or None: common for images.
         sample_weight: of the rows; those of weight 0 are left out.
+        data_levels: of `find_grid`, for rows of numbers.
 
     Returns:
         The rows that count, their weights, None when all are 1, and which of all rows they are (n,).
@@ -86,6 +94,10 @@ def learn_events(
         columns = repeated(learn_columns(rows.reshape(-1, 1), kinds), rows.shape[1])
     else:
         columns = learn_columns(rows, kinds, shared_scale=scaling == "common" or (scaling is None and is_image))
+    if data_levels is not None and set(columns.kinds) <= {"continuous", "binary"}:
+        cells = read_cells(rows)
+        grid = None if cells.texts else find_grid(cells.numbers, data_levels, is_image)
+        columns = columns if grid is None else with_grid(columns, grid)
     return given.encoded(columns), weight, kept
 
 

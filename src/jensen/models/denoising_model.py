@@ -1,0 +1,221 @@
+"""What a model with a reverse chain of denoising steps answers, however its network was trained."""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from numbers import Integral
+from typing import Any
+
+import torch
+from sklearn.utils.validation import check_is_fitted
+from torch import Tensor
+
+from jensen.bound import Bound
+from jensen.contract import not_offered, whole_number
+from jensen.contract.gradient import GradientEstimator, Lesson, blocks
+from jensen.formulas.schedule import Schedule
+from jensen.interop.tables import Kind
+from jensen.models import diffusion_answers as answers
+from jensen.models.diffusion_module import DiffusionModule
+from jensen.samplers.ancestral import ancestral
+from jensen.samplers.ddim import ddim
+from jensen.samplers.denoise import Sampler
+from jensen.samplers.dpm_solver import dpm_solver
+
+__all__ = ["DenoisingModel"]
+
+SAMPLERS: dict[str, Sampler] = {"ancestral": ancestral, "ddim": ddim, "dpm": dpm_solver}
+HOLES = (
+    "X holds NaN in row {row}, and a diffusion needs complete rows; impute X first, for example with "
+    "GaussianMixture().fit(X).impute(X), or leave the row out"
+)
+NO_IMPUTATION = "a diffusion of complete rows knows no posterior of missing entries; use a mixture or a VAE"
+
+
+class DenoisingModel(GradientEstimator):
+    """Scores, level by level, and samples from the network of `module_`."""
+
+    theta_: DiffusionModule
+    evaluation_levels: str | int
+
+    impute = not_offered("impute", NO_IMPUTATION)
+    impute_draws = not_offered("impute_draws", NO_IMPUTATION)
+
+    @property
+    def schedule_(self) -> Schedule:
+        """The noise, level by level."""
+        check_is_fitted(self)
+        return self.theta_.schedule
+
+    def score_samples(self, X: Any) -> Any:
+        """The bound of ln p(x) per row, estimated from `evaluation_levels` levels; `bound` tells its standard error."""
+        return self.bound(X).total
+
+    def bound(self, X: Any, levels: str | int | None = None) -> Bound:
+        """The evidence lower bound, term by term: reconstruction E ln p(x_0|x_1), and what noise and denoising cost.
+
+        Args:
+            X: rows.
+            levels: "all" sums over all levels, with one draw of the noise at each; a number estimates the sum from so
+                many levels per row, spread evenly over where the bound is large; None is `evaluation_levels`.
+        """
+        x, kind = self._read_complete(X)
+        n_levels = self._n_levels(self.evaluation_levels if levels is None else levels)
+        with self._answering() as (module, device):
+            found = answers.some_levels(module, x, n_levels, self._generator(), device)
+        return Bound(
+            kind.values(found.reconstruction),
+            {"prior": kind.values(found.prior), "denoising": kind.values(found.denoising)},
+            is_exact=False,
+            standard_error=kind.values(found.standard_error),
+        )
+
+    def bound_by_level(self, X: Any) -> Any:
+        """What every level costs, (n, T) nats: L_0 = -ln p(x_0|x_1) first, then the divergences L_1, ..., L_{T-1}.
+
+        With the prior's term of `bound` they sum to minus the bound.
+        """
+        x, kind = self._read_complete(X)
+        with self._answering() as (module, device):
+            return kind.values(answers.all_levels(module, x, self._generator(), device).nats)
+
+    def bits_per_dimension(self, X: Any, levels: str | int | None = None) -> Any:
+        """-bound / (d ln 2) of every row: of data on a grid, the bits that a code needs per number."""
+        return self.bound(X, levels).total / (-math.log(2) * math.prod(self._shape))
+
+    def rate_distortion(self, X: Any) -> Any:
+        """How the bound is spent, a data frame with a row per level t: what it costs to send x_t, and what it tells.
+
+        Columns: level; rate, bits per dimension to send x_t, L_T + L_{T-1} + ... + L_t; distortion, the root mean
+        square of x_0 - x̂_0(x_t) in the space of the network.
+        """
+        import pandas as pd
+
+        x, _ = self._read_complete(X)
+        with self._answering() as (module, device):
+            generator = self._generator()
+            profile = answers.all_levels(module, x, generator, device)
+            prior = answers.prior_of(module, x)
+        n_levels, bits = profile.nats.shape[1], math.log(2) * math.prod(self._shape)
+        spent = profile.nats[:, 1:].mean(0).flip(0).cumsum(0).flip(0)
+        rate = (torch.cat([spent, torch.zeros(1, dtype=spent.dtype)]) + prior.mean()) / bits
+        distortion = (profile.error.mean(0) / self.theta_.space.n_dims).sqrt()
+        return pd.DataFrame({"level": range(1, n_levels + 1), "rate": rate, "distortion": distortion})
+
+    def posterior(self, X: Any, level: int | None = None) -> torch.distributions.Distribution:
+        """q(x_t|x_0) at a level, the last unless given: what noising makes of every row, in the network's space."""
+        x, _ = self._read_complete(X)
+        schedule = self.theta_.schedule
+        t = schedule.n_levels if level is None else whole_number("level", level)
+        if t > schedule.n_levels:
+            raise ValueError(f"level={t} is beyond the {schedule.n_levels} levels of the schedule")
+        mean = math.sqrt(schedule.alpha_bar[t - 1]) * self.theta_.space.embed(x)
+        std = torch.full_like(mean, math.sqrt(schedule.noise_variance[t - 1]))
+        return torch.distributions.Independent(torch.distributions.Normal(mean, std), 1)
+
+    def q_sample(self, X: Any, level: int, random_state: Any = None) -> Any:
+        """Rows noised to a level, x_t = √ᾱ_t x_0 + √(1-ᾱ_t) ε, in the units of the data."""
+        _, kind = self._read_complete(X)
+        posterior = self.posterior(X, level)
+        mean, std = posterior.mean, posterior.stddev
+        noise = torch.randn(mean.shape, generator=self._generator(random_state), dtype=mean.dtype)
+        return self._present_points(mean + std * noise, kind)
+
+    def sample(
+        self,
+        n_samples: int = 1,
+        y: Any = None,
+        random_state: Any = None,
+        *,
+        steps: int | None = None,
+        sampler: str = "ancestral",
+        eta: float = 0.0,
+    ) -> tuple[Any, Any]:
+        """New rows, and the noise each came from.
+
+        Args:
+            n_samples: how many.
+            y: must be None: the model knows no classes.
+            random_state: seed or RandomState; None is the model's own.
+            steps: levels to go through; None is all of them.
+            sampler: "ancestral" draws from the model whose bound is scored; "ddim" and "dpm" (DPM-Solver++(2M)) need
+                few steps, 20 to 50.
+            eta: the share of the noise that "ddim" keeps, 0 for none.
+        """
+        n, chain = self._chain(n_samples, y, steps, sampler, eta)
+        generator = self._generator(random_state)
+        noise = torch.randn((n, self.theta_.space.n_dims), generator=generator)
+        parts = []
+        with self._answering() as (module, device):
+            for rows in blocks(n, answers.entries_per_pair(module)):
+                *_, last = chain(module, noise[rows].to(device), generator)
+                parts.append(answers.decoded(module, last, chain.schedule, generator if chain.is_drawn else None))
+        return self._present(torch.cat(parts), self._kind), self._kind.values(noise)
+
+    def sample_path(
+        self,
+        n_samples: int = 1,
+        y: Any = None,
+        random_state: Any = None,
+        *,
+        steps: int | None = None,
+        sampler: str = "ancestral",
+        eta: float = 0.0,
+    ) -> list[Any]:
+        """The whole reverse chain: rows at every level from pure noise to x_0, in the units of the data."""
+        n, chain = self._chain(n_samples, y, steps, sampler, eta)
+        generator = self._generator(random_state)
+        noise = torch.randn((n, self.theta_.space.n_dims), generator=generator)
+        with self._answering() as (module, device):
+            path = list(chain(module, noise.to(device), generator))
+            rows = answers.decoded(module, path[-1], chain.schedule, generator if chain.is_drawn else None)
+        return [*(self._present_points(points.cpu(), self._kind) for points in path), self._present(rows, self._kind)]
+
+    def _chain(self, n_samples: int, y: Any, steps: int | None, sampler: str, eta: float) -> tuple[int, answers.Chain]:
+        """How many rows, and the way down to them."""
+        check_is_fitted(self)
+        if y is not None:
+            raise ValueError(f"y={y!r} asks for a class, but the model was fitted without labels; pass y=None")
+        if sampler not in SAMPLERS:
+            raise ValueError(f"sampler={sampler!r} is not known; choose {', '.join(map(repr, SAMPLERS))}")
+        if not 0 <= eta <= 1:
+            raise ValueError(f"eta={eta!r} is the share of noise that 'ddim' keeps and must lie in [0, 1]")
+        if eta and sampler != "ddim":
+            raise ValueError(f"eta={eta:g} is for sampler='ddim'; {sampler!r} has none")
+        schedule = self.theta_.schedule
+        if steps is not None:
+            schedule = schedule.respace(
+                whole_number("steps", steps), "uniform" if sampler == "ancestral" else "trailing"
+            )
+        step: Any = partial(ddim, eta=eta) if sampler == "ddim" else SAMPLERS[sampler]
+        return whole_number("n_samples", n_samples), answers.Chain(step, schedule, is_drawn=sampler == "ancestral")
+
+    def _n_levels(self, levels: str | int) -> int:
+        """How many levels an answer rests on."""
+        if levels == "all":
+            return self.theta_.schedule.n_levels
+        if not isinstance(levels, Integral) or int(levels) < 4:
+            raise ValueError(f"levels={levels!r} must be 'all', or a number of levels per row, 4 or more")
+        return int(levels)
+
+    def _refuse_holes(self, lesson: Lesson) -> None:
+        if lesson.events.is_in_memory and bool(lesson.x.isnan().any()):
+            row = int(lesson.x.isnan().any(1).nonzero()[0, 0])
+            raise ValueError(HOLES.format(row=row))
+
+    def _read_complete(self, X: Any) -> tuple[Tensor, Kind]:
+        x, kind = self._read_events(X)
+        holes = x.isnan().any(1)
+        if holes.any():
+            raise ValueError(HOLES.format(row=int(holes.nonzero()[0, 0])))
+        return x, kind
+
+    def _present_points(self, points: Tensor, kind: Kind) -> Any:
+        """Points of the network's space at any level, as rows of the user's."""
+        return self._present(self.theta_.space.rows_of(points), kind)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = False
+        return tags

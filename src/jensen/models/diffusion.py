@@ -1,0 +1,176 @@
+"""Denoising diffusion.
+
+    q(x_t|x_{t-1}) = N(√(1-β_t) x_{t-1}, β_t I)
+    p(x_T) = N(0, I),   p(x_{t-1}|x_t) = N(w_t x_t + u_t x̂_0(x_t), σ_t² I)
+    ln p(x) ≥ E_q[ln p(x_0|x_1)] - KL(q(x_T|x_0) ‖ N(0, I)) - Σ_{t=2}^T E_q KL(q(x_{t-1}|x_t,x_0) ‖ p(x_{t-1}|x_t))
+A network is trained to say x̂_0, or what determines it, from x_t. Sohl-Dickstein et al. (2015); Ho et al. (2020); the
+bound as a training objective Nichol & Dhariwal (2021), Kingma et al. (2021). A bound, never exact.
+"""
+
+from __future__ import annotations
+
+import os
+from numbers import Integral
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from sklearn.utils._param_validation import Interval, StrOptions
+from torch import Tensor, nn
+
+from jensen.contract.gradient import GradientEstimator, Lesson
+from jensen.engines.sgd import Terms
+from jensen.engines.trainer import Trainer
+from jensen.formulas.schedule import Schedule
+from jensen.interop.events import learn_events
+from jensen.models.denoising_model import DenoisingModel
+from jensen.models.diffusion_build import build_module, decide
+from jensen.nets.recipe import Recipe
+
+__all__ = ["Diffusion"]
+
+# What the bound counts beside the simple loss in "hybrid"; Nichol & Dhariwal (2021).
+HYBRID = 1e-3
+
+
+class Diffusion(DenoisingModel):
+    """A denoising diffusion of tables and images, with its whole bound.
+
+    Args:
+        schedule: "linear", "cosine", a `Schedule`, or β_1, ..., β_T as an array.
+        n_steps: T, the levels of noise; None is 1000, or as many as the schedule has.
+        prediction: what the network says of numbers: "noise", "data", "mean" or "velocity"; "levels" says how probable
+            each level of a grid is. "auto" is "levels" for data on a grid and "velocity" for others. Categories have
+            levels whatever is chosen here.
+        objective: what training raises: "simple", minus the mean squared error of what is predicted, for levels the
+            cross-entropy; "variational", the bound; "hybrid", simple with a little of the bound, which trains a
+            learned variance.
+        variance: σ_t² of the reverse steps: "beta" for β_t, "posterior" for β̃_t, "learned" between them. "auto" is
+            "beta" for numbers, "posterior" for those of a grid, and for levels what their probabilities leave open.
+        network: recipe of the network, such as UNet() or ResidualMLP(), or a `Denoiser` of your own; None is UNet() for
+            images and ResidualMLP() for tables.
+        data_levels: the number of values that data on a grid have, such as 256 for pixels; None for numbers that have
+            a density. "auto" finds whole numbers of at most 256 levels; in images scaled ones, too.
+        evaluation_levels: levels per row that scores are estimated from, or "all".
+        scaling: "feature" standardises every column, "common" all by one number, None is common for images; scores
+            are in the units of the data all the same.
+        max_epochs: passes over the rows; None is enough for 5000 steps, at least 20.
+        batch_size: rows per step.
+        learning_rate: of Adam.
+        trainer: everything else about training, `Trainer(...)`.
+        checkpoint: file that training writes to from time to time, and goes on from if it is there.
+        device: "auto", "cpu", "cuda", ...
+        random_state: seed or RandomState, of the training and of every call that draws.
+        verbose: 1 shows a progress bar on a terminal.
+
+    Attributes:
+        module_: the network; forward gives the terms of the bound.
+        schedule_: the noise, level by level.
+        history_: a data frame with one row per round, and a `plot()`.
+        columns_: kind, levels and scaling of every column.
+        n_iter_: epochs.
+        lower_bound_: what training raised, at the weights that were kept.
+
+    Example:
+        >>> from sklearn.datasets import load_iris
+        >>> from jensen import Diffusion
+        >>> X = load_iris().data
+        >>> model = Diffusion(n_steps=50, max_epochs=20, random_state=0).fit(X)
+        >>> model.score_samples(X).shape, model.sample(5)[0].shape
+        ((150,), (5, 4))
+    """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "schedule": [StrOptions({"linear", "cosine"}), Schedule, "array-like"],
+        "n_steps": [Interval(Integral, 1, None, closed="left"), None],
+        "prediction": [StrOptions({"auto", "noise", "data", "mean", "velocity", "levels"})],
+        "objective": [StrOptions({"simple", "variational", "hybrid"})],
+        "variance": [StrOptions({"auto", "beta", "posterior", "learned"})],
+        "network": [Recipe, None],
+        "data_levels": [StrOptions({"auto"}), Interval(Integral, 2, None, closed="left"), None],
+        "evaluation_levels": [StrOptions({"all"}), Interval(Integral, 4, None, closed="left")],
+        "scaling": [StrOptions({"feature", "common"}), None],
+        **GradientEstimator._training_constraints,
+    }
+
+    def __init__(
+        self,
+        schedule: str | Schedule | Any = "linear",
+        n_steps: int | None = None,
+        *,
+        prediction: str = "auto",
+        objective: str = "simple",
+        variance: str = "auto",
+        network: Recipe | None = None,
+        data_levels: str | int | None = "auto",
+        evaluation_levels: str | int = 100,
+        scaling: str | None = None,
+        max_epochs: int | None = None,
+        batch_size: int = 128,
+        learning_rate: float = 1e-3,
+        trainer: Trainer | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
+        device: str = "auto",
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.schedule = schedule
+        self.n_steps = n_steps
+        self.prediction = prediction
+        self.objective = objective
+        self.variance = variance
+        self.network = network
+        self.data_levels = data_levels
+        self.evaluation_levels = evaluation_levels
+        self.scaling = scaling
+        self.max_epochs = max_epochs
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.trainer = trainer
+        self.checkpoint = checkpoint
+        self.device = device
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Train the network.
+
+        Args:
+            X: a table (n, d), images (n, h, w) or (n, c, h, w), a memory-mapped array or a torch Dataset.
+            y: ignored.
+            sample_weight: a count per row: 2 is the row twice, 0 leaves it out.
+        """
+        self._validate_params()
+        self._schedule()  # a mistake in it need not wait for the rows
+        events, weight, _ = learn_events(self, X, "auto", self.scaling, sample_weight, self.data_levels)
+        lesson = Lesson(events, (), weight)
+        self._refuse_holes(lesson)
+        facts = decide(self, lesson)
+
+        def objective(terms: Terms, done: float) -> Tensor:
+            if self.objective == "simple":
+                return -terms["simple"]
+            if self.objective == "variational":
+                return bound(terms, done)
+            return HYBRID * bound(terms, done) / len(events.columns.names) - terms["simple"]
+
+        def bound(terms: Terms, done: float) -> Tensor:
+            return terms["reconstruction"] - terms["denoising"] - terms["prior"]
+
+        self._train(lesson, facts, objective, bound)
+        return self
+
+    def _schedule(self) -> Schedule:
+        """The noise that the arguments ask for."""
+        given = self.schedule
+        if isinstance(given, str):
+            return (Schedule.linear if given == "linear" else Schedule.cosine)(self.n_steps or 1000)
+        schedule = given if isinstance(given, Schedule) else Schedule(np.asarray(given))
+        if self.n_steps not in (None, schedule.n_levels):
+            raise ValueError(
+                f"n_steps={self.n_steps} is not the number of levels of the schedule, {schedule.n_levels}; leave "
+                "n_steps out, or respace the schedule"
+            )
+        return schedule
+
+    def _build(self, facts: dict[str, Any]) -> nn.Module:
+        return build_module(self, self._columns, self._image_shape, self._schedule(), facts)

@@ -1,0 +1,113 @@
+"""The network of a diffusion from its recipe, and what the data decide where the user has not."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from jensen.contract.gradient import Lesson
+from jensen.formulas.schedule import Schedule
+from jensen.interop.columns import Columns
+from jensen.models.diffusion_module import DiffusionModule
+from jensen.models.diffusion_space import Space
+from jensen.nets.denoiser import build_denoiser
+from jensen.nets.residual_mlp import ResidualMLP
+from jensen.nets.unet import UNet
+
+if TYPE_CHECKING:
+    from jensen.models.diffusion import Diffusion
+
+__all__ = ["NoisedView", "build_module", "decide"]
+
+# Of the waves of x_t that tell neighbouring levels apart, those with the shortest periods.
+N_WAVES = 3
+
+
+@dataclass(frozen=True)
+class NoisedView:
+    """Points (b, D) as a network takes them: in the shape of the rows, and of a grid with waves of every number.
+
+    A wave sin(πf x) with the period of a few levels says where between two of them x_t lies, which is hard to read off
+    x_t itself; Kingma et al. (2021), appendix C.
+    """
+
+    shape: tuple[int, ...]
+    frequencies: tuple[float, ...]
+
+    @property
+    def in_shape(self) -> tuple[int, ...]:
+        return (self.shape[0] * (1 + 2 * len(self.frequencies)), *self.shape[1:])
+
+    def __call__(self, xt: Tensor) -> Tensor:
+        x = xt.reshape(-1, *self.shape)
+        if not self.frequencies:
+            return x
+        angles = [math.pi * f * x for f in self.frequencies]
+        return torch.cat([x, *(torch.sin(a) for a in angles), *(torch.cos(a) for a in angles)], 1)
+
+
+def waves_of(n_levels: int) -> tuple[float, ...]:
+    """Powers of two up to a period of two levels; none where there are just two."""
+    highest = int(math.log2(n_levels - 1)) - 1 if n_levels > 2 else -1
+    return tuple(2.0**k for k in range(max(0, highest - N_WAVES + 1), highest + 1))
+
+
+def decide(model: Diffusion, lesson: Lesson) -> dict[str, Any]:
+    """Everything about the module that is left to the data."""
+    columns = lesson.events.columns
+    prediction = model.prediction
+    if prediction == "auto":
+        prediction = "levels" if columns.is_grid else "velocity"
+    if prediction == "levels" and "continuous" in columns.kinds:
+        raise ValueError(
+            "prediction='levels' needs data on a grid, and X holds numbers between its levels; round X, give "
+            "data_levels, or choose prediction='velocity'"
+        )
+    has_numbers = "continuous" in columns.kinds or (columns.is_grid and prediction != "levels")
+    variance, level_variance = model.variance, "own" if model.variance in ("auto", "learned") else model.variance
+    if variance == "auto":
+        variance = "posterior" if columns.is_grid else "beta"
+    if variance == "learned" and model.objective == "simple" and has_numbers:
+        raise ValueError(
+            "variance='learned' has no part in objective='simple', and would stay as it was; choose "
+            "objective='hybrid' or 'variational'"
+        )
+    space = Space(columns, prediction, variance, level_variance)
+    return {
+        "prediction": prediction,
+        "variance": variance,
+        "level_variance": level_variance,
+        "start": space.marginal_start(lesson.some_rows()),
+    }
+
+
+def build_module(
+    model: Diffusion, columns: Columns, shape: Sequence[int], schedule: Schedule, facts: dict[str, Any]
+) -> DiffusionModule:
+    """A new network for rows of this shape, (d,) or (c, h, w)."""
+    space = Space(
+        columns,
+        facts["prediction"],
+        facts["variance"],
+        facts["level_variance"],
+        facts["start"],
+        is_trained_by_levels=model.objective == "simple",
+    )
+    is_image = len(shape) == 3
+    point = tuple(shape) if is_image else (space.n_dims,)
+    view = NoisedView(point, waves_of(space.grid_levels) if facts["prediction"] == "levels" else ())
+    out_shape = (space.n_outputs // math.prod(point[1:]), *point[1:]) if is_image else (space.n_outputs,)
+    recipe = model.network or (UNet() if is_image else ResidualMLP())
+    return DiffusionModule(
+        view,
+        build_denoiser(recipe, view.in_shape, out_shape),
+        space,
+        schedule,
+        is_uniform=model.objective != "variational",
+        stops_mean=model.objective == "hybrid" and space.has_variance,
+    )

@@ -1,0 +1,181 @@
+"""The network of a diffusion; forward gives the terms of its bound, estimated at a level per row.
+
+    -ln p(x) ≤ L_T + Σ_{t=2}^T L_{t-1} + L_0 = L_T + E_{t~π} [L_{t-1} / π_t],   L_0 = -ln p(x_0|x_1)
+One function, `terms`, gives L_{t-1} and L_0 to the training and to the scores. Levels are drawn together for a batch,
+one in each of b equal parts of π (Kingma et al. 2021), half uniformly and half in proportion to β_t / (1-ᾱ_t), which is
+uniform in ln SNR: the bound's terms fall by orders of magnitude from the first levels to the last.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from jensen.formulas.diffusion import Noising, kl_entries, own_target, prior_kl
+from jensen.formulas.schedule import Schedule
+from jensen.models.diffusion_space import Belief, Space
+
+__all__ = ["DiffusionModule", "Terms", "evaluation_levels"]
+
+# Levels per held-out row that decide about stopping.
+HELD_OUT_LEVELS = 16
+
+
+@dataclass(frozen=True)
+class Terms:
+    """Of rows at a level each (b,).
+
+    Args:
+        nats: L_{t-1}, at level 1 L_0.
+        simple: the mean square of the network's own error over numbers, and the cross-entropy of levels.
+        error: ‖x_0 - x̂_0‖².
+    """
+
+    nats: Tensor
+    simple: Tensor
+    error: Tensor
+
+
+class DiffusionModule(nn.Module):
+    """
+    Args:
+        view: points (b, D) at any level as the network takes them.
+        network: f(x, t, y).
+        space: reads what it says.
+        schedule: the noise.
+        is_uniform: whether training draws levels uniformly rather than where the bound is large.
+        stops_mean: whether the bound's gradient reaches the learned variance only.
+    """
+
+    table: Tensor
+    times: Tensor
+    share: Tensor
+    uniform: Tensor
+
+    def __init__(
+        self,
+        view: Any,
+        network: nn.Module,
+        space: Space,
+        schedule: Schedule,
+        *,
+        is_uniform: bool,
+        stops_mean: bool = False,
+    ) -> None:
+        super().__init__()
+        self.view, self.network, self.space, self.schedule = view, network, space, schedule
+        self.is_uniform, self.stops_mean = is_uniform, stops_mean
+        self.register_buffer("table", Noising.table(schedule).float(), persistent=False)
+        self.register_buffer("times", torch.tensor(schedule.time).float(), persistent=False)
+        self.register_buffer("share", torch.tensor(level_shares(schedule)), persistent=False)
+        self.register_buffer("uniform", torch.full_like(self.share, 1 / schedule.n_levels), persistent=False)
+
+    def forward(self, x: Tensor, y: Tensor | None = None) -> dict[str, Tensor]:
+        """Estimates of the bound's terms per row (b,), and the simple loss: of one level, in evaluation of several."""
+        if self.training:
+            level, weight = training_levels(self.uniform if self.is_uniform else self.share, len(x))
+        else:
+            level, weight = evaluation_levels(self.share, len(x), HELD_OUT_LEVELS)
+        k = level.shape[1]
+        rows = x.repeat_interleave(k, 0) if k > 1 else x
+        labels = y if y is None or k == 1 else y.repeat_interleave(k, 0)
+        x0 = self.space.embed(rows)
+        found = self.terms(rows, x0, level.flatten(), torch.randn_like(x0), labels)
+        nats = found.nats.view(level.shape) * weight.to(found.nats)
+        return {
+            "reconstruction": -torch.where(level == 1, nats, 0.0).sum(1),
+            "prior": prior_kl(self.space.embed(x), self.schedule),
+            "denoising": torch.where(level == 1, 0.0, nats).sum(1),
+            "simple": found.simple.view(level.shape).mean(1),
+        }
+
+    def terms(self, x: Tensor, x0: Tensor, level: Tensor, noise: Tensor, y: Tensor | None = None) -> Terms:
+        """Of rows x with points x_0, noised to the levels (b,) by the noise."""
+        space, at = self.space, Noising.at(self.table, level)
+        xt = at.noised(x0, noise)
+        belief = self.belief(xt, level, y, at)
+        squares = (x0 - belief.mean).square()
+        judged = squares.detach() if self.stops_mean else squares
+        nats = kl_entries(judged, belief.log_variance, at).sum(-1)
+        first = (level == 1).nonzero()[:, 0]
+        if len(first):
+            nats = nats.index_copy(0, first, -space.log_prob(belief_at(belief, first), x[first], x0[first]))
+        return Terms(nats, self.simple(belief, x, x0, xt, noise, at), squares.detach().sum(-1))
+
+    def simple(self, belief: Belief, x: Tensor, x0: Tensor, xt: Tensor, noise: Tensor, at: Noising) -> Tensor:
+        """The mean over columns."""
+        space, total = self.space, x0.new_zeros(len(x0))
+        if space.n_numbers:
+            numbers = space.numbers
+            own = belief.mean[:, numbers]
+            said = {
+                "data": lambda: own,
+                "velocity": lambda: (at.signal * xt[:, numbers] - own) / at.noise,
+            }.get(space.prediction, lambda: at.noise_of(own, xt[:, numbers]))()
+            truth = own_target(space.prediction, x0[:, numbers], noise[:, numbers], at)
+            total = total + (truth - said).square().sum(-1)
+        if belief.log_levels is not None:
+            total = total + space.cross_entropy(belief, x).sum(-1)
+        return total / len(space.columns.names)
+
+    def belief(self, xt: Tensor, level: Tensor, y: Tensor | None = None, at: Noising | None = None) -> Belief:
+        """What the network makes of points (b, D) at levels (b,)."""
+        at = Noising.at(self.table, level) if at is None else at
+        return self.denoise(xt, self.times[level - 1], at, y)
+
+    def denoise(self, xt: Tensor, time: Tensor, at: Noising, y: Tensor | None = None) -> Belief:
+        output: Tensor = self.network(self.view(xt), time, y)
+        return self.space.belief(output.flatten(1), xt, at)
+
+
+def belief_at(belief: Belief, rows: Tensor) -> Belief:
+    levels = None if belief.log_levels is None else belief.log_levels[rows]
+    return Belief(belief.mean[rows], levels, belief.log_variance[rows])
+
+
+def level_shares(schedule: Schedule) -> Any:
+    """π_t (T,)."""
+    by_snr = schedule.beta / schedule.noise_variance
+    return 0.5 / schedule.n_levels + 0.5 * by_snr / by_snr.sum()
+
+
+def training_levels(share: Tensor, n: int) -> tuple[Tensor, Tensor]:
+    """A level (n, 1) for each of n rows, and the weight with which its term is an estimate of the sum over all."""
+    level = spread_levels(share, n, 1)
+    return level, 1 / share[level - 1]
+
+
+def evaluation_levels(share: Tensor, n: int, k: int, generator: torch.Generator | None = None) -> tuple[Tensor, Tensor]:
+    """Levels (n, k) and weights with which the terms of a row sum to an estimate of the sum over all levels.
+
+    They come in pairs from one part of the distribution each, so that differences within pairs tell the error; the
+    first level, which is of another kind, is a pair of its own. As many as there are levels, or more, are all of them.
+    """
+    n_levels = len(share)
+    if k >= n_levels:
+        level = torch.arange(1, n_levels + 1, device=share.device)
+        # The first twice: it has no neighbour.
+        return torch.cat([level[:1], level]).expand(n, -1), torch.cat(
+            [share.new_full((2,), 0.5), share.new_ones(n_levels - 1)]
+        ).expand(n, -1)
+    n_parts = max(k // 2 - 1, 1)
+    others = torch.cat([share.new_zeros(1), share[1:] / share[1:].sum()])
+    level = torch.stack([spread_levels(others, n, n_parts, generator) for _ in range(2)], 2).flatten(1)
+    weight = 1 / (2 * n_parts * others[level - 1])
+    first = torch.ones_like(level[:, :2])
+    return torch.cat([first, level], 1), torch.cat([torch.full_like(weight[:, :2], 0.5), weight], 1)
+
+
+def spread_levels(share: Tensor, n: int, k: int, generator: torch.Generator | None = None) -> Tensor:
+    """Levels (n, k), counted from 1: of each row one from each of k equal parts of the distribution, and of all rows
+    together one from each of n smaller parts of these.
+    """
+    offset = torch.rand((n, k), generator=generator, dtype=torch.float64)
+    order = torch.rand((n, k), generator=generator).argsort(0)
+    u = (torch.arange(k) + (order + offset) / n) / k
+    cdf = share.cpu().cumsum(0)
+    level = torch.searchsorted(cdf, u * cdf[-1], right=True).clamp_max(len(share) - 1)
+    return level.to(share.device) + 1

@@ -1,0 +1,238 @@
+"""U-Net, the usual denoiser of images: down to a small image and up again, with a skip from each step down to its
+mirror image on the way up.
+
+    block(x, e):  h = conv(silu(norm(x))) + W silu(e),  x + conv(dropout(silu(norm(h))))
+Ronneberger, Fischer & Brox (2015); as a denoiser Ho, Jain & Abbeel (2020), appendix B, where e embeds time and class.
+Without the position map it computes what diffusers' UNet2DModel does, and its parameters are called as they are there
+but for `resample` (downsamplers.0.conv, upsamplers.0.conv), `to_out` (to_out.0) and the class embedding.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import interpolate, scaled_dot_product_attention, silu
+
+from jensen.nets.conv import check_image
+from jensen.nets.denoiser import Denoiser, TimeEmbedding, check_blocks, zeroed
+from jensen.nets.layers import check_dropout, check_sizes
+
+__all__ = ["UNet"]
+
+
+class UNet(Denoiser):
+    """Images (c, h, w) to images of the same size, which may be odd: sides are halved upwards, and a side of 1 stays 1.
+
+    The last convolution starts at 0, so an untrained network answers 0.
+
+    Args:
+        channels: of the stages, the largest image first; between stages the image is halved.
+        n_blocks: residual blocks per stage on the way down; there is one more on the way up.
+        attention: the numbers of the stages whose blocks are followed by self-attention, 0 being the whole image; its
+            cost grows with the square of the number of pixels.
+        middle_attention: self-attention between the two blocks in the middle, on the smallest image.
+        dropout: the share of hidden values left out of each training step, from 0 to below 1.
+        position_map: add a learned image after the first convolution, 0 at the start. Convolutions see alike
+            everywhere; small aligned images such as digits gain from knowing where they are.
+
+    Example:
+        >>> import torch
+        >>> from jensen.nets.unet import UNet
+        >>> network = UNet(channels=(8, 16)).build((3, 7, 5), (3, 7, 5), n_classes=10)
+        >>> network(torch.zeros(2, 3, 7, 5), torch.tensor([0.0, 999.5]), torch.tensor([4, 10])).shape
+        torch.Size([2, 3, 7, 5])
+    """
+
+    def __init__(
+        self,
+        channels: tuple[int, ...] = (32, 64),
+        n_blocks: int = 2,
+        attention: tuple[int, ...] = (),
+        middle_attention: bool = True,
+        dropout: float = 0.0,
+        position_map: bool = True,
+    ) -> None:
+        self.channels = channels
+        self.n_blocks = n_blocks
+        self.attention = attention
+        self.middle_attention = middle_attention
+        self.dropout = dropout
+        self.position_map = position_map
+
+    def build(self, in_shape: tuple[int, ...], out_shape: tuple[int, ...], n_classes: int = 0) -> nn.Module:
+        check_image("in_shape", in_shape)
+        check_image("out_shape", out_shape)
+        if in_shape[1:] != out_shape[1:]:
+            raise ValueError(
+                f"out_shape={out_shape!r} is of another height or width than in_shape={in_shape!r}; a UNet keeps them"
+            )
+        check_dropout(self.dropout)
+        channels = check_sizes("channels", self.channels)
+        if not channels:
+            raise ValueError(f"channels={self.channels!r} has no stage; give one number or more, such as (32, 64)")
+        attention = check_stages(self.attention, len(channels))
+        return UNetModule(
+            in_shape=in_shape,
+            n_image_out=out_shape[0],
+            n_classes=n_classes,
+            channels=channels,
+            n_blocks=check_blocks(self.n_blocks),
+            attention=[stage in attention for stage in range(len(channels))],
+            middle_attention=self.middle_attention,
+            dropout=self.dropout,
+            position_map=self.position_map,
+        )
+
+
+class UNetModule(nn.Module):
+    def __init__(
+        self,
+        in_shape: tuple[int, ...],
+        n_image_out: int,
+        n_classes: int,
+        channels: list[int],
+        n_blocks: int,
+        attention: list[bool],
+        middle_attention: bool,
+        dropout: float,
+        position_map: bool,
+    ) -> None:
+        super().__init__()
+        n_embed = 4 * channels[0]
+        n_groups = group_count(channels)
+        n_image, height, width = in_shape
+        self.time_embedding = TimeEmbedding(channels[0], n_embed, n_classes)
+        self.conv_in = nn.Conv2d(n_image, channels[0], 3, padding=1)
+        self.position_map = nn.Parameter(torch.zeros(channels[0], height, width)) if position_map else None
+
+        def block(n_in: int, n_out: int) -> nn.Module:
+            return ResidualBlock(n_in, n_out, n_embed, n_groups, dropout)
+
+        def mix(attends: bool, n_out: int) -> nn.Module:
+            return Attention(n_out, n_groups) if attends else nn.Identity()
+
+        self.down_blocks = nn.ModuleList()
+        skips = [channels[0]]
+        for i, n_out in enumerate(channels):
+            blocks = [block(n_in, n_out) for n_in in [skips[-1]] + [n_out] * (n_blocks - 1)]
+            halve = nn.Conv2d(n_out, n_out, 3, stride=2, padding=1) if i < len(channels) - 1 else None
+            self.down_blocks.append(DownStage(blocks, [mix(attention[i], n_out) for _ in blocks], halve))
+            skips += [n_out] * (n_blocks if halve is None else n_blocks + 1)
+
+        n_in = channels[-1]
+        blocks = [block(n_in, n_in), block(n_in, n_in)]
+        self.mid_block = Stage(blocks, [mix(middle_attention, n_in), mix(False, n_in)])
+
+        self.up_blocks = nn.ModuleList()
+        for i, n_out in reversed(list(enumerate(channels))):
+            blocks = [block(n + skips.pop(), n_out) for n in [n_in] + [n_out] * n_blocks]
+            smooth = nn.Conv2d(n_out, n_out, 3, padding=1) if i > 0 else None
+            self.up_blocks.append(UpStage(blocks, [mix(attention[i], n_out) for _ in blocks], smooth))
+            n_in = n_out
+        self.conv_norm_out = nn.GroupNorm(n_groups, channels[0])
+        self.conv_out = zeroed(nn.Conv2d(channels[0], n_image_out, 3, padding=1))
+
+    def forward(self, x: Tensor, t: Tensor, y: Tensor | None = None) -> Tensor:
+        embedding = silu(self.time_embedding(t, y))  # here once, as every block would begin with it
+        x = self.conv_in(x)
+        skips = [x if self.position_map is None else x + self.position_map]
+        for stage in self.down_blocks:
+            skips += stage(skips[-1], embedding)
+        x = self.mid_block(skips[-1], embedding)
+        for stage in self.up_blocks:
+            x = stage(x, embedding, skips)
+        out: Tensor = self.conv_out(silu(self.conv_norm_out(x)))
+        return out
+
+
+class Stage(nn.Module):
+    """What happens at one size: blocks, each followed by attention or nothing, and a convolution where it changes."""
+
+    def __init__(self, blocks: list[nn.Module], attentions: list[nn.Module], resample: nn.Module | None = None) -> None:
+        super().__init__()
+        self.resnets = nn.ModuleList(blocks)
+        self.attentions = nn.ModuleList(attentions)
+        self.resample = resample
+
+    def forward(self, x: Tensor, embedding: Tensor) -> Tensor:
+        for block, attention in zip(self.resnets, self.attentions, strict=True):
+            x = attention(block(x, embedding))
+        return x
+
+
+class DownStage(Stage):
+    def forward(self, x: Tensor, embedding: Tensor) -> list[Tensor]:  # type: ignore[override]
+        """Every image on the way, for the way up."""
+        images = []
+        for block, attention in zip(self.resnets, self.attentions, strict=True):
+            x = attention(block(x, embedding))
+            images.append(x)
+        return images if self.resample is None else [*images, self.resample(x)]
+
+
+class UpStage(Stage):
+    def forward(self, x: Tensor, embedding: Tensor, skips: list[Tensor]) -> Tensor:  # type: ignore[override]
+        """Takes a skip from the end of the list for each block; the next one in line tells the size to go up to."""
+        for block, attention in zip(self.resnets, self.attentions, strict=True):
+            x = attention(block(torch.cat([x, skips.pop()], 1), embedding))
+        return x if self.resample is None else self.resample(interpolate(x, size=skips[-1].shape[2:]))
+
+
+class ResidualBlock(nn.Module):
+    def __init__(self, n_in: int, n_out: int, n_embed: int, n_groups: int, dropout: float) -> None:
+        super().__init__()
+        self.norm1 = nn.GroupNorm(n_groups, n_in)
+        self.conv1 = nn.Conv2d(n_in, n_out, 3, padding=1)
+        self.time_emb_proj = nn.Linear(n_embed, n_out)
+        self.norm2 = nn.GroupNorm(n_groups, n_out)
+        self.dropout = nn.Dropout(dropout)
+        self.conv2 = nn.Conv2d(n_out, n_out, 3, padding=1)
+        self.conv_shortcut = nn.Conv2d(n_in, n_out, 1) if n_in != n_out else nn.Identity()
+
+    def forward(self, x: Tensor, embedding: Tensor) -> Tensor:
+        hidden = self.conv1(silu(self.norm1(x))) + self.time_emb_proj(embedding)[:, :, None, None]
+        hidden = self.conv2(self.dropout(silu(self.norm2(hidden))))
+        out: Tensor = self.conv_shortcut(x) + hidden
+        return out
+
+
+class Attention(nn.Module):
+    """Each pixel adds a mean over all pixels, weighted by likeness; in heads of 8 channels where these divide by 8."""
+
+    def __init__(self, n_channels: int, n_groups: int) -> None:
+        super().__init__()
+        self.n_heads = n_channels // 8 if n_channels % 8 == 0 else 1
+        self.group_norm = nn.GroupNorm(n_groups, n_channels)
+        self.to_q = nn.Linear(n_channels, n_channels)
+        self.to_k = nn.Linear(n_channels, n_channels)
+        self.to_v = nn.Linear(n_channels, n_channels)
+        self.to_out = nn.Linear(n_channels, n_channels)
+
+    def forward(self, x: Tensor) -> Tensor:
+        pixels = self.group_norm(x).flatten(2).transpose(1, 2)  # (b, h w, c)
+        heads = (self.n_heads, x.shape[1] // self.n_heads)
+        q, k, v = (to(pixels).unflatten(2, heads).transpose(1, 2) for to in (self.to_q, self.to_k, self.to_v))
+        mixed = scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2)
+        out: Tensor = x + self.to_out(mixed).transpose(1, 2).unflatten(2, x.shape[2:])
+        return out
+
+
+def group_count(channels: list[int]) -> int:
+    """Groups of the group norms, one number for all: the largest up to 32 that leaves 4 channels or more in each.
+
+    It divides every stage's channels, and so those of a stage and a skip side by side.
+    """
+    most = max(1, min(32, min(channels) // 4))
+    return max(n for n in range(1, most + 1) if math.gcd(*channels) % n == 0)
+
+
+def check_stages(attention: Any, n_stages: int) -> set[int]:
+    numbers = range(n_stages)
+    if not isinstance(attention, (tuple, list)) or not all(stage in numbers for stage in attention):
+        raise ValueError(
+            f"attention={attention!r} are not numbers of stages; give some of 0..{n_stages - 1}, or () for none"
+        )
+    return {int(stage) for stage in attention}

@@ -1,0 +1,170 @@
+"""Samplers with a denoiser that is known: the right distribution, and step for step what diffusers does."""
+
+import math
+from functools import partial
+
+import numpy as np
+import pytest
+import torch
+from numpy.testing import assert_allclose
+from scipy.stats import ks_2samp
+from torch import nn
+
+from jensen import Schedule
+from jensen.models.diffusion_answers import Chain, decoded
+from jensen.samplers.ancestral import ancestral
+from jensen.samplers.ddim import ddim
+from jensen.samplers.dpm_solver import dpm_solver
+from known_denoisers import known_module, mixture_rows
+
+
+@pytest.fixture(scope="module")
+def diffusers():
+    return pytest.importorskip("diffusers")
+
+
+def drawn(sampler, schedule, n, *, variance="beta", steps=None, is_drawn=True, seed=0):
+    module = known_module(Schedule.linear(200) if schedule is None else schedule, variance=variance)
+    kept = module.schedule if steps is None else module.schedule.respace(steps)
+    generator = torch.Generator().manual_seed(seed)
+    *_, last = Chain(sampler, kept, is_drawn)(module, torch.randn(n, 2, generator=generator), generator)
+    return decoded(module, last, kept, generator if is_drawn else None).detach().numpy()
+
+
+def assert_same_distribution(x, y):
+    """Kolmogorov and Smirnov's two-sample test along four directions; 1e-4 fails by chance once in 2500 runs."""
+    for direction in ([1, 0], [0, 1], [1, 1], [1, -1]):
+        assert ks_2samp(x @ direction, y @ direction).pvalue > 1e-4
+
+
+@pytest.mark.parametrize(
+    ("sampler", "options"),
+    [
+        (ancestral, {"variance": "beta"}),
+        (ancestral, {"variance": "posterior"}),
+        (ancestral, {"variance": "beta", "schedule": Schedule.cosine(200)}),
+        (partial(ddim, eta=1.0), {}),
+        (partial(ddim, eta=0.0), {}),
+        (partial(ddim, eta=0.5), {"steps": 100}),
+        (dpm_solver, {"steps": 40}),
+    ],
+)
+def test_samples_are_of_the_mixture(sampler, options):
+    arguments = {"schedule": None, "is_drawn": sampler is ancestral} | options
+    assert_same_distribution(drawn(sampler, n=1500, **arguments), mixture_rows(1500, seed=1))
+
+
+def test_a_wrong_denoiser_is_noticed():
+    """The two-sample test has the power to tell: a mixture whose means are half a deviation off fails it."""
+    with pytest.raises(AssertionError):
+        assert_same_distribution(mixture_rows(1500, 0) + 0.15, mixture_rows(1500, 1))
+
+
+def test_ddim_with_all_noise_is_ancestral_sampling_with_the_posterior_variance():
+    """Step for step: from one x_t and one draw of the noise both come to the same x_{t-1}."""
+    schedule, x = Schedule.linear(50), torch.randn(5, 2, generator=torch.Generator().manual_seed(0))
+    module = known_module(schedule, variance="posterior")
+
+    def path(sampler):
+        chain = Chain(sampler, schedule, is_drawn=True)
+        return list(chain(module, x, torch.Generator().manual_seed(1)))
+
+    for one, other in zip(path(ancestral), path(partial(ddim, eta=1.0)), strict=True):
+        assert_allclose(one.detach(), other.detach(), atol=2e-5)
+
+
+BETAS = {"beta_start": 1e-4, "beta_end": 0.02, "beta_schedule": "linear", "clip_sample": False}
+
+
+class TestBesideDiffusers:
+    """The same noise prediction, the same noise, the same levels."""
+
+    class Noise(nn.Module):
+        """Some smooth function of x and t as ε_θ."""
+
+        def __init__(self):
+            super().__init__()
+            self.unused = nn.Parameter(torch.zeros(1))
+
+        def forward(self, x, t, y=None):
+            return torch.tanh(0.8 * x.flip(-1) + 0.3 * x) * (1 + t[:, None] / 2000)
+
+    def walk(self, sampler, schedule, x, variance="posterior"):
+        module = known_module(schedule, "noise", variance, self.Noise())
+        chain = Chain(sampler, schedule, is_drawn=False)
+        path = list(chain(module, x, torch.Generator().manual_seed(3)))
+        return [point.detach() for point in path], module
+
+    def peer(self, scheduler, x, timesteps, **options):
+        network, path = self.Noise(), [x]
+        for t in timesteps:
+            out = network(path[-1], torch.full((len(x),), float(t)))
+            path.append(scheduler.step(out, t, path[-1], **options).prev_sample.detach())
+        return path
+
+    @pytest.fixture
+    def x(self):
+        return torch.randn(4, 2, generator=torch.Generator().manual_seed(0))
+
+    @pytest.mark.parametrize(("variance", "theirs"), [("posterior", "fixed_small"), ("beta", "fixed_large")])
+    def test_ddpm(self, diffusers, x, variance, theirs):
+        scheduler = diffusers.DDPMScheduler(1000, variance_type=theirs, **BETAS)
+        scheduler.set_timesteps(1000)
+        full = Schedule.linear(1000)
+        path, _ = self.walk(ancestral, full, x, variance)
+        generator = torch.Generator().manual_seed(3)
+        peers = self.peer(scheduler, x, scheduler.timesteps[:-1], generator=generator)
+        # A thousand steps of rounding in single precision.
+        for ours, other in zip(path, peers, strict=True):
+            assert_allclose(ours, other, rtol=1e-3, atol=1e-3)
+
+    @pytest.mark.parametrize("eta", [0.0, 0.7])
+    def test_ddim_leading(self, diffusers, x, eta):
+        scheduler = diffusers.DDIMScheduler(1000, set_alpha_to_one=True, timestep_spacing="leading", **BETAS)
+        scheduler.set_timesteps(20)
+        levels = scheduler.timesteps.numpy()[::-1] + 1
+        path, module = self.walk(partial(ddim, eta=eta), Schedule.linear(1000).respace(levels.copy()), x)
+        generator = torch.Generator().manual_seed(3)
+        peers = self.peer(scheduler, x, scheduler.timesteps, eta=eta, generator=generator)
+        # Theirs takes a step of 50 levels down from the lowest, and so to x_0; ours leaves that to the model.
+        assert len(peers) == len(path) + 1
+        for ours, other in zip(path, peers, strict=False):
+            assert_allclose(ours, other, rtol=1e-5, atol=2e-5)
+        if not eta:
+            last = decoded(module, path[-1], Schedule.linear(1000).respace(levels.copy()), None)
+            assert_allclose(last.detach(), peers[-1], rtol=1e-5, atol=2e-5)
+
+    def test_dpm_solver(self, diffusers, x):
+        options = {key: value for key, value in BETAS.items() if key != "clip_sample"}
+        scheduler = diffusers.DPMSolverMultistepScheduler(
+            1000, timestep_spacing="trailing", lower_order_final=False, final_sigmas_type="zero", **options
+        )
+        scheduler.set_timesteps(25)
+        levels = scheduler.timesteps.numpy()[::-1] + 1
+        path, _ = self.walk(dpm_solver, Schedule.linear(1000).respace(levels.copy()), x)
+        peers = self.peer(scheduler, x, scheduler.timesteps[:-1])
+        for ours, other in zip(path, peers, strict=True):
+            assert_allclose(ours, other, rtol=1e-5, atol=5e-5)
+
+
+def test_the_solver_needs_fewer_steps_than_ddim():
+    """Second order: against the path of 400 steps its error falls four times when steps double, DDIM's two times."""
+    schedule = Schedule.linear(1000)
+    module = known_module(schedule)
+    x = torch.randn(200, 2, generator=torch.Generator().manual_seed(0))
+
+    def end(sampler, steps):
+        # To one low level, the same for all: x_1 of the respaced schedules.
+        levels = np.rint(np.linspace(100, 1000, steps)).astype(int)
+        *_, last = Chain(sampler, schedule.respace(levels), False)(module, x, torch.Generator())
+        return last.detach()
+
+    truth = end(dpm_solver, 400)
+    errors = {
+        (sampler, steps): float((end(sampler, steps) - truth).square().mean().sqrt())
+        for sampler in (ddim, dpm_solver)
+        for steps in (15, 30)
+    }
+    assert errors[dpm_solver, 30] < 0.5 * errors[ddim, 30]
+    assert errors[ddim, 15] / errors[ddim, 30] == pytest.approx(2, rel=0.25)
+    assert math.log2(errors[dpm_solver, 15] / errors[dpm_solver, 30]) > 1.5

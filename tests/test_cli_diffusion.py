@@ -1,0 +1,214 @@
+"""The command line on diffusions: images and mixed tables, ways to sample and to score, and pictures."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from PIL import Image
+from sklearn.datasets import load_digits
+
+import jensen
+from jensen import VAE, Diffusion, ResidualMLP, Schedule, UNet
+from jensen.interop.datasets import read_dataset, write_dataset
+from jensen.options import convert
+from shell import fail, succeed
+
+SHORT = ("--n-steps", 25, "--max-epochs", 2, "--quiet")
+UNET = ("--network", "UNet(channels=(8,), n_blocks=1)")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    """Digits as pixels and scaled, people with a town and without some cells, and two models."""
+    path = tmp_path_factory.mktemp("diffusion")
+    images = load_digits().images[:100]
+    write_dataset(path / "digits.npy", images.astype(np.uint8))
+    write_dataset(path / "scaled.npy", (images / 16).astype(np.float32))
+    rng = np.random.default_rng(0)
+    people = pd.DataFrame(
+        {
+            "age": rng.normal(40, 9, 100).round(1),
+            "smokes": rng.random(100) < 0.4,
+            "town": rng.choice(["Bonn", "Oslo", "Rome"], 100),
+        }
+    )
+    write_dataset(path / "people.csv", people)
+    write_dataset(path / "holes.csv", people[["age"]].mask(people["smokes"]).assign(height=1.5))
+    succeed("fit", "diffusion", path / "digits.npy", *UNET, *SHORT, "-o", path / "digits.jensen")
+    succeed("fit", "diffusion", path / "people.csv", *SHORT, "-o", path / "people.jensen")
+    return path
+
+
+class TestFit:
+    def test_pixels_are_found_to_be_levels(self, folder):
+        model = jensen.load(folder / "digits.jensen")
+        assert model.columns_.n_levels == (17,) * 64
+        assert model.schedule_.n_levels == 25
+        assert repr(model.network) == repr(UNet(channels=(8,), n_blocks=1))
+
+    def test_columns_have_their_own_kinds(self, folder):
+        model = jensen.load(folder / "people.jensen")
+        assert model.columns_.kinds == ("continuous", "binary", "categorical")
+
+    def test_options_reach_the_model(self, folder, tmp_path):
+        given = ("--schedule", "cosine", "--prediction", "noise", "--data-levels", 17, "--n-steps", 10)
+        fit = ("fit", "diffusion", folder / "scaled.npy", *UNET, "--max-epochs", 1, *given)
+        summary = json.loads(succeed(*fit, "--json", "-o", tmp_path / "m"))
+        model = jensen.load(tmp_path / "m")
+        assert (model.schedule, model.prediction, model.data_levels) == ("cosine", "noise", 17)
+        assert summary["features"] == 64
+        # Of levels the scores are probabilities: bits per dimension are -nats / (d ln 2).
+        assert summary["bits_per_dimension"] == pytest.approx(-summary["nats_per_row"] / (64 * np.log(2)))
+
+    @pytest.mark.parametrize(
+        ("name", "text", "value"),
+        [
+            ("schedule", "cosine", "cosine"),
+            ("schedule", "[0.1, 0.2]", np.array([0.1, 0.2])),
+            ("schedule", "Schedule([0.1, 0.2])", Schedule([0.1, 0.2])),
+            ("n_steps", "50", 50),
+            ("network", "UNet(channels=(16, 32), n_blocks=1)", UNet(channels=(16, 32), n_blocks=1)),
+            ("network", "ResidualMLP", ResidualMLP()),
+            ("network", "none", None),
+            ("data_levels", "auto", "auto"),
+            ("data_levels", "17", 17),
+            ("data_levels", "none", None),
+            ("evaluation_levels", "all", "all"),
+            ("evaluation_levels", "20", 20),
+        ],
+    )
+    def test_values_are_written_as_they_are(self, name, text, value):
+        found = convert(text, inspect.signature(Diffusion, eval_str=True).parameters[name])
+        assert repr(found) == repr(value)
+
+    @pytest.mark.parametrize(
+        ("file", "options", "message"),
+        [
+            ("digits.npy", ("--n-steps", 20), "n_steps=20 is too few for the linear schedule"),
+            ("digits.npy", ("--data-levels", 5), "data_levels=5 does not fit X"),
+            ("digits.npy", ("--data-levels", 1), "'data_levels' parameter of Diffusion must be"),
+            ("digits.npy", ("--schedule", "quadratic"), "'schedule' parameter of Diffusion must be"),
+            ("digits.npy", ("--network", "UNet(channel=(8,))"), "unexpected keyword argument 'channel'"),
+            ("people.csv", ("--network", "UNet()"), "is not an image"),
+            ("holes.csv", (), "impute X first"),
+        ],
+    )
+    def test_mistakes_are_one_line(self, folder, tmp_path, file, options, message):
+        assert message in fail("fit", "diffusion", folder / file, *options, "-o", tmp_path / "m")
+        assert not (tmp_path / "m").exists()
+
+
+class TestScore:
+    def test_levels_are_of_the_bound(self, folder, tmp_path):
+        score = ("score", folder / "digits.jensen", folder / "digits.npy", "--json")
+        model, x = jensen.load(folder / "digits.jensen"), read_dataset(folder / "digits.npy", images=True)
+        for levels, given in (("all", "all"), (5, 5)):
+            out = json.loads(succeed(*score, "--levels", given, "-o", tmp_path / "s.csv"))
+            total = model.bound(x, levels=levels).total
+            np.testing.assert_allclose(read_dataset(tmp_path / "s.csv")["log_likelihood"], total, rtol=1e-6)
+            assert out["nats_per_row"] == pytest.approx(total.mean(), rel=1e-6)
+            assert out["bits_per_dimension"] == pytest.approx(model.bits_per_dimension(x, levels).mean(), rel=1e-6)
+            assert out["standard_error"] == pytest.approx(total.std(ddof=1) / np.sqrt(len(x)), rel=1e-6)
+
+    def test_without_levels_it_is_the_models_score(self, folder):
+        out = json.loads(succeed("score", folder / "people.jensen", folder / "people.csv", "--json"))
+        scores = jensen.load(folder / "people.jensen").score_samples(read_dataset(folder / "people.csv"))
+        assert out["nats_per_row"] == pytest.approx(scores.mean(), rel=1e-6)
+        assert out["bits_per_dimension"] == pytest.approx(-scores.mean() / (3 * np.log(2)), rel=1e-6)
+
+    @pytest.mark.parametrize("levels", ["many", 3, 4.5])
+    def test_mistakes(self, folder, levels):
+        message = fail("score", folder / "digits.jensen", folder / "digits.npy", "--levels", levels)
+        assert "must be 'all', or a number of levels per row, 4 or more" in message
+
+    def test_pixels_between_the_levels(self, folder):
+        assert "X holds 0.3125 in row 0" in fail("score", folder / "digits.jensen", folder / "scaled.npy")
+
+
+class TestSample:
+    def test_a_picture(self, folder, tmp_path):
+        succeed("sample", folder / "digits.jensen", "-n", 5, "--steps", 3, "-o", tmp_path / "grid.PNG")
+        with Image.open(tmp_path / "grid.PNG") as picture:
+            assert (picture.format, picture.mode) == ("PNG", "L")
+            assert picture.width == pytest.approx(800, rel=0.1)
+            assert picture.height == pytest.approx(2 / 3 * picture.width, rel=0.05)
+            shades = np.unique(np.asarray(picture))
+        # The model's least level is black and its greatest white, whatever was drawn; 224 is the lines' grey.
+        assert set(shades) <= {*np.rint(np.arange(17) / 16 * 255), 224}
+
+    def test_images(self, folder, tmp_path):
+        succeed("sample", folder / "digits.jensen", "-n", 3, "--seed", 1, "-o", tmp_path / "s.npy")
+        found = read_dataset(tmp_path / "s.npy", images=True)
+        np.testing.assert_array_equal(found, jensen.load(folder / "digits.jensen").sample(3, random_state=1)[0])
+        assert found.shape == (3, 8, 8)
+
+    @pytest.mark.parametrize(
+        "options",
+        [{"steps": 4}, {"sampler": "dpm", "steps": 5}, {"sampler": "ddim", "steps": 5, "eta": 0.5}],
+    )
+    def test_the_way_down_is_the_models(self, folder, tmp_path, options):
+        flags = [word for name, value in options.items() for word in (f"--{name}", value)]
+        succeed("sample", folder / "people.jensen", "-n", 6, "--seed", 0, *flags, "-o", tmp_path / "s.csv")
+        expected, _ = jensen.load(folder / "people.jensen").sample(6, random_state=0, **options)
+        pd.testing.assert_frame_equal(read_dataset(tmp_path / "s.csv"), expected, check_dtype=False)
+
+    @pytest.mark.parametrize(
+        ("model", "options", "message"),
+        [
+            ("people", ("-o", "a.png"), "a.png is a picture, but Diffusion was fitted on a table and not on images; "),
+            ("people", ("-o", "a.png"), "give a file that ends in .csv, .tsv, .parquet or .npy"),
+            ("people", ("-o", "a.jpg"), "a.jpg has the suffix '.jpg'; give a file that ends in .csv, .tsv"),
+            ("digits", ("-o", "a.csv"), "rows of shape (8, 8) are no table; write them to an .npy or .png file"),
+            ("digits", (), "rows of shape (8, 8) are no table; write them to an .npy or .png file"),
+            ("digits", ("-o", "nowhere/a.png"), "nowhere/a.png cannot be written; give a file in a directory that"),
+            ("digits", ("-o", "a.png", "--sampler", "euler"), "sampler='euler' is not known; choose 'ancestral', "),
+            ("digits", ("-o", "a.png", "--steps", 26), "from 1 to the 25 levels"),
+            ("digits", ("-o", "a.png", "--eta", 0.5), "eta=0.5 is for sampler='ddim'"),
+            ("digits", ("-o", "a.png", "--y", 3), "fitted without labels"),
+        ],
+    )
+    def test_mistakes(self, folder, tmp_path, monkeypatch, model, options, message):
+        monkeypatch.chdir(tmp_path)
+        assert message in fail("sample", folder / f"{model}.jensen", *options)
+        assert not list(tmp_path.iterdir())
+
+
+class TestOtherModels:
+    def test_know_no_levels_of_noise(self, folder, tmp_path):
+        mixture = tmp_path / "mixture.jensen"
+        succeed("fit", "gaussian-mixture", folder / "holes.csv", "--quiet", "-o", mixture)
+        for flag, value in (("--steps", 5), ("--sampler", "ddim"), ("--eta", 0.0)):
+            message = f"{flag} is for diffusions, which GaussianMixture is not; leave it out"
+            assert message in fail("sample", mixture, flag, value)
+        message = "--levels is for diffusions, which GaussianMixture is not; leave it out"
+        assert message in fail("score", mixture, folder / "holes.csv", "--levels", "all")
+        assert "GaussianMixture was fitted on a table" in fail("sample", mixture, "-o", tmp_path / "a.png")
+
+    def test_draw_pictures_of_one_or_three_channels(self, folder, tmp_path):
+        x = read_dataset(folder / "scaled.npy", images=True)[:, None]
+        for n_channels in (1, 2, 3):
+            file = tmp_path / f"{n_channels}.jensen"
+            VAE(2, max_epochs=1, random_state=0).fit(np.repeat(x, n_channels, axis=1)).save(file)
+        succeed("sample", tmp_path / "1.jensen", "-n", 2, "-o", tmp_path / "grey.png")
+        succeed("sample", tmp_path / "3.jensen", "-n", 2, "-o", tmp_path / "colours.png")
+        for name, mode in (("grey", "L"), ("colours", "RGB")):
+            with Image.open(tmp_path / f"{name}.png") as picture:
+                assert picture.mode == mode
+        message = fail("sample", tmp_path / "2.jensen", "-o", tmp_path / "a.png")
+        assert "2 channels; a picture has 1, 3 or 4" in message
+        assert "an .npy file takes all" in message
+
+
+def test_help_says_what_there_is():
+    words = " ".join(succeed("sample", "--help").split())
+    for part in ("--steps", "ancestral|ddim|dpm", "--eta", ".png", "--output grid.png"):
+        assert part in words
+    assert "all|N" in succeed("score", "--help")
+    assert "fit diffusion" in succeed("fit", "--help")
+    for verb in ("score", "impute", "predict", "transform"):
+        assert ".png" not in succeed(verb, "--help")
