@@ -501,7 +501,7 @@ CASES = [
     vae("vae"),
     vae("vae-labels", y=some_labels()),
     diffusion("diffusion"),
-    diffusion("diffusion-learned", variance="learned", prediction="noise"),
+    diffusion("diffusion-learned", variance="learned", objective="variational", prediction="noise"),
 ]
 
 IRIS = load_iris()

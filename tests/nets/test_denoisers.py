@@ -23,13 +23,13 @@ CASES = {
     "table": (ResidualMLP(width=16, n_blocks=2), (5,), (5,)),
     "table to another size": (ResidualMLP(width=7, n_blocks=1), (5,), (4,)),
     "flattened images": (ResidualMLP(width=16, n_blocks=2), (2, 4, 3), (2, 4, 3)),
-    "unet": (UNet(channels=(8, 16), n_blocks=1), (1, 8, 8), (1, 8, 8)),
-    "unet of colours": (UNet(channels=(8, 8, 16), n_blocks=2), (3, 7, 5), (3, 7, 5)),
-    "unet to more channels": (UNet(channels=(8,), n_blocks=1), (3, 6, 6), (6, 6, 6)),
-    "unet of prime channels": (UNet(channels=(5, 7), n_blocks=1, attention=(1,)), (2, 4, 6), (2, 4, 6)),
-    "unet with attention": (UNet(channels=(8, 16), n_blocks=1, attention=(0, 1)), (1, 6, 6), (1, 6, 6)),
+    "unet": (UNet(channels=(8, 16), n_blocks=1, dropout=0.0), (1, 8, 8), (1, 8, 8)),
+    "unet of colours": (UNet(channels=(8, 8, 16), n_blocks=2, dropout=0.0), (3, 7, 5), (3, 7, 5)),
+    "unet to more channels": (UNet(channels=(8,), n_blocks=1, dropout=0.0), (3, 6, 6), (6, 6, 6)),
+    "unet of prime channels": (UNet(channels=(5, 7), n_blocks=1, attention=(1,), dropout=0.0), (2, 4, 6), (2, 4, 6)),
+    "unet with attention": (UNet(channels=(8, 16), n_blocks=1, attention=(0, 1), dropout=0.0), (1, 6, 6), (1, 6, 6)),
     "unet without extras": (
-        UNet(channels=(8, 16), n_blocks=1, middle_attention=False, position_map=False),
+        UNet(channels=(8, 16), n_blocks=1, middle_attention=False, position_map=False, dropout=0.0),
         (1, 6, 6),
         (1, 6, 6),
     ),
@@ -193,10 +193,10 @@ def test_arguments_can_be_searched_over():
     assert ResidualMLP().get_params() == {"width": 256, "n_blocks": 3, "dropout": 0.0}
     assert UNet().set_params(attention=(1,)).get_params() == {
         "channels": (32, 64),
-        "n_blocks": 2,
+        "n_blocks": 1,
         "attention": (1,),
         "middle_attention": True,
-        "dropout": 0.0,
+        "dropout": 0.1,
         "position_map": True,
     }
 
@@ -237,7 +237,7 @@ def test_groups_divide_all_channels_and_have_four_or_more(channels, n_groups):
 
 def test_the_position_map_starts_at_zero_and_then_tells_places_apart():
     shape = (1, 6, 5)
-    recipe = UNet(channels=(8, 16), n_blocks=1)
+    recipe = UNet(channels=(8, 16), dropout=0.0)
     network = recipe.build(shape, shape)
     nn.init.normal_(network.conv_out.weight)
     without = clone(recipe).set_params(position_map=False).build(shape, shape)
@@ -351,7 +351,7 @@ def test_the_unet_is_that_of_diffusers(attention, n_classes):
         norm_num_groups=group_count([32, 64]),
         num_class_embeds=n_classes + 1 if n_classes else None,
     )
-    ours = UNet(attention=attention, position_map=False).build((1, 16, 16), (1, 16, 16), n_classes)
+    ours = UNet(n_blocks=2, attention=attention, dropout=0.0, position_map=False).build((1, 16, 16), (1, 16, 16), n_classes)
     weights = theirs.state_dict()
     # Strict: every parameter of one is a parameter of the other.
     ours.load_state_dict({our_name(name): value for name, value in weights.items()})

@@ -5,12 +5,12 @@ from __future__ import annotations
 import copy
 import os
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 import torch
@@ -18,6 +18,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
+from tqdm.auto import tqdm
 
 from jensen.contract.model import LatentVariableModel
 from jensen.engines.checkpoint import seed_in
@@ -31,7 +32,9 @@ from jensen.interop.columns import Columns
 from jensen.interop.events import Events, image_shape, read_events
 from jensen.interop.tables import Kind
 
-__all__ = ["GradientEstimator", "Lesson", "blocks"]
+__all__ = ["GradientEstimator", "Lesson", "blocks", "progress"]
+
+Item = TypeVar("Item")
 
 # Without a number of epochs: enough for so many steps, and at least so many passes.
 USUAL_STEPS, LEAST_EPOCHS = 5000, 20
@@ -259,6 +262,12 @@ class GradientEstimator(LatentVariableModel):
         tags.input_tags.three_d_array = True
         tags.input_tags.categorical = tags.input_tags.string = True
         return tags
+
+
+def progress(steps: Iterable[Item], name: str, is_shown: bool, n_steps: int | None = None) -> Iterable[Item]:
+    """The steps, with a bar on a terminal."""
+    bar: Iterable[Item] = tqdm(steps, name, n_steps, leave=False, disable=None if is_shown else True)
+    return bar
 
 
 def blocks(n_rows: int, entries_per_row: int) -> Iterator[slice]:

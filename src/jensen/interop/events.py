@@ -18,10 +18,10 @@ from sklearn.utils.validation import validate_data
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from jensen.interop.cells import read_cells
+from jensen.interop.cells import read_cells, shown
 from jensen.interop.columns import Columns, learn_columns
 from jensen.interop.grids import find_grid, with_grid
-from jensen.interop.tables import Kind, read_array, read_weights
+from jensen.interop.tables import Kind, check_columns, read_array, read_weights
 
 __all__ = ["Events", "as_array", "image_shape", "learn_events", "read_events", "read_items"]
 
@@ -90,15 +90,35 @@ def learn_events(
     if not given.is_in_memory and given.n_rows > N_LOOKED_AT:
         numbers = np.sort(np.random.default_rng(0).choice(given.n_rows, N_LOOKED_AT, replace=False))
     is_image, rows = len(given.shape) > 1, given.rows(numbers)
+    columns = grid_columns(rows, data_levels, is_image)
+    if columns is not None:
+        return given.encoded(columns), weight, kept
     if is_image and kinds == "categorical":
         columns = repeated(learn_columns(rows.reshape(-1, 1), kinds), rows.shape[1])
     else:
         columns = learn_columns(rows, kinds, shared_scale=scaling == "common" or (scaling is None and is_image))
-    if data_levels is not None and set(columns.kinds) <= {"continuous", "binary"}:
-        cells = read_cells(rows)
-        grid = None if cells.texts else find_grid(cells.numbers, data_levels, is_image)
-        columns = columns if grid is None else with_grid(columns, grid)
     return given.encoded(columns), weight, kept
+
+
+def grid_columns(rows: Any, data_levels: Any, is_image: bool) -> Columns | None:
+    """The columns of rows that are all on one grid, if they are and are meant to be."""
+    if data_levels is None:
+        return None
+    numbers, table = rows, rows[:1]
+    if not isinstance(rows, np.ndarray):
+        cells = read_cells(rows)
+        if cells.texts:
+            if data_levels != "auto":
+                name = shown(cells.names[min(cells.texts)])
+                raise ValueError(f"data_levels={data_levels} is for tables of numbers, and X has text in column {name}")
+            return None
+        numbers, table = cells.numbers, rows
+    grid = find_grid(numbers, data_levels, is_image)
+    if grid is None:
+        return None
+    check_columns(numbers, [str(j) for j in range(numbers.shape[1])])
+    # Of an array nothing else need be learnt, and one row names its columns.
+    return with_grid(learn_columns(np.zeros_like(table) if table is not rows else rows, "continuous"), grid)
 
 
 def read_events(estimator: BaseEstimator, X: Any, columns: Columns, shape: tuple[int, ...]) -> Events:

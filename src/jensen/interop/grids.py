@@ -43,7 +43,9 @@ def find_grid(numbers: np.ndarray, asked: Any, is_image: bool) -> Grid | None:
     """
     if asked is None:
         return None
-    low, high = float(np.nanmin(numbers)), float(np.nanmax(numbers))
+    low, high = float(np.fmin.reduce(numbers, None)), float(np.fmax.reduce(numbers, None))
+    if not np.isfinite([low, high]).all():
+        return None  # the reader of columns says what is wrong
     if asked != "auto":
         if low == high:
             raise ValueError(f"data_levels={asked} does not fit X, whose only value is {low:g}; give data_levels=None")

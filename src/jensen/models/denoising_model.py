@@ -13,7 +13,7 @@ from torch import Tensor
 
 from jensen.bound import Bound
 from jensen.contract import not_offered, whole_number
-from jensen.contract.gradient import GradientEstimator, Lesson, blocks
+from jensen.contract.gradient import GradientEstimator, Lesson, blocks, progress
 from jensen.formulas.schedule import Schedule
 from jensen.interop.tables import Kind
 from jensen.models import diffusion_answers as answers
@@ -63,7 +63,7 @@ class DenoisingModel(GradientEstimator):
         x, kind = self._read_complete(X)
         n_levels = self._n_levels(self.evaluation_levels if levels is None else levels)
         with self._answering() as (module, device):
-            found = answers.some_levels(module, x, n_levels, self._generator(), device)
+            found = answers.some_levels(module, x, n_levels, self._generator(), device, bool(self.verbose))
         return Bound(
             kind.values(found.reconstruction),
             {"prior": kind.values(found.prior), "denoising": kind.values(found.denoising)},
@@ -78,7 +78,7 @@ class DenoisingModel(GradientEstimator):
         """
         x, kind = self._read_complete(X)
         with self._answering() as (module, device):
-            return kind.values(answers.all_levels(module, x, self._generator(), device).nats)
+            return kind.values(answers.all_levels(module, x, self._generator(), device, bool(self.verbose)).nats)
 
     def bits_per_dimension(self, X: Any, levels: str | int | None = None) -> Any:
         """-bound / (d ln 2) of every row: of data on a grid, the bits that a code needs per number."""
@@ -94,8 +94,7 @@ class DenoisingModel(GradientEstimator):
 
         x, _ = self._read_complete(X)
         with self._answering() as (module, device):
-            generator = self._generator()
-            profile = answers.all_levels(module, x, generator, device)
+            profile = answers.all_levels(module, x, self._generator(), device, bool(self.verbose))
             prior = answers.prior_of(module, x)
         n_levels, bits = profile.nats.shape[1], math.log(2) * math.prod(self._shape)
         spent = profile.nats[:, 1:].mean(0).flip(0).cumsum(0).flip(0)
@@ -148,8 +147,9 @@ class DenoisingModel(GradientEstimator):
         noise = torch.randn((n, self.theta_.space.n_dims), generator=generator)
         parts = []
         with self._answering() as (module, device):
-            for rows in blocks(n, answers.entries_per_pair(module)):
-                *_, last = chain(module, noise[rows].to(device), generator)
+            for rows in blocks(n, module.n_entries):
+                walk = chain(module, noise[rows].to(device), generator)
+                *_, last = progress(walk, "Samples", bool(self.verbose), chain.schedule.n_levels)
                 parts.append(answers.decoded(module, last, chain.schedule, generator if chain.is_drawn else None))
         return self._present(torch.cat(parts), self._kind), self._kind.values(noise)
 

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from jensen.contract.gradient import blocks
 from jensen.formulas.diffusion import Noising, prior_kl
 from jensen.formulas.schedule import Schedule
 from jensen.models.diffusion_module import DiffusionModule, evaluation_levels
@@ -24,13 +23,9 @@ __all__ = [
     "Sampled",
     "all_levels",
     "decoded",
-    "entries_per_pair",
     "prior_of",
     "some_levels",
 ]
-
-# Numbers that a network computes in between for every one it is given, roughly: they decide how many pairs fit.
-N_HIDDEN = 32
 
 
 @dataclass(frozen=True)
@@ -45,15 +40,10 @@ class Sampled:
 
 @dataclass(frozen=True)
 class Profile:
-    """Terms of rows at levels (n, k), L_0 or L_{t-1}, and the squared error of x̂_0 there."""
+    """What every level costs (n, T), L_0 or L_{t-1}, and the squared error of x̂_0 there."""
 
     nats: Tensor
     error: Tensor
-
-
-def entries_per_pair(module: DiffusionModule) -> int:
-    """Of the tensors that a row at a level needs."""
-    return module.space.n_outputs + N_HIDDEN * module.space.n_dims
 
 
 def prior_of(module: DiffusionModule, x: Tensor) -> Tensor:
@@ -61,34 +51,27 @@ def prior_of(module: DiffusionModule, x: Tensor) -> Tensor:
     return torch.cat([prior_kl(module.space.embed(rows).double(), module.schedule) for rows in x.split(4096)])
 
 
-def evaluate(
-    module: DiffusionModule, x: Tensor, level: Tensor, generator: torch.Generator, device: torch.device
+def all_levels(
+    module: DiffusionModule, x: Tensor, generator: torch.Generator, device: torch.device, is_shown: bool = False
 ) -> Profile:
-    """Terms of rows x (n, d) at levels (n, k), as pairs in blocks."""
-    n, k = level.shape
-    flat, found = level.reshape(-1), torch.empty((2, n * k), dtype=torch.float64)
-    for pairs in blocks(n * k, entries_per_pair(module)):
-        rows = x[torch.arange(pairs.start, min(pairs.stop, n * k)) // k].to(device)
-        x0 = module.space.embed(rows)
-        noise = torch.randn(x0.shape, generator=generator, dtype=x0.dtype).to(device)
-        terms = module.terms(rows, x0, flat[pairs].to(device), noise)
-        found[0, pairs], found[1, pairs] = terms.nats.double().cpu(), terms.error.double().cpu()
-    return Profile(*found.view(2, n, k))
-
-
-def all_levels(module: DiffusionModule, x: Tensor, generator: torch.Generator, device: torch.device) -> Profile:
     """Every level of every row, with one draw of the noise each."""
-    n, n_levels = len(x), module.schedule.n_levels
-    level = torch.arange(1, n_levels + 1).expand(n, n_levels)
-    return evaluate(module, x, level, generator, device)
+    level = torch.arange(1, module.schedule.n_levels + 1, device=device).expand(len(x), -1)
+    nats, _, error = module.evaluate(x.to(device), level, None, generator, is_shown).double().cpu()
+    return Profile(nats, error)
 
 
 def some_levels(
-    module: DiffusionModule, x: Tensor, n_levels: int, generator: torch.Generator, device: torch.device
+    module: DiffusionModule,
+    x: Tensor,
+    n_levels: int,
+    generator: torch.Generator,
+    device: torch.device,
+    is_shown: bool = False,
 ) -> Sampled:
     """The bound from so many levels per row; the error is that of draws in pairs, which differ by it."""
     level, weight = evaluation_levels(module.share.cpu(), len(x), n_levels, generator)
-    values = evaluate(module, x, level, generator, device).nats * weight
+    nats = module.evaluate(x.to(device), level.to(device), None, generator, is_shown)[0]
+    values = nats.double().cpu() * weight
     is_first = level == 1
     return Sampled(
         reconstruction=-torch.where(is_first, values, 0.0).sum(1),

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from jensen.contract.gradient import blocks, progress
 from jensen.formulas.diffusion import Noising, kl_entries, own_target, prior_kl
 from jensen.formulas.schedule import Schedule
 from jensen.models.diffusion_space import Belief, Space
@@ -22,6 +23,8 @@ __all__ = ["DiffusionModule", "Terms", "evaluation_levels"]
 
 # Levels per held-out row that decide about stopping.
 HELD_OUT_LEVELS = 16
+# Numbers that a network computes in between for every one it is given, roughly: they decide how many pairs fit.
+N_HIDDEN = 32
 
 
 @dataclass(frozen=True)
@@ -77,20 +80,45 @@ class DiffusionModule(nn.Module):
         """Estimates of the bound's terms per row (b,), and the simple loss: of one level, in evaluation of several."""
         if self.training:
             level, weight = training_levels(self.uniform if self.is_uniform else self.share, len(x))
+            x0 = self.space.embed(x)
+            found = self.terms(x, x0, level[:, 0], torch.randn_like(x0), y)
+            nats, simple = found.nats[:, None], found.simple[:, None]
         else:
             level, weight = evaluation_levels(self.share, len(x), HELD_OUT_LEVELS)
-        k = level.shape[1]
-        rows = x.repeat_interleave(k, 0) if k > 1 else x
-        labels = y if y is None or k == 1 else y.repeat_interleave(k, 0)
-        x0 = self.space.embed(rows)
-        found = self.terms(rows, x0, level.flatten(), torch.randn_like(x0), labels)
-        nats = found.nats.view(level.shape) * weight.to(found.nats)
+            nats, simple, _ = self.evaluate(x, level, y)
+        nats = nats * weight.to(nats)
         return {
             "reconstruction": -torch.where(level == 1, nats, 0.0).sum(1),
             "prior": prior_kl(self.space.embed(x), self.schedule),
             "denoising": torch.where(level == 1, 0.0, nats).sum(1),
-            "simple": found.simple.view(level.shape).mean(1),
+            "simple": simple.mean(1),
         }
+
+    @property
+    def n_entries(self) -> int:
+        """Of the tensors that a row at a level needs, roughly."""
+        return self.space.is_level.numel() + N_HIDDEN * self.space.n_dims
+
+    def evaluate(
+        self,
+        x: Tensor,
+        level: Tensor,
+        y: Tensor | None = None,
+        generator: torch.Generator | None = None,
+        is_shown: bool = False,
+    ) -> Tensor:
+        """Terms of rows (n, d) at levels (n, k), in blocks of pairs: nats, the simple loss and the error, (3, n, k)."""
+        n, k = level.shape
+        parts, flat = [], level.reshape(-1)
+        for pairs in progress(list(blocks(n * k, self.n_entries)), "Bound", is_shown):
+            row = torch.arange(pairs.start, min(pairs.stop, n * k), device=x.device) // k
+            x0 = self.space.embed(x[row])
+            # A generator lives on the processor, whatever computes.
+            device = x.device if generator is None else "cpu"
+            noise = torch.randn(x0.shape, generator=generator, dtype=x0.dtype, device=device).to(x.device)
+            found = self.terms(x[row], x0, flat[pairs], noise, None if y is None else y[row])
+            parts.append(torch.stack([found.nats, found.simple, found.error]))
+        return torch.cat(parts, 1).view(3, n, k)
 
     def terms(self, x: Tensor, x0: Tensor, level: Tensor, noise: Tensor, y: Tensor | None = None) -> Terms:
         """Of rows x with points x_0, noised to the levels (b,) by the noise."""

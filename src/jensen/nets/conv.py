@@ -119,7 +119,8 @@ def check_image(name: str, shape: tuple[int, ...]) -> None:
     check_shape(name, shape)
     if len(shape) != 3:
         raise ValueError(
-            f"{name}={shape!r} is not an image (channels, height, width); use MLP for tables, or give images"
+            f"{name}={shape!r} is not an image (channels, height, width); use MLP for tables, "
+            "ResidualMLP in a diffusion, or give images"
         )
 
 

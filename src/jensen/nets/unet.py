@@ -49,10 +49,10 @@ class UNet(Denoiser):
     def __init__(
         self,
         channels: tuple[int, ...] = (32, 64),
-        n_blocks: int = 2,
+        n_blocks: int = 1,
         attention: tuple[int, ...] = (),
         middle_attention: bool = True,
-        dropout: float = 0.0,
+        dropout: float = 0.1,
         position_map: bool = True,
     ) -> None:
         self.channels = channels

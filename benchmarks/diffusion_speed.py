@@ -1,0 +1,294 @@
+"""Speed of the denoising diffusion, everything beside a peer that takes turns with it in the same process.
+
+    python benchmarks/diffusion_speed.py [--quick] [--threads 2] [step unet sample bound levels]
+step     a training step of `Diffusion.fit` and of a bare torch loop, at the size of digits (8x8, batches of 128) and of
+         MNIST (28x28, batches of 64). The bare loop has the same network, draws rows, levels and noise, lowers the mean
+         squared error of the noise with fused Adam and adds up its loss; both without averages, clipping, schedules of
+         the learning rate and held-out rows. What a fit does before its first step does not count. Asked: 1.1 at most.
+unet     forward and backward of our U-Net and of diffusers' with the same weights, 1x8x8 in batches of 128 and 1x28x28
+         of 32. Asked: 1 or more.
+sample   256 digits in 20 steps.
+bound    the bound over all 1000 levels of a row, and a loop over the levels, a pair at a time; of many rows, and a loop
+         over the levels with all rows as a batch. Asked: 5 or more, and 1 or more.
+levels   the bound from 50 levels per row less that from all. Asked: within 3 standard errors.
+The network has 32 and 64 channels and a block per stage, of the last three parts trained for five epochs of digits.
+Images of 28x28 are random pixels: what they show takes no time. Medians of repeats.
+"""
+# ruff: noqa: I001 (the number of threads is set by the first import)
+
+from __future__ import annotations
+
+import argparse
+import re
+import statistics
+import time
+from collections.abc import Callable, Mapping
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+
+from measuring import THREADS, peak_memory, seconds  # first: it sets the number of threads
+
+import numpy as np
+import torch
+from sklearn.datasets import load_digits
+from torch import Tensor, nn
+from torch.nn.functional import mse_loss
+
+from jensen import Diffusion, Schedule, Trainer, UNet
+from jensen.formulas.diffusion import prior_kl
+
+CHANNELS = (32, 64)
+NETWORK = UNet(channels=CHANNELS, n_blocks=1, dropout=0.0)
+LEARNING_RATE = 1e-3
+N_EPOCHS = 5  # of the network of the last three parts
+
+Steps = tuple[list[float], float]  # seconds of a step, by epoch or round, and the mean loss of the last
+
+
+def images(side: int, n_rows: int) -> np.ndarray:
+    """Digits, or random grey values of another size."""
+    if side == 8:
+        return load_digits().images[:n_rows]
+    return np.random.default_rng(0).integers(0, 256, (n_rows, side, side)).astype(np.float32)
+
+
+def medians(calls: Mapping[str, Callable[[], Any]], n_repeats: int) -> dict[str, float]:
+    """Seconds of each, in turns, after one call that is not counted."""
+    for call in calls.values():
+        call()
+    times: dict[str, list[float]] = {name: [] for name in calls}
+    for _ in range(n_repeats):
+        for name, call in calls.items():
+            times[name].append(seconds(call)[0])
+    return {name: statistics.median(took) for name, took in times.items()}
+
+
+# step: the training loop
+
+
+def bare_loop(pixels: np.ndarray, batch_size: int, n_epochs: int) -> Steps:
+    torch.manual_seed(0)
+    x = torch.from_numpy(pixels / pixels.max() * 2 - 1).float()[:, None]
+    network = NETWORK.build(tuple(x.shape[1:]), tuple(x.shape[1:]))
+    optimiser = torch.optim.Adam(network.parameters(), lr=LEARNING_RATE, fused=True)
+    bar = torch.from_numpy(np.array(Schedule.linear().alpha_bar)).float()
+    signal, noise_std = bar.sqrt()[:, None, None, None], (1 - bar).sqrt()[:, None, None, None]
+    times, total, n_steps = [], 0.0, len(x) // batch_size
+    for _ in range(n_epochs):
+        began, total = time.perf_counter(), 0.0
+        for index in torch.randperm(len(x)).split(batch_size)[:n_steps]:
+            x0, level = x[index], torch.randint(len(bar), (batch_size,))
+            noise = torch.randn_like(x0)
+            loss = mse_loss(network(signal[level] * x0 + noise_std[level] * noise, level.float()), noise)
+            optimiser.zero_grad()
+            loss.backward()
+            optimiser.step()
+            total += float(loss.detach())
+        times.append((time.perf_counter() - began) / n_steps)
+    return times, total / n_steps
+
+
+def jensen_fit(pixels: np.ndarray, batch_size: int, n_epochs: int) -> Steps:
+    model = Diffusion(
+        prediction="noise",
+        network=NETWORK,
+        max_epochs=n_epochs,
+        batch_size=batch_size,
+        learning_rate=LEARNING_RATE,
+        trainer=Trainer(averaging=None, clip=None, warm_up=0, decay=None, validation_fraction=0.0),
+        random_state=0,
+    ).fit(pixels)
+    history = model.history_
+    n_passes = np.diff(history["epoch"], prepend=0)  # a round of few steps is several
+    per_step = np.diff(history["seconds"], prepend=0.0) / n_passes / (len(pixels) // batch_size)
+    return np.repeat(per_step, n_passes).tolist(), -float(history["objective"].iloc[-1])
+
+
+LOOPS: dict[str, Callable[[np.ndarray, int, int], Steps]] = {"bare loop": bare_loop, "jensen": jensen_fit}
+
+
+def step(quick: bool) -> None:
+    for side, batch_size, n_batches, n_epochs in ((8, 128, 11, 10), (28, 64, 15, 4)):
+        if quick:
+            n_batches, n_epochs = 3, 2
+        pixels = images(side, n_batches * batch_size)
+        for loop in LOOPS.values():  # the first call of all pays for what is made once
+            loop(pixels[: 2 * batch_size], batch_size, 1)
+        times: dict[str, list[float]] = {name: [] for name in LOOPS}
+        losses = {}
+        n_rounds = 1 if quick else 5
+        for _ in range(n_rounds):
+            for name, loop in LOOPS.items():
+                took, losses[name] = loop(pixels, batch_size, n_epochs)
+                times[name] += took
+        print(f"training step, {side}x{side}, batches of {batch_size}, {n_rounds * n_epochs * n_batches} steps each")
+        report(times, losses)
+        memory(side, batch_size, len(pixels))
+
+
+def report(times: Mapping[str, list[float]], losses: Mapping[str, float]) -> None:
+    median = {name: statistics.median(took) for name, took in times.items()}
+    for name, took in times.items():
+        print(
+            f"{name:>10}: {1000 * median[name]:.1f} ms per step ({1000 * min(took):.1f} to {1000 * max(took):.1f}), "
+            f"{median[name] / median['bare loop']:.3f} x the bare loop; loss of the last epoch {losses[name]:.3f}",
+            flush=True,
+        )
+
+
+def memory(side: int, batch_size: int, n_rows: int) -> None:
+    """Of two epochs, in processes of their own."""
+    setup = (
+        "sys.path.insert(0, sys.argv[1])\nimport diffusion_speed as speed\n"
+        "side, batch_size, n_rows = map(int, sys.argv[3:])\nloop = speed.LOOPS[sys.argv[2]]\n"
+        "loop(speed.images(8, 16), 8, 1)\npixels = speed.images(side, n_rows)"
+    )
+    sizes = [str(size) for size in (side, batch_size, n_rows)]
+    for name in LOOPS:
+        above = peak_memory(setup, "loop(pixels, batch_size, 2)", str(Path(__file__).parent), name, *sizes)
+        print(f"{name:>10}: peak memory {above:.0f} MB", flush=True)
+
+
+# unet: the network
+
+
+def unets(side: int) -> dict[str, nn.Module]:
+    """Theirs, and ours with its weights."""
+    from diffusers import UNet2DModel
+
+    torch.manual_seed(0)
+    theirs = UNet2DModel(
+        sample_size=side,
+        in_channels=1,
+        out_channels=1,
+        block_out_channels=CHANNELS,
+        layers_per_block=1,
+        down_block_types=("DownBlock2D",) * len(CHANNELS),
+        up_block_types=("UpBlock2D",) * len(CHANNELS),
+        norm_num_groups=8,
+    )
+    ours = UNet(CHANNELS, n_blocks=1, dropout=0.0, position_map=False).build((1, side, side), (1, side, side))
+    weights = {
+        re.sub(r"(down|up)samplers\.0\.conv", "resample", name).replace("to_out.0", "to_out"): value
+        for name, value in theirs.state_dict().items()
+    }
+    ours.load_state_dict(weights)
+    return {"diffusers": theirs, "jensen": ours}
+
+
+def said_by(network: nn.Module, x: Tensor, t: Tensor) -> Tensor:
+    answer = network(x, t)
+    said: Tensor = answer if isinstance(answer, Tensor) else answer.sample
+    return said
+
+
+def unet(quick: bool) -> None:
+    for side, batch_size in ((8, 128), (28, 32)):
+        networks = unets(side)
+        x, t = torch.randn(batch_size, 1, side, side), 999 * torch.rand(batch_size)
+
+        def learn(network: nn.Module, x: Tensor = x, t: Tensor = t) -> None:
+            network.zero_grad()
+            mse_loss(said_by(network, x, t), x).backward()
+
+        with torch.no_grad():
+            apart = float((said_by(networks["jensen"], x, t) - said_by(networks["diffusers"], x, t)).abs().max())
+        n_repeats = 3 if quick else 31
+        took = medians({name: partial(learn, network) for name, network in networks.items()}, n_repeats)
+        sizes = {name: sum(p.numel() for p in network.parameters()) for name, network in networks.items()}
+        print(f"forward and backward, 1x{side}x{side}, batches of {batch_size}; answers differ by at most {apart:.1e}")
+        for name, median in took.items():
+            print(f"{name:>10}: {1000 * median:.1f} ms, {sizes[name]} parameters")
+        print(f"diffusers / jensen: {took['diffusers'] / took['jensen']:.2f}", flush=True)
+
+
+# sample, bound, levels: what a trained model answers
+
+
+@cache
+def trained() -> Diffusion:
+    return Diffusion(network=NETWORK, max_epochs=N_EPOCHS, learning_rate=2e-3, random_state=0).fit(images(8, 1437))
+
+
+def sample(quick: bool) -> None:
+    n_samples = 32 if quick else 256
+    calls = {
+        name: partial(trained().sample, n_samples, random_state=0, sampler=name, steps=20) for name in ("dpm", "ddim")
+    }
+    for name, median in medians(calls, 1 if quick else 5).items():
+        print(f"{n_samples} digits in 20 steps of {name!r}: {median:.2f} s", flush=True)
+
+
+@torch.inference_mode()
+def level_by_level(model: Diffusion, rows: np.ndarray) -> Tensor:
+    """The bound of rows (n,), a level at a time for all of them."""
+    module, x = model.module_, torch.from_numpy(rows).float().flatten(1)
+    x0 = module.space.embed(x)
+    cost = prior_kl(x0.double(), module.schedule)
+    for t in range(1, module.schedule.n_levels + 1):
+        level = torch.full((len(x),), t)
+        cost += module.terms(x, x0, level, torch.randn_like(x0)).nats.double()
+    return -cost
+
+
+def bound(quick: bool) -> None:
+    model = trained()
+    for n_rows, n_repeats in ((1, 1), (4, 1)) if quick else ((1, 7), (16, 5), (64, 3)):
+        rows = images(8, 1797)[-n_rows:]
+        calls = {"loop": partial(level_by_level, model, rows), "jensen": partial(model.bound, rows, levels="all")}
+        took = medians(calls, n_repeats)
+        apart = np.abs(np.asarray(calls["loop"]()) / np.asarray(calls["jensen"]().total) - 1).max()
+        print(
+            f"bound of {n_rows} rows, all 1000 levels: jensen {took['jensen']:.2f} s, a loop over the levels "
+            f"{took['loop']:.2f} s, loop / jensen {took['loop'] / took['jensen']:.2f}; the two differ by {apart:.1%}",
+            flush=True,
+        )
+    setup = (
+        "sys.path.insert(0, sys.argv[1])\nimport diffusion_speed as speed\n"
+        f"model = speed.trained()\nrows = speed.images(8, 1797)[-{n_rows}:]"
+    )
+    for name, call in (("jensen", "model.bound(rows, levels='all')"), ("loop", "speed.level_by_level(model, rows)")):
+        print(f"{name:>10}: peak memory {peak_memory(setup, call, str(Path(__file__).parent)):.0f} MB", flush=True)
+
+
+def levels(quick: bool) -> None:
+    model, rows = trained(), images(8, 1797)[-(8 if quick else 100) :]
+    few, every = model.bound(rows, levels=50), model.bound(rows, levels="all")
+    differences = few.total - every.total
+    error = differences.std(ddof=1) / len(rows) ** 0.5
+    told = np.sqrt(np.mean(few.standard_error**2 + every.standard_error**2))
+    print(
+        f"50 levels less all, {len(rows)} rows: {differences.mean():+.3f} nats, standard error {error:.3f}, ratio "
+        f"{abs(differences.mean()) / error:.2f}; bound {every.total.mean():.1f} nats"
+    )
+    print(
+        f"a row's difference has deviation {differences.std(ddof=1):.2f}; its standard errors promise {told:.2f}",
+        flush=True,
+    )
+
+
+PARTS: dict[str, Callable[[bool], None]] = {
+    "step": step,
+    "unet": unet,
+    "sample": sample,
+    "bound": bound,
+    "levels": levels,
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("parts", nargs="*", help=f"of: {', '.join(PARTS)}; all unless given")
+    parser.add_argument("--quick", action="store_true", help="few steps, rows and repeats: does it run?")
+    parser.add_argument("--threads", type=int, default=THREADS)
+    options = parser.parse_args()
+    torch.set_num_threads(options.threads)
+    print(f"{options.threads} threads, torch {torch.__version__}")
+    for part in options.parts or PARTS:
+        print(f"\n## {part}", flush=True)
+        PARTS[part](options.quick)
+
+
+if __name__ == "__main__":
+    main()
