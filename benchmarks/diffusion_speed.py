@@ -43,7 +43,7 @@ NETWORK = UNet(channels=CHANNELS, n_blocks=1, dropout=0.0)
 LEARNING_RATE = 1e-3
 N_EPOCHS = 5  # of the network of the last three parts
 
-Steps = tuple[list[float], float]  # seconds of a step, by epoch or round, and the mean loss of the last
+Steps = tuple[list[float], float]  # seconds of a step by epoch, and the mean loss of all
 
 
 def images(side: int, n_rows: int) -> np.ndarray:
@@ -53,15 +53,14 @@ def images(side: int, n_rows: int) -> np.ndarray:
     return np.random.default_rng(0).integers(0, 256, (n_rows, side, side)).astype(np.float32)
 
 
-def medians(calls: Mapping[str, Callable[[], Any]], n_repeats: int) -> dict[str, float]:
-    """Seconds of each, in turns, after one call that is not counted."""
-    for call in calls.values():
-        call()
+def medians(calls: Mapping[str, Callable[[], Any]], n_repeats: int) -> tuple[dict[str, float], dict[str, Any]]:
+    """Seconds of each, in turns, after one call that is not counted; and the answers of that call."""
+    answers = {name: call() for name, call in calls.items()}
     times: dict[str, list[float]] = {name: [] for name in calls}
     for _ in range(n_repeats):
         for name, call in calls.items():
             times[name].append(seconds(call)[0])
-    return {name: statistics.median(took) for name, took in times.items()}
+    return {name: statistics.median(took) for name, took in times.items()}, answers
 
 
 # step: the training loop
@@ -76,7 +75,7 @@ def bare_loop(pixels: np.ndarray, batch_size: int, n_epochs: int) -> Steps:
     signal, noise_std = bar.sqrt()[:, None, None, None], (1 - bar).sqrt()[:, None, None, None]
     times, total, n_steps = [], 0.0, len(x) // batch_size
     for _ in range(n_epochs):
-        began, total = time.perf_counter(), 0.0
+        began = time.perf_counter()
         for index in torch.randperm(len(x)).split(batch_size)[:n_steps]:
             x0, level = x[index], torch.randint(len(bar), (batch_size,))
             noise = torch.randn_like(x0)
@@ -86,7 +85,7 @@ def bare_loop(pixels: np.ndarray, batch_size: int, n_epochs: int) -> Steps:
             optimiser.step()
             total += float(loss.detach())
         times.append((time.perf_counter() - began) / n_steps)
-    return times, total / n_steps
+    return times, total / (n_steps * n_epochs)
 
 
 def jensen_fit(pixels: np.ndarray, batch_size: int, n_epochs: int) -> Steps:
@@ -102,7 +101,7 @@ def jensen_fit(pixels: np.ndarray, batch_size: int, n_epochs: int) -> Steps:
     history = model.history_
     n_passes = np.diff(history["epoch"], prepend=0)  # a round of few steps is several
     per_step = np.diff(history["seconds"], prepend=0.0) / n_passes / (len(pixels) // batch_size)
-    return np.repeat(per_step, n_passes).tolist(), -float(history["objective"].iloc[-1])
+    return np.repeat(per_step, n_passes).tolist(), -float(np.average(history["objective"], weights=n_passes))
 
 
 LOOPS: dict[str, Callable[[np.ndarray, int, int], Steps]] = {"bare loop": bare_loop, "jensen": jensen_fit}
@@ -124,7 +123,8 @@ def step(quick: bool) -> None:
                 times[name] += took
         print(f"training step, {side}x{side}, batches of {batch_size}, {n_rounds * n_epochs * n_batches} steps each")
         report(times, losses)
-        memory(side, batch_size, len(pixels))
+        if not quick or side == 8:
+            memory(side, batch_size, len(pixels))
 
 
 def report(times: Mapping[str, list[float]], losses: Mapping[str, float]) -> None:
@@ -132,7 +132,7 @@ def report(times: Mapping[str, list[float]], losses: Mapping[str, float]) -> Non
     for name, took in times.items():
         print(
             f"{name:>10}: {1000 * median[name]:.1f} ms per step ({1000 * min(took):.1f} to {1000 * max(took):.1f}), "
-            f"{median[name] / median['bare loop']:.3f} x the bare loop; loss of the last epoch {losses[name]:.3f}",
+            f"{median[name] / median['bare loop']:.3f} x the bare loop; mean loss {losses[name]:.3f}",
             flush=True,
         )
 
@@ -195,7 +195,7 @@ def unet(quick: bool) -> None:
         with torch.no_grad():
             apart = float((said_by(networks["jensen"], x, t) - said_by(networks["diffusers"], x, t)).abs().max())
         n_repeats = 3 if quick else 31
-        took = medians({name: partial(learn, network) for name, network in networks.items()}, n_repeats)
+        took, _ = medians({name: partial(learn, network) for name, network in networks.items()}, n_repeats)
         sizes = {name: sum(p.numel() for p in network.parameters()) for name, network in networks.items()}
         print(f"forward and backward, 1x{side}x{side}, batches of {batch_size}; answers differ by at most {apart:.1e}")
         for name, median in took.items():
@@ -207,16 +207,19 @@ def unet(quick: bool) -> None:
 
 
 @cache
-def trained() -> Diffusion:
-    return Diffusion(network=NETWORK, max_epochs=N_EPOCHS, learning_rate=2e-3, random_state=0).fit(images(8, 1437))
+def trained(quick: bool) -> Diffusion:
+    model = Diffusion(network=NETWORK, max_epochs=1 if quick else N_EPOCHS, learning_rate=2e-3, random_state=0)
+    return model.fit(images(8, 512 if quick else 1437))
 
 
 def sample(quick: bool) -> None:
     n_samples = 32 if quick else 256
     calls = {
-        name: partial(trained().sample, n_samples, random_state=0, sampler=name, steps=20) for name in ("dpm", "ddim")
+        name: partial(trained(quick).sample, n_samples, random_state=0, sampler=name, steps=20)
+        for name in ("dpm", "ddim")
     }
-    for name, median in medians(calls, 1 if quick else 5).items():
+    took, _ = medians(calls, 1 if quick else 5)
+    for name, median in took.items():
         print(f"{n_samples} digits in 20 steps of {name!r}: {median:.2f} s", flush=True)
 
 
@@ -233,27 +236,30 @@ def level_by_level(model: Diffusion, rows: np.ndarray) -> Tensor:
 
 
 def bound(quick: bool) -> None:
-    model = trained()
+    model = trained(quick)
     for n_rows, n_repeats in ((1, 1), (4, 1)) if quick else ((1, 7), (16, 5), (64, 3)):
         rows = images(8, 1797)[-n_rows:]
         calls = {"loop": partial(level_by_level, model, rows), "jensen": partial(model.bound, rows, levels="all")}
-        took = medians(calls, n_repeats)
-        apart = np.abs(np.asarray(calls["loop"]()) / np.asarray(calls["jensen"]().total) - 1).max()
+        took, answers = medians(calls, n_repeats)
+        apart = float(np.mean(answers["jensen"].total - answers["loop"].numpy()))
+        error = float(np.sqrt(2 * np.sum(answers["jensen"].standard_error ** 2)) / n_rows)
         print(
             f"bound of {n_rows} rows, all 1000 levels: jensen {took['jensen']:.2f} s, a loop over the levels "
-            f"{took['loop']:.2f} s, loop / jensen {took['loop'] / took['jensen']:.2f}; the two differ by {apart:.1%}",
+            f"{took['loop']:.2f} s, loop / jensen {took['loop'] / took['jensen']:.2f}; they differ by {apart:+.2f} "
+            f"nats per row, standard error {error:.2f}",
             flush=True,
         )
     setup = (
         "sys.path.insert(0, sys.argv[1])\nimport diffusion_speed as speed\n"
-        f"model = speed.trained()\nrows = speed.images(8, 1797)[-{n_rows}:]"
+        f"model = speed.trained({quick})\nrows = speed.images(8, 1797)[-{n_rows}:]"
     )
     for name, call in (("jensen", "model.bound(rows, levels='all')"), ("loop", "speed.level_by_level(model, rows)")):
-        print(f"{name:>10}: peak memory {peak_memory(setup, call, str(Path(__file__).parent)):.0f} MB", flush=True)
+        above = peak_memory(setup, call, str(Path(__file__).parent))
+        print(f"{name:>10}: peak memory {above:.0f} MB above what the training has left", flush=True)
 
 
 def levels(quick: bool) -> None:
-    model, rows = trained(), images(8, 1797)[-(8 if quick else 100) :]
+    model, rows = trained(quick), images(8, 1797)[-(8 if quick else 100) :]
     few, every = model.bound(rows, levels=50), model.bound(rows, levels="all")
     differences = few.total - every.total
     error = differences.std(ddof=1) / len(rows) ** 0.5

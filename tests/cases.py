@@ -442,6 +442,7 @@ def diffusion(name: str, **arguments: Any) -> Case:
         evidence=diffusion_evidence,
         needs_distinct=False,
         is_sampled=True,
+        by_labels=("predict", "predict_proba"),
         expected_failed_checks=SAMPLED,
     )
 

@@ -351,7 +351,9 @@ def test_the_unet_is_that_of_diffusers(attention, n_classes):
         norm_num_groups=group_count([32, 64]),
         num_class_embeds=n_classes + 1 if n_classes else None,
     )
-    ours = UNet(n_blocks=2, attention=attention, dropout=0.0, position_map=False).build((1, 16, 16), (1, 16, 16), n_classes)
+    ours = UNet(n_blocks=2, attention=attention, dropout=0.0, position_map=False).build(
+        (1, 16, 16), (1, 16, 16), n_classes
+    )
     weights = theirs.state_dict()
     # Strict: every parameter of one is a parameter of the other.
     ours.load_state_dict({our_name(name): value for name, value in weights.items()})

@@ -11,7 +11,7 @@ from scipy.stats import ks_2samp
 from torch import nn
 
 from jensen import Schedule
-from jensen.models.diffusion_answers import Chain, decoded
+from jensen.models.diffusion_answers import Chain
 from jensen.samplers.ancestral import ancestral
 from jensen.samplers.ddim import ddim
 from jensen.samplers.dpm_solver import dpm_solver
@@ -27,8 +27,9 @@ def drawn(sampler, schedule, n, *, variance="beta", steps=None, is_drawn=True, s
     module = known_module(Schedule.linear(200) if schedule is None else schedule, variance=variance)
     kept = module.schedule if steps is None else module.schedule.respace(steps)
     generator = torch.Generator().manual_seed(seed)
-    *_, last = Chain(sampler, kept, is_drawn)(module, torch.randn(n, 2, generator=generator), generator)
-    return decoded(module, last, kept, generator if is_drawn else None).detach().numpy()
+    chain = Chain(sampler, kept, is_drawn)
+    *_, last = chain(module, torch.randn(n, 2, generator=generator), generator)
+    return chain.decoded(module, last, generator).detach().numpy()
 
 
 def assert_same_distribution(x, y):
@@ -123,7 +124,8 @@ class TestBesideDiffusers:
         scheduler = diffusers.DDIMScheduler(1000, set_alpha_to_one=True, timestep_spacing="leading", **BETAS)
         scheduler.set_timesteps(20)
         levels = scheduler.timesteps.numpy()[::-1] + 1
-        path, module = self.walk(partial(ddim, eta=eta), Schedule.linear(1000).respace(levels.copy()), x)
+        schedule = Schedule.linear(1000).respace(levels.copy())
+        path, module = self.walk(partial(ddim, eta=eta), schedule, x)
         generator = torch.Generator().manual_seed(3)
         peers = self.peer(scheduler, x, scheduler.timesteps, eta=eta, generator=generator)
         # Theirs takes a step of 50 levels down from the lowest, and so to x_0; ours leaves that to the model.
@@ -131,7 +133,7 @@ class TestBesideDiffusers:
         for ours, other in zip(path, peers, strict=False):
             assert_allclose(ours, other, rtol=1e-5, atol=2e-5)
         if not eta:
-            last = decoded(module, path[-1], Schedule.linear(1000).respace(levels.copy()), None)
+            last = Chain(ddim, schedule, is_drawn=False).decoded(module, path[-1], generator)
             assert_allclose(last.detach(), peers[-1], rtol=1e-5, atol=2e-5)
 
     def test_dpm_solver(self, diffusers, x):

@@ -20,7 +20,7 @@ from torch.special import log_ndtr
 
 from jensen.formulas.schedule import Schedule
 
-__all__ = ["PREDICTIONS", "Noising", "data_of", "discretised_gaussian", "kl_entries", "own_target", "prior_kl"]
+__all__ = ["PREDICTIONS", "Noising", "data_of", "discretised_gaussian", "kl_entries", "prior_kl", "simple_weight"]
 
 # What a network may say of every number: each determines x̂_0, given x_t.
 PREDICTIONS = ("noise", "data", "mean", "velocity")
@@ -90,11 +90,14 @@ def data_of(prediction: str, output: Tensor, xt: Tensor, at: Noising) -> Tensor:
     return output
 
 
-def own_target(prediction: str, x0: Tensor, noise: Tensor, at: Noising) -> Tensor:
-    """What the network should say; of a mean the noise is meant, which has the same scale at every level."""
-    if prediction == "velocity":
-        return at.signal * noise - at.noise * x0
-    return x0 if prediction == "data" else noise
+def simple_weight(prediction: str, at: Noising) -> Tensor:
+    """What (x_0 - x̂_0)² is multiplied by for the squared error of what the network says itself.
+
+    Of a mean that of the noise is meant, which has the same scale at every level.
+    """
+    if prediction == "data":
+        return torch.ones_like(at.noise)
+    return (1 if prediction == "velocity" else at.signal.square()) / at.noise.square()
 
 
 def kl_entries(squared_error: Tensor, log_variance: Tensor, at: Noising) -> Tensor:

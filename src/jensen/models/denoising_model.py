@@ -7,7 +7,9 @@ from functools import partial
 from numbers import Integral
 from typing import Any
 
+import numpy as np
 import torch
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
@@ -15,8 +17,10 @@ from jensen.bound import Bound
 from jensen.contract import not_offered, whole_number
 from jensen.contract.gradient import GradientEstimator, Lesson, blocks, progress
 from jensen.formulas.schedule import Schedule
+from jensen.interop.labels import decode_labels, encode_labels, numbers_of_classes
 from jensen.interop.tables import Kind
 from jensen.models import diffusion_answers as answers
+from jensen.models.diffusion_classifier import Classification, classify_rows
 from jensen.models.diffusion_module import DiffusionModule
 from jensen.samplers.ancestral import ancestral
 from jensen.samplers.ddim import ddim
@@ -33,10 +37,17 @@ HOLES = (
 NO_IMPUTATION = "a diffusion of complete rows knows no posterior of missing entries; use a mixture or a VAE"
 
 
+def has_classes(model: DenoisingModel) -> bool:
+    if not hasattr(model, "theta_") or hasattr(model, "classes_"):
+        return True
+    raise AttributeError("the model was fitted without labels and knows no classes; fit(X, y) with some labels in y")
+
+
 class DenoisingModel(GradientEstimator):
     """Scores, level by level, and samples from the network of `module_`."""
 
     theta_: DiffusionModule
+    classes_: np.ndarray
     evaluation_levels: str | int
 
     impute = not_offered("impute", NO_IMPUTATION)
@@ -52,18 +63,20 @@ class DenoisingModel(GradientEstimator):
         """The bound of ln p(x) per row, estimated from `evaluation_levels` levels; `bound` tells its standard error."""
         return self.bound(X).total
 
-    def bound(self, X: Any, levels: str | int | None = None) -> Bound:
+    def bound(self, X: Any, levels: str | int | None = None, y: Any = None) -> Bound:
         """The evidence lower bound, term by term: reconstruction E ln p(x_0|x_1), and what noise and denoising cost.
 
         Args:
             X: rows.
             levels: "all" sums over all levels, with one draw of the noise at each; a number estimates the sum from so
                 many levels per row, spread evenly over where the bound is large; None is `evaluation_levels`.
+            y: after a fit with labels, classes of the rows, for the bound of ln p(x|y); -1 is none.
         """
         x, kind = self._read_complete(X)
+        label = self._labels(y, len(x))
         n_levels = self._n_levels(self.evaluation_levels if levels is None else levels)
         with self._answering() as (module, device):
-            found = answers.some_levels(module, x, n_levels, self._generator(), device, bool(self.verbose))
+            found = answers.some_levels(module, x, n_levels, self._generator(), device, bool(self.verbose), label)
         return Bound(
             kind.values(found.reconstruction),
             {"prior": kind.values(found.prior), "denoising": kind.values(found.denoising)},
@@ -121,6 +134,56 @@ class DenoisingModel(GradientEstimator):
         noise = torch.randn(mean.shape, generator=self._generator(random_state), dtype=mean.dtype)
         return self._present_points(mean + std * noise, kind)
 
+    @available_if(has_classes)  # type: ignore[untyped-decorator]
+    def predict_proba(
+        self, X: Any, *, weighting: str = "variational", class_prior: str = "learned", budget: int = 100
+    ) -> Any:
+        """p(y|x) ∝ p(y) exp(bound of ln p(x|y)), (n, C): the diffusion classifier.
+
+        Args:
+            X: rows.
+            weighting: "variational" for the bound; "simple" for minus the mean simple loss, with equal classes.
+            class_prior: "learned", the frequencies of the labels, or "uniform".
+            budget: levels per row and class at most; losing classes are dropped on the way. `classify` tells how sure
+                the answer is of its draws.
+        """
+        found = self.classify(X, weighting=weighting, class_prior=class_prior, budget=budget)
+        return found.probabilities
+
+    @available_if(has_classes)  # type: ignore[untyped-decorator]
+    def predict(
+        self, X: Any, *, weighting: str = "variational", class_prior: str = "learned", budget: int = 100
+    ) -> Any:
+        """The most probable class of every row; arguments as in `predict_proba`."""
+        proba = self.predict_proba(X, weighting=weighting, class_prior=class_prior, budget=budget)
+        labels = decode_labels(np.asarray(proba).argmax(1), self.classes_)
+        return torch.as_tensor(labels) if isinstance(proba, Tensor) and labels.dtype.kind in "iufb" else labels
+
+    @available_if(has_classes)  # type: ignore[untyped-decorator]
+    def classify(
+        self, X: Any, *, weighting: str = "variational", class_prior: str = "learned", budget: int = 100
+    ) -> Classification:
+        """The diffusion classifier with what its answer rests on: log-odds, their standard errors and the work done.
+
+        All classes of a row are compared at the same levels with the same noise. After a quarter, a half and all of
+        the budget classes are dropped that lie far behind the best. Li et al. (2023).
+        """
+        if weighting not in ("variational", "simple"):
+            raise ValueError(f"weighting={weighting!r} is not known; choose 'variational' or 'simple'")
+        if class_prior not in ("learned", "uniform"):
+            raise ValueError(f"class_prior={class_prior!r} is not known; choose 'learned' or 'uniform'")
+        if not isinstance(budget, Integral) or int(budget) < 16:
+            raise ValueError(f"budget={budget!r} is a number of levels per row and class, and must be 16 or more")
+        x, kind = self._read_complete(X)
+        prior = torch.tensor(self._facts["prior"], dtype=torch.float64).log()
+        if class_prior == "uniform" or weighting == "simple":
+            prior = torch.zeros_like(prior)
+        with self._answering() as (module, device):
+            found = classify_rows(
+                module, x, prior, weighting, int(budget), self._generator(), device, bool(self.verbose)
+            )
+        return Classification(*(kind.values(part) for part in found))
+
     def sample(
         self,
         n_samples: int = 1,
@@ -130,27 +193,31 @@ class DenoisingModel(GradientEstimator):
         steps: int | None = None,
         sampler: str = "ancestral",
         eta: float = 0.0,
+        guidance: float = 0.0,
     ) -> tuple[Any, Any]:
         """New rows, and the noise each came from.
 
         Args:
             n_samples: how many.
-            y: must be None: the model knows no classes.
+            y: after a fit with labels, the class of all rows or one each; None is of no particular class.
             random_state: seed or RandomState; None is the model's own.
             steps: levels to go through; None is all of them.
             sampler: "ancestral" draws from the model whose bound is scored; "ddim" and "dpm" (DPM-Solver++(2M)) need
                 few steps, 20 to 50.
             eta: the share of the noise that "ddim" keeps, 0 for none.
+            guidance: how far to go beyond the class y, away from rows of no class; rows become more typical of their
+                class and less varied, and are no longer drawn from p(x|y).
         """
-        n, chain = self._chain(n_samples, y, steps, sampler, eta)
+        n, chain, label = self._chain(n_samples, y, steps, sampler, eta, guidance)
         generator = self._generator(random_state)
         noise = torch.randn((n, self.theta_.space.n_dims), generator=generator)
         parts = []
         with self._answering() as (module, device):
             for rows in blocks(n, module.n_entries):
-                walk = chain(module, noise[rows].to(device), generator)
+                own = None if label is None else label[rows].to(device)
+                walk = chain(module, noise[rows].to(device), generator, own)
                 *_, last = progress(walk, "Samples", bool(self.verbose), chain.schedule.n_levels)
-                parts.append(answers.decoded(module, last, chain.schedule, generator if chain.is_drawn else None))
+                parts.append(chain.decoded(module, last, generator, own))
         return self._present(torch.cat(parts), self._kind), self._kind.values(noise)
 
     def sample_path(
@@ -162,21 +229,30 @@ class DenoisingModel(GradientEstimator):
         steps: int | None = None,
         sampler: str = "ancestral",
         eta: float = 0.0,
+        guidance: float = 0.0,
     ) -> list[Any]:
         """The whole reverse chain: rows at every level from pure noise to x_0, in the units of the data."""
-        n, chain = self._chain(n_samples, y, steps, sampler, eta)
+        n, chain, label = self._chain(n_samples, y, steps, sampler, eta, guidance)
         generator = self._generator(random_state)
         noise = torch.randn((n, self.theta_.space.n_dims), generator=generator)
         with self._answering() as (module, device):
-            path = list(chain(module, noise.to(device), generator))
-            rows = answers.decoded(module, path[-1], chain.schedule, generator if chain.is_drawn else None)
+            own = None if label is None else label.to(device)
+            path = list(chain(module, noise.to(device), generator, own))
+            rows = chain.decoded(module, path[-1], generator, own)
         return [*(self._present_points(points.cpu(), self._kind) for points in path), self._present(rows, self._kind)]
 
-    def _chain(self, n_samples: int, y: Any, steps: int | None, sampler: str, eta: float) -> tuple[int, answers.Chain]:
-        """How many rows, and the way down to them."""
+    def _chain(
+        self, n_samples: int, y: Any, steps: int | None, sampler: str, eta: float, guidance: float
+    ) -> tuple[int, answers.Chain, Tensor | None]:
+        """How many rows, the way down to them, and their classes."""
         check_is_fitted(self)
-        if y is not None:
+        n = whole_number("n_samples", n_samples)
+        known = getattr(self, "classes_", None)
+        if y is not None and known is None:
             raise ValueError(f"y={y!r} asks for a class, but the model was fitted without labels; pass y=None")
+        label = None if y is None or known is None else numbers_of_classes(y, known, n)
+        if guidance and label is None:
+            raise ValueError(f"guidance={guidance!r} goes beyond a class; give y, or leave guidance out")
         if sampler not in SAMPLERS:
             raise ValueError(f"sampler={sampler!r} is not known; choose {', '.join(map(repr, SAMPLERS))}")
         if not 0 <= eta <= 1:
@@ -189,7 +265,17 @@ class DenoisingModel(GradientEstimator):
                 whole_number("steps", steps), "uniform" if sampler == "ancestral" else "trailing"
             )
         step: Any = partial(ddim, eta=eta) if sampler == "ddim" else SAMPLERS[sampler]
-        return whole_number("n_samples", n_samples), answers.Chain(step, schedule, is_drawn=sampler == "ancestral")
+        return n, answers.Chain(step, schedule, sampler == "ancestral", float(guidance)), label
+
+    def _labels(self, y: Any, n_rows: int) -> Tensor | None:
+        """What the network is told of classes that are known for some rows."""
+        if y is None:
+            return None
+        known = getattr(self, "classes_", None)
+        if known is None:
+            raise ValueError("y asks for classes, but the model was fitted without labels; pass y=None")
+        label, _ = encode_labels(y, n_rows, known)
+        return None if label is None else self.theta_.class_numbers(label)
 
     def _n_levels(self, levels: str | int) -> int:
         """How many levels an answer rests on."""
@@ -200,15 +286,15 @@ class DenoisingModel(GradientEstimator):
         return int(levels)
 
     def _refuse_holes(self, lesson: Lesson) -> None:
-        if lesson.events.is_in_memory and bool(lesson.x.isnan().any()):
-            row = int(lesson.x.isnan().any(1).nonzero()[0, 0])
-            raise ValueError(HOLES.format(row=row))
+        if lesson.events.is_in_memory:
+            refuse_holes(lesson.x.isnan().any(1))
 
     def _read_complete(self, X: Any) -> tuple[Tensor, Kind]:
+        if isinstance(X, np.ndarray) and X.dtype.kind == "f":
+            # Before anything else is found wrong with such rows.
+            refuse_holes(torch.from_numpy(np.isnan(X).reshape(len(X), -1).any(1)))
         x, kind = self._read_events(X)
-        holes = x.isnan().any(1)
-        if holes.any():
-            raise ValueError(HOLES.format(row=int(holes.nonzero()[0, 0])))
+        refuse_holes(x.isnan().any(1))
         return x, kind
 
     def _present_points(self, points: Tensor, kind: Kind) -> Any:
@@ -219,3 +305,9 @@ class DenoisingModel(GradientEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = False
         return tags
+
+
+def refuse_holes(has_hole: Tensor) -> None:
+    """Of rows (n,)."""
+    if has_hole.any():
+        raise ValueError(HOLES.format(row=int(has_hole.nonzero()[0, 0])))

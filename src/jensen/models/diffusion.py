@@ -14,6 +14,7 @@ from numbers import Integral
 from typing import Any, ClassVar, Self
 
 import numpy as np
+import torch
 from sklearn.utils._param_validation import Interval, StrOptions
 from torch import Tensor, nn
 
@@ -22,6 +23,7 @@ from jensen.engines.sgd import Terms
 from jensen.engines.trainer import Trainer
 from jensen.formulas.schedule import Schedule
 from jensen.interop.events import learn_events
+from jensen.interop.labels import encode_labels
 from jensen.models.denoising_model import DenoisingModel
 from jensen.models.diffusion_build import build_module, decide
 from jensen.nets.recipe import Recipe
@@ -67,6 +69,7 @@ class Diffusion(DenoisingModel):
         schedule_: the noise, level by level.
         history_: a data frame with one row per round, and a `plot()`.
         columns_: kind, levels and scaling of every column.
+        classes_: after a fit with labels.
         n_iter_: epochs.
         lower_bound_: what training raised, at the weights that were kept.
 
@@ -136,13 +139,18 @@ class Diffusion(DenoisingModel):
 
         Args:
             X: a table (n, d), images (n, h, w) or (n, c, h, w), a memory-mapped array or a torch Dataset.
-            y: ignored.
+            y: labels (n,), -1, None or NaN where unknown; None ignores labels.
             sample_weight: a count per row: 2 is the row twice, 0 leaves it out.
         """
         self._validate_params()
         self._schedule()  # a mistake in it need not wait for the rows
-        events, weight, _ = learn_events(self, X, "auto", self.scaling, sample_weight, self.data_levels)
-        lesson = Lesson(events, (), weight)
+        events, weight, kept = learn_events(self, X, "auto", self.scaling, sample_weight, self.data_levels)
+        label, classes = encode_labels(y, len(kept), None, kept)
+        if hasattr(self, "classes_"):
+            del self.classes_
+        if label is not None:
+            self.classes_ = classes
+        lesson = Lesson(events, () if label is None else (label[torch.from_numpy(kept)],), weight)
         self._refuse_holes(lesson)
         facts = decide(self, lesson)
 

@@ -22,7 +22,6 @@ __all__ = [
     "Profile",
     "Sampled",
     "all_levels",
-    "decoded",
     "prior_of",
     "some_levels",
 ]
@@ -67,10 +66,12 @@ def some_levels(
     generator: torch.Generator,
     device: torch.device,
     is_shown: bool = False,
+    y: Tensor | None = None,
 ) -> Sampled:
     """The bound from so many levels per row; the error is that of draws in pairs, which differ by it."""
     level, weight = evaluation_levels(module.share.cpu(), len(x), n_levels, generator)
-    nats = module.evaluate(x.to(device), level.to(device), None, generator, is_shown)[0]
+    y = None if y is None else y.to(device)
+    nats = module.evaluate(x.to(device), level.to(device), y, generator, is_shown)[0]
     values = nats.double().cpu() * weight
     is_first = level == 1
     return Sampled(
@@ -96,31 +97,35 @@ class Chain:
         sampler: the steps.
         schedule: the levels to go through.
         is_drawn: whether the last step is a draw from p(x_0|x_1) rather than its most probable row.
+        guidance: how far beyond the class.
     """
 
     sampler: Sampler
     schedule: Schedule
     is_drawn: bool
+    guidance: float = 0.0
 
-    def __call__(self, module: DiffusionModule, noise: Tensor, generator: torch.Generator) -> Iterator[Tensor]:
-        """Points x_T, ..., x_1."""
+    def __call__(
+        self, module: DiffusionModule, noise: Tensor, generator: torch.Generator, y: Tensor | None = None
+    ) -> Iterator[Tensor]:
+        """Points x_T, ..., x_1 of rows, of classes y where given."""
         table = Noising.table(self.schedule).to(noise)
 
         def denoise(x: Tensor, t: int) -> tuple[Tensor, Tensor]:
-            belief = belief_at_level(module, x, self.schedule, table, t)
+            belief = self.belief(module, x, table, t, y)
             return belief.mean, (0.5 * belief.log_variance).exp()
 
         yield noise
         yield from self.sampler(denoise, noise, self.schedule, generator)
 
+    def decoded(
+        self, module: DiffusionModule, x1: Tensor, generator: torch.Generator, y: Tensor | None = None
+    ) -> Tensor:
+        """Rows (n, d) from p(x_0|x_1)."""
+        belief = self.belief(module, x1, Noising.table(self.schedule).to(x1), 1, y)
+        return module.space.draw(belief, generator if self.is_drawn else None).cpu()
 
-def decoded(module: DiffusionModule, x1: Tensor, schedule: Schedule, generator: torch.Generator | None) -> Tensor:
-    """Rows (n, d) drawn from p(x_0|x_1), without a generator the most probable."""
-    belief = belief_at_level(module, x1, schedule, Noising.table(schedule).to(x1), 1)
-    return module.space.draw(belief, generator).cpu()
-
-
-def belief_at_level(module: DiffusionModule, x: Tensor, schedule: Schedule, table: Tensor, t: int) -> Belief:
-    level = torch.full((len(x),), t, device=x.device)
-    time = torch.full((len(x),), float(schedule.time[t - 1]), device=x.device)
-    return module.denoise(x, time, Noising.at(table, level))
+    def belief(self, module: DiffusionModule, x: Tensor, table: Tensor, t: int, y: Tensor | None) -> Belief:
+        level = torch.full((len(x),), t, device=x.device)
+        time = torch.full((len(x),), float(self.schedule.time[t - 1]), device=x.device)
+        return module.denoise(x, time, Noising.at(table, level), y, self.guidance)

@@ -83,7 +83,20 @@ def decide(model: Diffusion, lesson: Lesson) -> dict[str, Any]:
         "variance": variance,
         "level_variance": level_variance,
         "start": space.marginal_start(lesson.some_rows()),
+        **class_facts(model, lesson),
     }
+
+
+def class_facts(model: Diffusion, lesson: Lesson) -> dict[str, Any]:
+    """How many classes there are, and how frequent."""
+    label = lesson.extra[0] if lesson.extra else None
+    if label is None:
+        return {"n_classes": 0}
+    known = label >= 0
+    weight = torch.ones(len(label)).double() if lesson.weight is None else lesson.weight.double()
+    # One row more for every class: none is impossible.
+    counts = torch.bincount(label[known], weight[known], minlength=len(model.classes_)) + 1
+    return {"n_classes": len(counts), "prior": (counts / counts.sum()).tolist()}
 
 
 def build_module(
@@ -105,9 +118,10 @@ def build_module(
     recipe = model.network or (UNet() if is_image else ResidualMLP())
     return DiffusionModule(
         view,
-        build_denoiser(recipe, view.in_shape, out_shape),
+        build_denoiser(recipe, view.in_shape, out_shape, facts["n_classes"]),
         space,
         schedule,
+        n_classes=facts["n_classes"],
         is_uniform=model.objective != "variational",
         stops_mean=model.objective == "hybrid" and space.has_variance,
     )

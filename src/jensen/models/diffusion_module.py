@@ -15,12 +15,14 @@ import torch
 from torch import Tensor, nn
 
 from jensen.contract.gradient import blocks, progress
-from jensen.formulas.diffusion import Noising, kl_entries, own_target, prior_kl
+from jensen.formulas.diffusion import Noising, kl_entries, prior_kl, simple_weight
 from jensen.formulas.schedule import Schedule
 from jensen.models.diffusion_space import Belief, Space
 
-__all__ = ["DiffusionModule", "Terms", "evaluation_levels"]
+__all__ = ["DiffusionModule", "Terms", "evaluation_levels", "paired_levels"]
 
+# The share of labels that a step of the training hides; Ho & Salimans (2022).
+HIDDEN_LABELS = 0.1
 # Levels per held-out row that decide about stopping.
 HELD_OUT_LEVELS = 16
 # Numbers that a network computes in between for every one it is given, roughly: they decide how many pairs fit.
@@ -33,7 +35,7 @@ class Terms:
 
     Args:
         nats: L_{t-1}, at level 1 L_0.
-        simple: the mean square of the network's own error over numbers, and the cross-entropy of levels.
+        simple: the squared error of what the network says of numbers and the cross-entropy of levels, per column.
         error: ‖x_0 - x̂_0‖².
     """
 
@@ -49,6 +51,7 @@ class DiffusionModule(nn.Module):
         network: f(x, t, y).
         space: reads what it says.
         schedule: the noise.
+        n_classes: classes that the network knows; the number after theirs stands for none.
         is_uniform: whether training draws levels uniformly rather than where the bound is large.
         stops_mean: whether the bound's gradient reaches the learned variance only.
     """
@@ -65,19 +68,26 @@ class DiffusionModule(nn.Module):
         space: Space,
         schedule: Schedule,
         *,
+        n_classes: int = 0,
         is_uniform: bool,
         stops_mean: bool = False,
     ) -> None:
         super().__init__()
         self.view, self.network, self.space, self.schedule = view, network, space, schedule
-        self.is_uniform, self.stops_mean = is_uniform, stops_mean
+        self.n_classes, self.is_uniform, self.stops_mean = n_classes, is_uniform, stops_mean
         self.register_buffer("table", Noising.table(schedule).float(), persistent=False)
         self.register_buffer("times", torch.tensor(schedule.time).float(), persistent=False)
         self.register_buffer("share", torch.tensor(level_shares(schedule)), persistent=False)
         self.register_buffer("uniform", torch.full_like(self.share, 1 / schedule.n_levels), persistent=False)
 
-    def forward(self, x: Tensor, y: Tensor | None = None) -> dict[str, Tensor]:
-        """Estimates of the bound's terms per row (b,), and the simple loss: of one level, in evaluation of several."""
+    def forward(self, x: Tensor, label: Tensor | None = None) -> dict[str, Tensor]:
+        """Estimates of the bound's terms per row (b,), and the simple loss: of one level, in evaluation of several.
+
+        Of a row with a label they are of ln p(x|y); in training some labels are hidden, so that ln p(x) is learnt, too.
+        """
+        y = None if label is None else self.class_numbers(label)
+        if self.training and y is not None:
+            y = torch.where(torch.rand(len(y), device=y.device) < HIDDEN_LABELS, self.n_classes, y)
         if self.training:
             level, weight = training_levels(self.uniform if self.is_uniform else self.share, len(x))
             x0 = self.space.embed(x)
@@ -93,6 +103,10 @@ class DiffusionModule(nn.Module):
             "denoising": torch.where(level == 1, 0.0, nats).sum(1),
             "simple": simple.mean(1),
         }
+
+    def class_numbers(self, label: Tensor) -> Tensor:
+        """What the network is told of labels, which are -1 where unknown."""
+        return torch.where(label < 0, self.n_classes, label)
 
     @property
     def n_entries(self) -> int:
@@ -131,32 +145,33 @@ class DiffusionModule(nn.Module):
         first = (level == 1).nonzero()[:, 0]
         if len(first):
             nats = nats.index_copy(0, first, -space.log_prob(belief_at(belief, first), x[first], x0[first]))
-        return Terms(nats, self.simple(belief, x, x0, xt, noise, at), squares.detach().sum(-1))
-
-    def simple(self, belief: Belief, x: Tensor, x0: Tensor, xt: Tensor, noise: Tensor, at: Noising) -> Tensor:
-        """The mean over columns."""
-        space, total = self.space, x0.new_zeros(len(x0))
+        simple = torch.zeros_like(nats)
         if space.n_numbers:
-            numbers = space.numbers
-            own = belief.mean[:, numbers]
-            said = {
-                "data": lambda: own,
-                "velocity": lambda: (at.signal * xt[:, numbers] - own) / at.noise,
-            }.get(space.prediction, lambda: at.noise_of(own, xt[:, numbers]))()
-            truth = own_target(space.prediction, x0[:, numbers], noise[:, numbers], at)
-            total = total + (truth - said).square().sum(-1)
+            numbers = squares[:, space.numbers] if belief.log_levels is not None else squares
+            simple = simple + (simple_weight(space.prediction, at) * numbers).sum(-1)
         if belief.log_levels is not None:
-            total = total + space.cross_entropy(belief, x).sum(-1)
-        return total / len(space.columns.names)
+            simple = simple + space.cross_entropy(belief, x).sum(-1)
+        return Terms(nats, simple / len(space.columns.names), squares.detach().sum(-1))
 
     def belief(self, xt: Tensor, level: Tensor, y: Tensor | None = None, at: Noising | None = None) -> Belief:
         """What the network makes of points (b, D) at levels (b,)."""
         at = Noising.at(self.table, level) if at is None else at
         return self.denoise(xt, self.times[level - 1], at, y)
 
-    def denoise(self, xt: Tensor, time: Tensor, at: Noising, y: Tensor | None = None) -> Belief:
-        output: Tensor = self.network(self.view(xt), time, y)
-        return self.space.belief(output.flatten(1), xt, at)
+    def denoise(self, xt: Tensor, time: Tensor, at: Noising, y: Tensor | None = None, guidance: float = 0.0) -> Belief:
+        """The same at any times; guidance goes beyond the class, away from what is said without one.
+
+        What is said enters x̂_0 and the logits of levels linearly, so it may be extrapolated itself.
+        """
+        seen = self.view(xt)
+        output: Tensor = self.network(seen, time, y).flatten(1)
+        if guidance:
+            beyond = guidance * (output - self.network(seen, time, None).flatten(1))
+            if self.space.has_variance:
+                n = self.space.n_numbers
+                beyond[:, n : 2 * n] = 0.0
+            output = output + beyond
+        return self.space.belief(output, xt, at)
 
 
 def belief_at(belief: Belief, rows: Tensor) -> Belief:
@@ -191,10 +206,15 @@ def evaluation_levels(share: Tensor, n: int, k: int, generator: torch.Generator 
         ).expand(n, -1)
     n_parts = max(k // 2 - 1, 1)
     others = torch.cat([share.new_zeros(1), share[1:] / share[1:].sum()])
-    level = torch.stack([spread_levels(others, n, n_parts, generator) for _ in range(2)], 2).flatten(1)
+    level = paired_levels(others, n, n_parts, generator)
     weight = 1 / (2 * n_parts * others[level - 1])
     first = torch.ones_like(level[:, :2])
     return torch.cat([first, level], 1), torch.cat([torch.full_like(weight[:, :2], 0.5), weight], 1)
+
+
+def paired_levels(share: Tensor, n: int, n_parts: int, generator: torch.Generator | None = None) -> Tensor:
+    """Levels (n, 2 n_parts): two side by side from each of so many equal parts of the distribution."""
+    return torch.stack([spread_levels(share, n, n_parts, generator) for _ in range(2)], 2).flatten(1)
 
 
 def spread_levels(share: Tensor, n: int, k: int, generator: torch.Generator | None = None) -> Tensor:

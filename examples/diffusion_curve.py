@@ -1,0 +1,83 @@
+"""Two moons out of noise: the reverse chain of a diffusion as a cloud of points, level by level.
+
+    python examples/diffusion_curve.py [picture.png]
+Below, from right to left, noise takes rows near a curve apart until they are N(0, I). Above, from left to right, the way
+back that a network has learnt: draws from N(0, I) become rows near the curve. Colours follow single points: below by
+where on the curve they started, above by where they arrive; column by column the clouds should look alike. The density
+of the moons is an integral over the curve, so the bound can be held against ln p.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.special import logsumexp
+from sklearn.datasets import make_moons
+
+from drawing import INK, figure, picture_path, save, title
+from jensen import Diffusion, ResidualMLP
+
+PICTURE = picture_path(__doc__)
+N_ROWS, N_LEVELS, STD = 3000, 100, 0.05
+SHOWN = (100, 75, 50, 25, 10, 0)
+
+X, _ = make_moons(N_ROWS, noise=STD, random_state=0)
+test, _ = make_moons(N_ROWS, noise=STD, random_state=1)
+angle = np.linspace(0, np.pi, 1001)
+upper = np.stack([np.cos(angle), np.sin(angle)], 1)
+curve = np.concatenate([upper, [1, 0.5] - upper])
+
+
+def squares(rows: np.ndarray) -> np.ndarray:
+    """Distances to every point of the curve (n, 2002), squared."""
+    return ((rows[:, None] - curve) ** 2).sum(-1)
+
+
+def place(rows: np.ndarray) -> np.ndarray:
+    """Which point of the curve is nearest, from 0 to 1 along the two moons."""
+    return squares(rows).argmin(1) / len(curve)
+
+
+def off(rows: np.ndarray) -> float:
+    """Root mean square distance from the curve."""
+    return float(np.sqrt(squares(rows).min(1).mean()))
+
+
+model = Diffusion(
+    "cosine",
+    N_LEVELS,
+    network=ResidualMLP(width=128),
+    max_epochs=120,
+    batch_size=256,
+    learning_rate=3e-3,
+    random_state=0,
+).fit(X)
+bound = model.bound(test, levels="all")
+exact = logsumexp(-squares(test) / (2 * STD**2), axis=1) - np.log(len(curve) * 2 * np.pi * STD**2)
+path = model.sample_path(N_ROWS, random_state=1)
+at = {level: path[N_LEVELS - level] for level in SHOWN}
+noised = {level: model.q_sample(X, level, random_state=2) if level else X for level in SHOWN}
+print(f"nats per held-out row: ln p {exact.mean():.3f}, bound {bound.total.mean():.3f}")
+print(f"distance from the curve: rows {off(X):.4f}, samples {off(at[0]):.4f}")
+shares = [float((place(rows) < 0.5).mean()) for rows in (X, at[0])]
+print(f"on the upper moon: {100 * shares[0]:.0f} % of the rows, {100 * shares[1]:.0f} % of the samples")
+assert len(path) == N_LEVELS + 1
+assert exact.mean() - 0.5 < bound.total.mean() < exact.mean(), "a bound, and near"
+assert off(at[0]) < 1.5 * off(X), "samples lie on the curve"
+assert abs(shares[0] - shares[1]) < 0.06, "and on both moons alike"
+for level in SHOWN:
+    np.testing.assert_allclose(at[level].std(0), noised[level].std(0), rtol=0.08, err_msg="as wide at every level")
+
+fig = figure(12.6, 3.9)
+axes = fig.subplots(2, len(SHOWN), sharex=True, sharey=True)
+rows = {"the way back →": (at, place(at[0])), "← noising": (noised, place(X))}
+for line, (name, (clouds, colour)) in zip(axes, rows.items(), strict=True):
+    for ax, level in zip(line, SHOWN, strict=True):
+        ax.scatter(*clouds[level].T, c=colour, cmap="turbo", vmin=0, vmax=1, s=4, lw=0, alpha=0.7)
+        ax.set(xlim=(-1.9, 2.9), ylim=(-1.35, 1.85), xticks=[], yticks=[], aspect="equal")
+        ax.spines[:].set_visible(False)
+    line[0].set_ylabel(name, fontsize=11.5, color=INK)
+for ax, level in zip(axes[0], SHOWN, strict=True):
+    ax.set_title({N_LEVELS: f"noise, t = {N_LEVELS}", 0: "new rows"}.get(level, f"t = {level}"), loc="center")
+axes[1, -1].set_title("data", loc="center")
+title(fig, "A diffusion turns noise into data, a small step at a time")
+save(fig, PICTURE)
