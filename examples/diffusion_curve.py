@@ -1,10 +1,10 @@
 """Two moons out of noise: the reverse chain of a diffusion as a cloud of points, level by level.
 
     python examples/diffusion_curve.py [picture.png]
-Below, from right to left, noise takes rows near a curve apart until they are N(0, I). Above, from left to right, the way
-back that a network has learnt: draws from N(0, I) become rows near the curve. Colours follow single points: below by
-where on the curve they started, above by where they arrive; column by column the clouds should look alike. The density
-of the moons is an integral over the curve, so the bound can be held against ln p.
+Below, from right to left, noise takes rows near a curve apart until they are N(0, I). Above, from left to right, the
+way back that a network has learnt: draws from N(0, I) become rows near the curve. Colours follow single points: below
+by where on the curve they started, above by where they arrive; column by column the clouds should look alike. The
+density of the moons is an integral over the curve, so the bound can be held against ln p.
 """
 
 from __future__ import annotations

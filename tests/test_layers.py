@@ -15,7 +15,7 @@ LAYERS = [
     ["orders"],
     ["options", "printing"],
     ["evaluate"],
-    ["registry"],
+    ["exchange", "registry"],
     ["report"],
     ["models"],
     ["contract"],

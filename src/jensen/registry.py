@@ -36,6 +36,7 @@ RECIPES = (
     "ConvDecoder",
     "ConvEncoder",
     "Depot",
+    "DiffusersUNet",
     "Elbo",
     "Gaussian",
     "MLP",

@@ -333,6 +333,7 @@ def test_the_path_begins_with_the_noise_and_ends_with_the_sample(fitted):
 
 def test_noised_rows(fitted, digits):
     rows = digits[:200]
+    assert_allclose(fitted.q_sample(rows, 0), rows)
     nearly, lost = fitted.q_sample(rows, 1, random_state=0), fitted.q_sample(rows, 50, random_state=0)
     assert nearly.shape == lost.shape == rows.shape
     assert abs(nearly - rows).mean() < 0.5
@@ -464,6 +465,9 @@ def test_mixed_tables(people, tmp_path):
     share = np.array([0.5, 0.3, 0.2])
     entropy = -(share @ np.log(share)) + share @ [0.325, 0.325, 0.5] + 0.5 * math.log(2 * math.pi * math.e * 100)
     assert model.score(people) > -entropy - 0.35
+    for table in (*model.sample_path(200, steps=5, random_state=0), model.q_sample(people, 40, random_state=0)):
+        assert table["smokes"].dtype == bool
+        assert set(table["town"]) <= {"Bonn", "Oslo", "Rome"}
     model.save(tmp_path / "m.jensen")
     assert_array_equal(jensen.load(tmp_path / "m.jensen").score_samples(people), model.score_samples(people))
 
@@ -510,6 +514,22 @@ class Shift(Denoiser):
                 return self.weight * x + 0 * t[:, None]
 
         return Network()
+
+
+class Known(Denoiser):
+    """No velocity: the standard normal, in standardised units."""
+
+    def build(self, in_shape, out_shape, n_classes=0):
+        return Silent(*out_shape)
+
+
+def test_a_network_that_is_known_is_taken_as_it_is():
+    x = np.random.default_rng(0).normal(3, 2, (500, 2))
+    model = Diffusion(n_steps=50, network=Known(), random_state=0).fit(x)
+    assert model.n_iter_ == len(model.history_) == 0
+    exact = norm.logpdf(x, x.mean(0), x.std(0)).sum(1).mean()
+    bound = model.bound(x, levels="all")
+    assert abs(bound.total.mean() - exact) < 4 * np.sqrt((bound.standard_error**2).sum()) / len(x)
 
 
 def test_a_network_of_ones_own(tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 import os
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -169,6 +170,10 @@ class GradientEstimator(LatentVariableModel):
                 progress=type(self).__name__ if self.verbose else None,
             )
             n_products = sum(p.numel() for p in module.parameters()) * min(self.batch_size, len(rows))
+            if not any(p.requires_grad for p in module.parameters()):
+                # Networks that are known and not learnt are taken as they are.
+                self.theta_, self._history, self.n_iter_, self.lower_bound_ = module.eval(), [], 0, math.nan
+                return
             with threads_for(n_products // FEW_PRODUCTS):
                 run = fit_sgd(
                     wrap(module),

@@ -127,8 +127,10 @@ class DenoisingModel(GradientEstimator):
         return torch.distributions.Independent(torch.distributions.Normal(mean, std), 1)
 
     def q_sample(self, X: Any, level: int, random_state: Any = None) -> Any:
-        """Rows noised to a level, x_t = √ᾱ_t x_0 + √(1-ᾱ_t) ε, in the units of the data."""
-        _, kind = self._read_complete(X)
+        """Rows noised to a level, x_t = √ᾱ_t x_0 + √(1-ᾱ_t) ε, in the units of the data; at level 0 as they are."""
+        x, kind = self._read_complete(X)
+        if level == 0:
+            return self._present(x, kind)
         posterior = self.posterior(X, level)
         mean, std = posterior.mean, posterior.stddev
         noise = torch.randn(mean.shape, generator=self._generator(random_state), dtype=mean.dtype)

@@ -16,6 +16,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import torch
 from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
 from jensen.contract.gradient import GradientEstimator, Lesson
@@ -26,6 +27,7 @@ from jensen.interop.events import learn_events
 from jensen.interop.labels import encode_labels
 from jensen.models.denoising_model import DenoisingModel
 from jensen.models.diffusion_build import build_module, decide
+from jensen.models.diffusion_export import write_pipeline
 from jensen.nets.recipe import Recipe
 
 __all__ = ["Diffusion"]
@@ -166,6 +168,20 @@ class Diffusion(DenoisingModel):
 
         self._train(lesson, facts, objective, bound)
         return self
+
+    def to_diffusers(self, path: str | os.PathLike[str], y: Any = None) -> None:
+        """Write a folder that `DDPMPipeline.from_pretrained(path)` of the library diffusers reads; `jensen[diffusers]`.
+
+        It is for images with levels, of which the pipeline makes the lowest black and the highest white, with a network
+        `UNet(position_map=False)`, n_steps=1000, prediction "noise", "data" or "velocity", and variance "beta" or
+        "posterior". Pipelines take the mean of p(x_0|x_1), from which `sample` draws.
+
+        Args:
+            path: the folder.
+            y: after a fit with labels, the class that the pipeline is to make; None is of no particular class.
+        """
+        check_is_fitted(self)
+        write_pipeline(self, path, y)
 
     def _schedule(self) -> Schedule:
         """The noise that the arguments ask for."""

@@ -1,7 +1,8 @@
 """The diffusion classifier: which class makes a row most probable.
 
     p(y|x) ∝ p(y) exp(bound of ln p(x|y)), all classes at the same levels with the same noise
-What the noise adds to the bounds of two classes is much the same, so their difference is known long before either is.
+What the noise adds to the bounds of all classes is in their differences no more; and a class that lies far behind need
+not be known well.
 Li, Prabhudesai, Duggal, Brown & Pathak (2023).
 """
 
@@ -71,24 +72,25 @@ def classify_block(
     total, var = torch.zeros((n, n_classes), dtype=torch.float64), torch.zeros((n, n_classes), dtype=torch.float64)
     n_evaluations = torch.zeros(n, dtype=torch.long)
     for share in STAGES:
-        k = max(int(share * budget) // 2 * 2, 4)
-        terms, weight = stage_terms(module, x, is_alive, weighting, k, generator)
-        k, mass = terms.shape[2], mass + terms.shape[2]
-        n_evaluations += is_alive.sum(1) * k
-        best = torch.where(is_alive, score, -torch.inf).argmax(1, keepdim=True)
+        # A row whose class is known is not asked about again.
+        is_asked = is_alive & (is_alive.sum(1, keepdim=True) > 1)
+        if not is_asked.any():
+            break
+        terms, weight = stage_terms(module, x, is_asked, weighting, max(int(share * budget) // 2 * 2, 4), generator)
+        k = terms.shape[2]
+        mass += k
+        n_evaluations += is_asked.sum(1) * k
         values = -terms * weight[:, None]
         # New estimates are averaged with the old by the number of their levels.
-        new = total + (values.sum(2) - total) * (k / mass)
-        total = torch.where(is_alive, new, total)
-        score = torch.where(is_alive, log_prior + total, score)
+        total = torch.where(is_asked, total + (values.sum(2) - total) * (k / mass), total)
+        score = torch.where(is_asked, log_prior + total, score)
         best = torch.where(is_alive, score, -torch.inf).argmax(1, keepdim=True)
         against = values - values.gather(1, best[..., None].expand(-1, -1, k))
         error = pair_error(against.flatten(0, 1)).view(n, n_classes)
-        var = torch.where(is_alive, var * ((mass - k) / mass) ** 2 + error.square() * (k / mass) ** 2, var)
+        new = var * ((mass - k) / mass) ** 2 + error.square() * (k / mass) ** 2
+        var = torch.where(is_asked, new, var)
         behind = score.gather(1, best) - score
         is_alive &= behind < LOST_NATS + LOST_ERRORS * var.sqrt()
-        if (is_alive.sum(1) == 1).all():
-            break
     log_odds = score - score.amax(1, keepdim=True)
     return log_odds.softmax(1), log_odds, var.sqrt(), n_evaluations.double()
 

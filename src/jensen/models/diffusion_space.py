@@ -214,14 +214,16 @@ class Space(nn.Module):
         return out
 
     def rows_of(self, points: Tensor) -> Tensor:
-        """Rows (b, d) nearest to points (b, D), which may lie between levels or beyond them."""
+        """Rows (b, d) nearest to points (b, D); on a grid they may lie between its levels or beyond."""
         plan, columns = self.columns.plan, self.columns
         first = torch.tensor([int((plan.source == j).nonzero()[0, 0]) for j in range(len(columns.names))])
         rows = points[:, first]
         for j, (kind, n) in enumerate(zip(columns.kinds, columns.n_levels, strict=True)):
             if kind == "categorical":
                 rows[:, j] = points[:, first[j] : first[j] + n].argmax(-1).to(rows)
-            elif kind != "continuous":
+            elif kind == "binary":
+                rows[:, j] = (rows[:, j] > 0).to(rows)
+            elif kind == "grid":
                 rows[:, j] = (rows[:, j] + 1) * ((n - 1) / 2)
         return rows
 

@@ -71,7 +71,7 @@ class TimeEmbedding(nn.Module):
     Example:
         >>> import torch
         >>> from jensen.nets.denoiser import TimeEmbedding
-        >>> TimeEmbedding(32, 128, n_classes=10)(torch.tensor([0.0, 999.5]), torch.tensor([3, 10])).shape
+        >>> TimeEmbedding(32, 128, n_classes=10)(torch.tensor([0.0, 999.0]), torch.tensor([3, 10])).shape
         torch.Size([2, 128])
     """
 
@@ -138,7 +138,7 @@ def build_denoiser(
     network.eval()
     for y in (None, torch.tensor([0, n_classes])):
         with torch.no_grad():
-            found = tuple(network(torch.zeros(2, *in_shape), torch.tensor([0.0, 999.5]), y).shape)
+            found = tuple(network(torch.zeros(2, *in_shape), torch.tensor([0.0, 999.0]), y).shape)
         if found != (2, *out_shape):
             raise ValueError(
                 f"network={recipe!r} makes {found[1:]} of a row of shape {in_shape}; `build` was asked for {out_shape}"

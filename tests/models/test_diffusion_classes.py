@@ -1,0 +1,182 @@
+"""Diffusions with classes: conditional bounds, guidance, and the classifier against Bayes' rule."""
+
+import numpy as np
+import pytest
+import torch
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.datasets import make_blobs
+from torch import nn
+
+import jensen
+from jensen import Diffusion, ResidualMLP, Schedule
+from jensen.models.diffusion_classifier import classify_rows
+from jensen.models.diffusion_module import DiffusionModule
+from jensen.models.diffusion_space import Space
+from known_denoisers import MEANS, STD, MixtureData, mixture_rows, unit_columns
+
+CPU = torch.device("cpu")
+
+
+class ClassData(nn.Module):
+    """The velocity of each component of the mixture alone; of no class that of both together."""
+
+    def __init__(self, schedule):
+        super().__init__()
+        self.schedule, self.both = schedule, MixtureData(schedule, "velocity")
+
+    def forward(self, x, t, y=None):
+        both = self.both(x, t)
+        if y is None:
+            return both
+        place = (t * self.schedule.n_levels / 1000).round().long()
+        bar = torch.tensor(self.schedule.alpha_bar)[place][:, None].to(x)
+        noise = torch.tensor(self.schedule.noise_variance)[place][:, None].to(x)
+        centre = torch.tensor(MEANS).to(x)[y.clamp_max(1)]
+        x0 = centre + bar.sqrt() * STD**2 / (bar * STD**2 + noise) * (x - bar.sqrt() * centre)
+        return torch.where((y == 2)[:, None], both, (bar.sqrt() * x - x0) / noise.sqrt())
+
+
+@pytest.fixture(scope="module")
+def known():
+    schedule = Schedule.linear(200)
+    space = Space(unit_columns(2), "velocity", "beta")
+    return DiffusionModule(lambda x: x, ClassData(schedule), space, schedule, n_classes=2, is_uniform=False).eval()
+
+
+@torch.inference_mode()
+def classified(module, x, budget, weighting="variational", prior=(0.5, 0.5), seed=0):
+    rows = torch.tensor(x, dtype=torch.float32)
+    log_prior = torch.tensor(prior, dtype=torch.float64).log()
+    generator = torch.Generator().manual_seed(seed)
+    return classify_rows(module, rows, log_prior, weighting, budget, generator, CPU, False)
+
+
+def exact_log_odds(x, prior=(0.5, 0.5)):
+    log_joint = -((x[:, None] - MEANS) ** 2).sum(-1) / (2 * STD**2) + np.log(prior)
+    return log_joint - log_joint.max(1, keepdims=True)
+
+
+def near_the_border(n):
+    """Rows whose class is in doubt: the posterior is no zero and no one."""
+    rng = np.random.default_rng(0)
+    return rng.normal(0, 1, (n, 1)) * np.array([0.5, -1.0]) + rng.uniform(-0.07, 0.07, (n, 1)) * np.array([1.0, 0.5])
+
+
+@pytest.mark.parametrize("prior", [(0.5, 0.5), (0.9, 0.1)])
+def test_log_odds_are_those_of_bayes_rule(known, prior):
+    x = near_the_border(60)
+    proba, log_odds, error, _ = classified(known, x, budget=200, prior=prior)
+    expected = exact_log_odds(x, prior)
+    assert_allclose(proba.sum(1), 1)
+    # Both differences, to whichever class is thought the best.
+    found = (log_odds[:, 0] - log_odds[:, 1]).numpy()
+    z = (found - (expected[:, 0] - expected[:, 1])) / error.amax(1).numpy()
+    assert abs(z.mean()) < 4 / np.sqrt(len(z))
+    assert np.sqrt((z**2).mean()) < 1.6
+
+
+@pytest.mark.parametrize("weighting", ["variational", "simple"])
+def test_clear_rows_are_decided_early(known, weighting):
+    x = mixture_rows(50, seed=1)
+    truth = exact_log_odds(x).argmax(1)
+    proba, _, _, n_evaluations = classified(known, x, budget=200, weighting=weighting)
+    assert (proba.argmax(1).numpy() == truth).mean() > 0.95
+    if weighting == "variational":
+        # A class is dropped after a quarter of the budget, and then there is nothing left to ask.
+        assert n_evaluations.median() == 2 * 50
+
+
+def test_guidance_extrapolates_what_is_said(known):
+    from jensen.formulas.diffusion import Noising
+
+    x = torch.randn(4, 2, generator=torch.Generator().manual_seed(0))
+    level = torch.full((4,), 50)
+    at, time, y = Noising.at(known.table, level), known.times[level - 1], torch.tensor([0, 1, 0, 1])
+    with torch.inference_mode():
+        plain, none, beyond = (known.denoise(x, time, at, who, w).mean for who, w in ((y, 0.0), (None, 0.0), (y, 1.5)))
+    assert_allclose(beyond, plain + 1.5 * (plain - none), atol=1e-5)
+
+
+@pytest.fixture(scope="module")
+def blobs():
+    x, y = make_blobs(300, centers=3, n_features=3, cluster_std=1.5, random_state=1)
+    names = np.array(["red", "green", "blue"], dtype=object)[y]
+    partial = names.copy()
+    partial[::2] = None
+    return x, names, partial
+
+
+@pytest.fixture(scope="module")
+def model(blobs):
+    x, _, partial = blobs
+    network = ResidualMLP(width=48, n_blocks=2)
+    options = {"n_steps": 50, "max_epochs": 300, "batch_size": 64, "learning_rate": 3e-3, "random_state": 0}
+    return Diffusion(network=network, **options).fit(x, partial)
+
+
+def test_half_of_the_labels_suffice(model, blobs):
+    x, names, _ = blobs
+    assert model.classes_.tolist() == ["blue", "green", "red"]
+    assert (model.predict(x[:100]) == names[:100]).mean() > 0.95
+    proba = model.predict_proba(x[:20])
+    assert proba.shape == (20, 3)
+    assert_allclose(proba.sum(1), 1)
+
+
+def test_the_work_and_its_error_are_told(model, blobs):
+    found = model.classify(blobs[0][:10], budget=40)
+    assert found.standard_error.shape == found.log_odds.shape == (10, 3)
+    assert (found.log_odds.max(1) == 0).all()
+    assert (found.n_evaluations <= 3 * 46).all()
+    uniform = model.classify(blobs[0][:10], class_prior="uniform")
+    assert not np.array_equal(uniform.log_odds, model.classify(blobs[0][:10]).log_odds)
+
+
+def test_rows_of_a_class(model, blobs):
+    x, names, _ = blobs
+    for name in ("red", "blue"):
+        drawn, _ = model.sample(200, y=name, random_state=0)
+        assert_allclose(drawn.mean(0), x[names == name].mean(0), atol=0.8)
+    mixed, _ = model.sample(3, y=["red", "blue", "red"], guidance=2.0, random_state=0)
+    assert mixed.shape == (3, 3)
+
+
+def test_the_class_makes_its_rows_more_probable(model, blobs):
+    x, names, partial = blobs
+    given, wrong = model.bound(x, y=names).total.mean(), model.bound(x, y=np.roll(names, 1)).total.mean()
+    none = model.bound(x).total.mean()
+    assert given > none > wrong
+    assert_array_equal(model.bound(x, y=np.full(len(x), None)).total, model.bound(x).total)
+    assert none < model.bound(x, y=partial).total.mean() < given
+
+
+def test_a_file_keeps_classes(model, blobs, tmp_path):
+    model.save(tmp_path / "m.jensen")
+    loaded = jensen.load(tmp_path / "m.jensen")
+    assert_array_equal(loaded.predict(blobs[0][:10]), model.predict(blobs[0][:10]))
+
+
+def test_a_later_fit_without_labels_forgets_them(blobs):
+    x, names, _ = blobs
+    model = Diffusion(n_steps=30, max_epochs=1, random_state=0).fit(x, names)
+    assert hasattr(model, "predict")
+    model.fit(x)
+    with pytest.raises(AttributeError) as error:
+        model.predict(x)
+    assert "fitted without labels" in str(error.value.__cause__)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda m, x: m.sample(2, y="pink"), "y='pink' is not among"),
+        (lambda m, x: m.sample(2, guidance=1.0), "guidance=1.0 goes beyond a class; give y"),
+        (lambda m, x: m.predict(x, weighting="equal"), "weighting='equal' is not known"),
+        (lambda m, x: m.predict(x, class_prior="flat"), "class_prior='flat' is not known"),
+        (lambda m, x: m.predict(x, budget=3), "budget=3 is a number of levels per row and class"),
+        (lambda m, x: m.bound(x, y=["red"]), r"y has shape \(1,\)"),
+    ],
+)
+def test_bad_questions(model, blobs, call, message):
+    with pytest.raises(ValueError, match=message):
+        call(model, blobs[0])
