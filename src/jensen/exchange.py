@@ -28,12 +28,12 @@ GREY_LEVELS = 256
 def from_diffusers(source: Any, scheduler: Any = None, y: int | None = None) -> Diffusion:
     """A fitted `Diffusion` of images (n, c, h, w), grey levels 0 to 255, from a pipeline of diffusers.
 
-    It can do what a fit can: `bound`, `bits_per_dimension`, `sample`, `save` and the rest. The last step of `sample` is a
-    draw from p(x_0|x_1), whose mean a pipeline takes.
+    It answers like one that was fitted here: `bound`, `bits_per_dimension`, `sample`, `save` and the rest. The last
+    step of `sample` is a draw from p(x_0|x_1), whose mean a pipeline takes.
 
     Args:
-        source: a `DDPMPipeline`, or another with a `UNet2DModel` and a scheduler that has betas; a `UNet2DModel`; or the
-            folder or name of a pipeline, for `DDPMPipeline.from_pretrained`.
+        source: a `DDPMPipeline`, or another with a `UNet2DModel` and a scheduler that has betas; a `UNet2DModel`; or
+            the folder or name of a pipeline, for `DDPMPipeline.from_pretrained`.
         scheduler: instead of the pipeline's; for a UNet2DModel by itself None is `DDPMScheduler()`.
         y: of a network with classes, the number of the one to take.
 
@@ -53,8 +53,14 @@ def from_diffusers(source: Any, scheduler: Any = None, y: int | None = None) -> 
     unet = getattr(source, "unet", source)
     if not isinstance(unet, library.UNet2DModel):
         raise ValueError(
-            f"source is a {type(source).__name__} without a UNet2DModel; give a DDPMPipeline, a UNet2DModel or the folder "
-            "of a pipeline"
+            f"source is a {type(source).__name__} without a UNet2DModel; give a DDPMPipeline, a UNet2DModel or the "
+            "folder of a pipeline"
+        )
+    others = set(getattr(source, "components", ())) - {"unet", "scheduler"}
+    if others:
+        raise ValueError(
+            f"source is a {type(source).__name__} with {', '.join(sorted(others))}, so its network does not see "
+            "pixels; give a pipeline of pixels, such as a DDPMPipeline"
         )
     if scheduler is None:
         scheduler = library.DDPMScheduler() if unet is source else source.scheduler
@@ -95,8 +101,8 @@ def read_scheduler(scheduler: Any) -> tuple[Schedule, str, str, float | None]:
     beta = betas.detach().cpu().double().numpy()
     if beta.max() >= 1:
         raise ValueError(
-            "the scheduler's last β is 1 (rescale_betas_zero_snr=True), and x_T says nothing of x_0, so it has no bound; "
-            + change.format("rescale_betas_zero_snr")
+            "the scheduler's last β is 1 (rescale_betas_zero_snr=True), so that x_T says nothing of x_0, and the bound "
+            "needs it below 1; " + change.format("rescale_betas_zero_snr")
         )
     if config.get("thresholding"):
         raise ValueError(f"thresholding=True of the scheduler is not supported; {change.format('thresholding')}")

@@ -87,6 +87,7 @@ def sample(
         typer.Option(metavar="ancestral|ddim|dpm", help="Of a diffusion: the way down; ddim and dpm need few steps."),
     ] = None,
     eta: Annotated[float | None, typer.Option(help="Of ddim: the share of the noise to keep, 0 to 1.")] = None,
+    guidance: Annotated[float | None, typer.Option(help="Of a diffusion: how far to go beyond the class.")] = None,
     seed: Seed = None,
     output: RowsOutput = None,
 ) -> None:
@@ -106,7 +107,7 @@ def sample(
     classes = {str(value): value for value in getattr(estimator, "classes_", [])}
     wanted = None if y is None else classes.get(y, value_of(y, Any))
     draw = method(estimator, "sample")
-    options = options_for(estimator, "sample", steps=steps, sampler=sampler, eta=eta)
+    options = options_for(estimator, "sample", steps=steps, sampler=sampler, eta=eta, guidance=guidance)
     check_rows_fit(estimator, output)
     rows, _ = draw(n_samples, y=wanted, random_state=seed, **options)
     if output and is_picture(output):

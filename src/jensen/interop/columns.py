@@ -10,7 +10,7 @@ A density of encoded values is one of the data after ln p(x) = ln p(encoded) - Î
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any
 
@@ -188,8 +188,9 @@ class Columns:
         return Plan(torch.tensor(source), number, number >= 0, 1 + is_binary, is_binary)
 
     def record(self) -> dict[str, Any]:
-        """Values that a file can hold."""
-        return {field.name: getattr(self, field.name) for field in fields(self)}
+        """Values that a file can hold; the levels of a grid, which all columns share, once."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        return values | {"levels": self.levels[:1]} if self.is_grid else values
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> Columns:
@@ -199,6 +200,8 @@ class Columns:
             given = sorted(map(str, record)) if isinstance(record, Mapping) else record
             raise ValueError(f"columns are described by {sorted(names)}, got {given}; the file is damaged")
         columns = cls(**record)
+        if columns.kinds and columns.is_grid and len(columns.levels) == 1:
+            columns = replace(columns, levels=columns.levels * len(columns.names))
         for what, is_right in claims(columns):
             if not is_right:
                 raise ValueError(f"{what}={record[what]!r} does not describe columns; the file is damaged")

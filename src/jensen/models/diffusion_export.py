@@ -1,8 +1,8 @@
 """A diffusion of images as a pipeline of the library diffusers.
 
-There x_0 is an image on [-1, 1], a level is told by its number 0..T-1, and the reverse steps have σ_t² = β_t or β̃_t: what
-is exactly that can be written, and nothing else. A class is a vector added to the embedding of the time, so one class,
-or none, goes into the bias that is added there anyway.
+There x_0 is an image on [-1, 1], a level is told by its number 0..T-1, and the reverse steps have σ_t² = β_t or β̃_t:
+what is exactly that can be written, and nothing else. A class is a vector added to the embedding of the time, so one
+class, or none, goes into the bias that is added there anyway.
 """
 
 from __future__ import annotations
@@ -64,8 +64,8 @@ def check_images(model: Diffusion) -> None:
         raise ValueError(f"pipelines of diffusers make pictures of 1 to 4 channels, not {shape[0]}; use save(path)")
     if not model._columns.is_grid:
         raise ValueError(
-            "pipelines of diffusers have pixels from black to white, and this model was fitted on numbers without ends; "
-            "fit on images with levels, such as uint8 from 0 to 255"
+            "pipelines of diffusers have pixels from black to white, and this model was fitted on numbers that have no "
+            "levels; fit on images that have them, such as uint8 from 0 to 255"
         )
 
 

@@ -1,7 +1,7 @@
 """The U-Net of the library diffusers as a denoiser, for models that come from there.
 
-Its samplers may hold x̂_0 within ±c at every step (`clip_sample`). That makes another model, so the network is to say what
-gives the x̂_0 that was held:
+Its samplers may hold x̂_0 within ±c at every step (`clip_sample`). That makes another model, so the network is to say
+what gives the x̂_0 that was held:
     ε = (x_t - √ᾱ_t x̂_0) / √(1-ᾱ_t),   v = (√ᾱ_t x_t - x̂_0) / √(1-ᾱ_t)
 diffusers is imported when a network is built, and not before: that takes seconds.
 """
