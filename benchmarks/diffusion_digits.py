@@ -82,8 +82,8 @@ DIFFUSIONS: dict[str, dict[str, str]] = {
     "levels, linear": {"schedule": "linear"},
     "levels, cosine": {"schedule": "cosine"},
     "levels, variational": {"prediction": "levels", "objective": "variational"},
-    "noise, simple": {"prediction": "noise", "objective": "simple", "variance": "posterior"},
-    "noise, variational": {"prediction": "noise", "objective": "variational"},
+    "noise, simple": {"schedule": "linear", "prediction": "noise", "objective": "simple", "variance": "posterior"},
+    "noise, variational": {"schedule": "linear", "prediction": "noise", "objective": "variational"},
 }
 
 

@@ -89,7 +89,7 @@ class TestFit:
     @pytest.mark.parametrize(
         ("file", "options", "message"),
         [
-            ("digits.npy", ("--n-steps", 20), "n_steps=20 is too few for the linear schedule"),
+            ("digits.npy", ("--schedule", "linear", "--n-steps", 20), "n_steps=20 is too few for the linear schedule"),
             ("digits.npy", ("--data-levels", 5), "data_levels=5 does not fit X"),
             ("digits.npy", ("--data-levels", 1), "'data_levels' parameter of Diffusion must be"),
             ("digits.npy", ("--schedule", "quadratic"), "'schedule' parameter of Diffusion must be"),

@@ -191,9 +191,10 @@ def test_mixed_columns_know_the_level_from_its_point():
     xt = torch.tensor([[0.3, 0.4, 0.2, -0.1, 0.9, -1.0]])
     belief = module.belief(xt, torch.tensor([40]))
     bar, noise = schedule.alpha_bar[39], schedule.noise_variance[39]
-    binary = np.array([0.25, 0.75]) * norm.pdf(0.4, math.sqrt(bar) * np.array([-1.0, 1.0]), math.sqrt(noise))
+    # Frequencies of four rows, and one row more for every level.
+    binary = np.array([2, 4]) * norm.pdf(0.4, math.sqrt(bar) * np.array([-1.0, 1.0]), math.sqrt(noise))
     places = norm.pdf(np.array([0.2, -0.1, 0.9]), math.sqrt(bar) * np.eye(3), math.sqrt(noise)).prod(1)
-    text = np.array([0.5, 0.25, 0.25]) * places
+    text = np.array([3, 2, 2]) * places
     assert_allclose(belief.log_levels.exp()[0, :2, 0], binary / binary.sum(), rtol=1e-4)
     assert_allclose(belief.log_levels.exp()[0, :, 1], text / text.sum(), rtol=1e-4)
     assert_allclose(belief.mean[0, 2:5], text / text.sum(), rtol=1e-4)
@@ -357,7 +358,7 @@ def test_noised_rows(fitted, digits):
         {"prediction": "levels", "objective": "variational"},
         {"prediction": "levels", "variance": "learned"},
         {"prediction": "levels", "objective": "hybrid", "variance": "beta"},
-        {"schedule": "cosine"},
+        {"schedule": "linear"},
         {"schedule": np.linspace(0.01, 0.3, 30), "n_steps": None},
         {"schedule": Schedule.cosine(30), "n_steps": None},
         {"network": ResidualMLP(width=32, n_blocks=1)},
@@ -569,6 +570,30 @@ def test_which_numbers_are_a_grid(values, is_image, expected):
         assert_allclose((found.low, found.step), (expected.low, expected.step), rtol=1e-6)
 
 
+def test_held_out_rows_are_not_looked_at(digits):
+    """Of pixels that are drawn evenly held-out rows cost the entropy and more, however few rows there are."""
+    x = np.random.default_rng(0).integers(0, 256, (64, 4, 4))
+    model = quick(max_epochs=13, batch_size=16, n_steps=100, trainer=Trainer(validation_fraction=0.5)).fit(x)
+    entropy = 16 * math.log(256)
+    assert (-model.history_["held_out"] > entropy - 0.5).all()
+    assert (-model.history_["held_out"] < 1.1 * entropy).all()
+
+
+@pytest.mark.parametrize(
+    ("values", "data_levels", "n_levels"),
+    [([0, 255], "auto", 2), ([3, 250], 256, 256), ([0.0, 0.5], 3, 3), ([0, 15, 45, 240], "auto", 17)],
+)
+def test_pixels_of_a_wider_or_narrower_range(values, data_levels, n_levels):
+    x = np.random.default_rng(0).choice(values, (40, 3, 3))
+    assert find_grid(x.reshape(40, 9).astype(float), data_levels, is_image=True).n_levels == n_levels
+
+
+def test_rows_far_away_have_no_finite_bound():
+    x = np.random.default_rng(0).normal(size=(60, 2))
+    model = Diffusion(n_steps=30, max_epochs=1, random_state=0).fit(x)
+    assert_array_equal(model.score_samples(np.array([[0.0, 1e25]])), [-np.inf])
+
+
 def test_scaled_pixels_are_the_same_grid(digits):
     whole, scaled = quick(max_epochs=1).fit(digits), quick(max_epochs=1).fit((digits / 16).astype(np.float32))
     assert scaled.columns_.is_grid
@@ -582,7 +607,7 @@ def test_scaled_pixels_are_the_same_grid(digits):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"n_steps": 20}, "n_steps=20 is too few for the linear schedule"),
+        ({"schedule": "linear", "n_steps": 20}, "n_steps=20 is too few for the linear schedule"),
         ({"schedule": [0.1, 1.5]}, r"betas\[1\]=1.5 must lie between 0 and 1"),
         ({"schedule": [0.1, 0.2], "n_steps": 3}, "n_steps=3 is not the number of levels of the schedule, 2"),
         ({"data_levels": 5}, "data_levels=5 does not fit X: 5 is none of 5 equal steps from 0 to 16"),
@@ -611,6 +636,9 @@ def test_bad_arguments(digits, arguments, message):
         (lambda m, x: m.sample(1, eta=0.5), "eta=0.5 is for sampler='ddim'"),
         (lambda m, x: m.sample(1, sampler="ddim", eta=2), r"eta=2 is the share of noise .* \[0, 1\]"),
         (lambda m, x: m.sample(1, y=3), "y=3 asks for a class"),
+        (lambda m, x: m.sample(1, guidance=-1.0), "guidance=-1.0 must be a number, 0 or more"),
+        (lambda m, x: m.sample(1, guidance=math.nan), "guidance=nan must be"),
+        (lambda m, x: m.score_samples(x[:0]), "no rows"),
         (lambda m, x: m.posterior(x, level=51), "level=51 is beyond the 50 levels"),
     ],
 )

@@ -64,12 +64,10 @@ class Lesson:
         """Whether some entry is missing; of rows on disk it is not known and so possible."""
         return not self.events.is_in_memory or bool(self.x.isnan().any())
 
-    def some_rows(self) -> Tensor:
-        """Enough rows to learn frequencies from."""
-        every = max(1, self.events.n_rows // 20_000)
-        if self.events.is_in_memory:
-            return self.x[::every]
-        return self.events.read(np.arange(0, self.events.n_rows, every))
+    def some_rows(self, rows: np.ndarray) -> Tensor:
+        """Of the rows with these numbers, enough to learn frequencies from."""
+        some = rows[:: max(1, len(rows) // 20_000)]
+        return self.x[torch.from_numpy(some)] if self.events.is_in_memory else self.events.read(some)
 
     def feed(self, rows: np.ndarray, device: torch.device) -> Feed:
         """These rows, in memory where they fit; their weights have mean 1."""
@@ -141,17 +139,22 @@ class GradientEstimator(LatentVariableModel):
         feed: Callable[[Lesson, np.ndarray, torch.device], Feed] = Lesson.feed,
         start: nn.Module | None = None,
         wrap: Callable[[Any], nn.Module] = lambda module: module,
+        found: Callable[[np.ndarray], dict[str, Any]] = lambda rows: {},
     ) -> None:
-        """Build a module, or start from one, and raise the objective of it or of what `wrap` makes of it."""
+        """Build a module, or start from one, and raise the objective of it or of what `wrap` makes of it.
+
+        `found` gives the facts that are learnt from rows, from those alone that are not held out.
+        """
         trainer = self.trainer or Trainer()
         trainer.check()
         world = World.of_environment(self.device)
-        self._columns, self._shape, self._facts = lesson.events.columns, lesson.events.shape, facts
+        self._columns, self._shape = lesson.events.columns, lesson.events.shape
         self._kind = lesson.events.kind.of_other_rows()
         seed = world.agree(self._seed())
         order = np.random.default_rng(seed).permutation(lesson.events.n_rows)
         n_held_out = round(trainer.validation_fraction * len(order)) if len(order) >= LEAST_ROWS else 0
         rows, held_out = np.sort(order[n_held_out:]), np.sort(order[:n_held_out])
+        facts = self._facts = facts | found(rows)
         n_steps = max(len(rows) // self.batch_size, 1)
         plan_epochs = self.max_epochs or max(LEAST_EPOCHS, -(-USUAL_STEPS // n_steps))
         with seeded(seed, world.device):

@@ -49,6 +49,8 @@ class History(pd.DataFrame):
                         rows["epoch"], rows[shown[0]], marker, markersize=3, label=f"{phase} phase", linestyle=""
                     )
             panel.set_xlabel("epoch")
-            panel.set_ylabel("nats per row" if "reconstruction" in self.columns else "per row")
+            # The simple loss of a diffusion is no nats.
+            is_bound = "reconstruction" in self.columns and "simple" not in self.columns
+            panel.set_ylabel("nats per row" if is_bound else "per row")
             panel.legend()
         return panels[0].figure

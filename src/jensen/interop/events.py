@@ -196,6 +196,8 @@ def open_array(estimator: BaseEstimator, X: Any, reset: bool) -> Given:
     array = X.detach().cpu().numpy() if is_tensor else X if isinstance(X, np.memmap) else np.asarray(X)
     if array.dtype.kind not in "buif":
         raise ValueError(f"X holds {array.dtype}, and no numbers; encode it as numbers")
+    if array.ndim in (2, 3, 4) and not len(array):
+        raise ValueError(f"X has shape {array.shape}, and so no rows; give one at least")
     if array.ndim not in (2, 3, 4) or not len(array) or not math.prod(array.shape[1:]):
         raise ValueError(f"X has shape {array.shape}; expected rows (n, d) or images (n, h, w) or (n, c, h, w)")
     if reset and array.ndim == 4 and array.shape[-1] in (1, 3, 4) and array.shape[1] > 4:

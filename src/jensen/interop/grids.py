@@ -47,23 +47,15 @@ def find_grid(numbers: np.ndarray, asked: Any, is_image: bool) -> Grid | None:
     if not np.isfinite([low, high]).all():
         return None  # the reader of columns says what is wrong
     if asked != "auto":
-        if low == high:
-            raise ValueError(f"data_levels={asked} does not fit X, whose only value is {low:g}; give data_levels=None")
-        grid = Grid(low, (high - low) / (asked - 1), int(asked))
-        off = off_grid(numbers, grid)
-        if off is not None:
-            raise ValueError(
-                f"data_levels={asked} does not fit X: {numbers[off]:g} is none of {asked} equal steps from {low:g} to "
-                f"{high:g}; give the data's own number of levels, or data_levels=None for a density"
-            )
-        return grid
+        return asked_grid(numbers, int(asked), low, high)
     if low == high:
         return None
     candidates = [1.0]
     if is_image:
         part = np.unique(numbers.ravel()[:: max(1, numbers.size // N_LOOKED_AT)])
         gaps = np.diff(part[~np.isnan(part)])
-        candidates += [float(gaps.min())] if 0 < len(gaps) < MOST_LEVELS else []
+        # First the widest step that may be: of pixels 0 and 255 there are two.
+        candidates = [float(gaps.min()), 1.0] if 0 < len(gaps) < MOST_LEVELS else [1.0]
     for step in candidates:
         n_levels = round((high - low) / step) + 1
         # The step again from the whole range: a gap between neighbours is a rounded number.
@@ -71,6 +63,24 @@ def find_grid(numbers: np.ndarray, asked: Any, is_image: bool) -> Grid | None:
         if 2 <= n_levels <= MOST_LEVELS and off_grid(numbers, grid) is None:
             return grid
     return None
+
+
+def asked_grid(numbers: np.ndarray, n_levels: int, low: float, high: float) -> Grid:
+    """So many levels: from the least to the greatest number, or 0, 1, 2, ..., or from 0 to 1, whichever fits."""
+    step = (high - low) / (n_levels - 1)
+    candidates = [Grid(low, step, n_levels)] if step > 0 else []
+    candidates += [Grid(0.0, 1.0, n_levels), Grid(0.0, 1 / (n_levels - 1), n_levels)]
+    for grid in candidates:
+        off = off_grid(numbers, grid)
+        if off is None:
+            return grid
+    wrong = off_grid(numbers, candidates[0])
+    assert wrong is not None
+    raise ValueError(
+        f"data_levels={n_levels} does not fit X: {numbers[wrong]:g} is none of {n_levels} equal steps from {low:g} to "
+        f"{high:g}, nor are all values whole numbers from 0 to {n_levels - 1}, or these by {n_levels - 1}; give the "
+        "data's own number of levels, or data_levels=None for a density"
+    )
 
 
 def off_grid(numbers: np.ndarray, grid: Grid) -> tuple[int, ...] | None:
@@ -107,8 +117,8 @@ def numbers_on_grid(places: np.ndarray, columns: Columns) -> np.ndarray:
         value = columns.location[0].item() + columns.scale[0].item() * places[off]
         raise ValueError(
             f"X holds {value:g} in row {off[0]}, column {shown(columns.names[off[1]])}, which is none of the "
-            f"{n_levels} levels {values[0]:g}, {values[1]:g}, ..., {values[-1]:g} that the model was fitted on; round "
-            "X to them, or fit with data_levels=None for a density"
+            f"{n_levels} levels {values[0]:g}, {values[1]:g}, ..., {values[-1]:g} that the model was fitted on; "
+            "fit with data_levels=256 for pixels from 0 to 255, or with data_levels=None for a density"
         )
     numbers: np.ndarray = np.rint(places)
     return numbers

@@ -63,7 +63,9 @@ def encode_labels(
     if known is not None:
         if not np.isin(classes, known).all():
             new = classes[~np.isin(classes, known)].tolist()
-            raise ValueError(f"y holds the classes {new}, unseen in the first batch; give all classes there")
+            raise ValueError(
+                f"y holds the classes {new}, unseen in the first batch or fit, whose classes are {known.tolist()}"
+            )
         codes, classes = np.searchsorted(known, classes)[codes], known
     label = np.full(n_rows, UNLABELLED, dtype=np.int64)
     label[~unknown] = codes

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import partial
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -32,7 +32,7 @@ __all__ = ["DenoisingModel"]
 SAMPLERS: dict[str, Sampler] = {"ancestral": ancestral, "ddim": ddim, "dpm": dpm_solver}
 HOLES = (
     "X holds NaN in row {row}, and a diffusion needs complete rows; impute X first, for example with "
-    "GaussianMixture().fit(X).impute(X), or leave the row out"
+    "VAE().fit(X).impute(X), or leave the row out"
 )
 NO_IMPUTATION = "a diffusion of complete rows knows no posterior of missing entries; use a mixture or a VAE"
 
@@ -63,13 +63,14 @@ class DenoisingModel(GradientEstimator):
         """The bound of ln p(x) per row, estimated from `evaluation_levels` levels; `bound` tells its standard error."""
         return self.bound(X).total
 
-    def bound(self, X: Any, levels: str | int | None = None, y: Any = None) -> Bound:
+    def bound(self, X: Any, *, levels: str | int | None = None, y: Any = None) -> Bound:
         """The evidence lower bound, term by term: reconstruction E ln p(x_0|x_1), and what noise and denoising cost.
 
         Args:
             X: rows.
             levels: "all" sums over all levels, with one draw of the noise at each; a number estimates the sum from so
-                many levels per row, spread evenly over where the bound is large; None is `evaluation_levels`.
+                many levels per row, 4 or more, spread evenly over where the bound is large; as many as the schedule
+                has, or more, are all of them. None is `evaluation_levels`.
             y: after a fit with labels, classes of the rows, for the bound of ln p(x|y); -1 is none.
         """
         x, kind = self._read_complete(X)
@@ -87,7 +88,7 @@ class DenoisingModel(GradientEstimator):
     def bound_by_level(self, X: Any) -> Any:
         """What every level costs, (n, T) nats: L_0 = -ln p(x_0|x_1) first, then the divergences L_1, ..., L_{T-1}.
 
-        With the prior's term of `bound` they sum to minus the bound.
+        With the prior's term they sum to minus the bound, on average over the draws of the noise.
         """
         x, kind = self._read_complete(X)
         with self._answering() as (module, device):
@@ -95,7 +96,7 @@ class DenoisingModel(GradientEstimator):
 
     def bits_per_dimension(self, X: Any, levels: str | int | None = None) -> Any:
         """-bound / (d ln 2) of every row: of data on a grid, the bits that a code needs per number."""
-        return self.bound(X, levels).total / (-math.log(2) * math.prod(self._shape))
+        return self.bound(X, levels=levels).total / (-math.log(2) * math.prod(self._shape))
 
     def rate_distortion(self, X: Any) -> Any:
         """How the bound is spent, a data frame with a row per level t: what it costs to send x_t, and what it tells.
@@ -197,7 +198,7 @@ class DenoisingModel(GradientEstimator):
         eta: float = 0.0,
         guidance: float = 0.0,
     ) -> tuple[Any, Any]:
-        """New rows, and the noise each came from.
+        """New rows, and the noise each came from, (n, D) in the standardised space of the network.
 
         Args:
             n_samples: how many.
@@ -253,6 +254,8 @@ class DenoisingModel(GradientEstimator):
         if y is not None and known is None:
             raise ValueError(f"y={y!r} asks for a class, but the model was fitted without labels; pass y=None")
         label = None if y is None or known is None else numbers_of_classes(y, known, n)
+        if not isinstance(guidance, Real) or not 0 <= guidance < math.inf:
+            raise ValueError(f"guidance={guidance!r} must be a number, 0 or more; 0 draws from the class itself")
         if guidance and label is None:
             raise ValueError(f"guidance={guidance!r} goes beyond a class; give y, or leave guidance out")
         if sampler not in SAMPLERS:
@@ -294,7 +297,7 @@ class DenoisingModel(GradientEstimator):
     def _read_complete(self, X: Any) -> tuple[Tensor, Kind]:
         if isinstance(X, np.ndarray) and X.dtype.kind == "f":
             # Before anything else is found wrong with such rows.
-            refuse_holes(torch.from_numpy(np.isnan(X).reshape(len(X), -1).any(1)))
+            refuse_holes(torch.from_numpy(np.isnan(X).reshape(len(X), math.prod(X.shape[1:])).any(1)))
         x, kind = self._read_events(X)
         refuse_holes(x.isnan().any(1))
         return x, kind

@@ -10,6 +10,7 @@ bound as a training objective Nichol & Dhariwal (2021), Kingma et al. (2021). A 
 from __future__ import annotations
 
 import os
+from functools import partial
 from numbers import Integral
 from typing import Any, ClassVar, Self
 
@@ -26,7 +27,7 @@ from jensen.formulas.schedule import Schedule
 from jensen.interop.events import learn_events
 from jensen.interop.labels import encode_labels
 from jensen.models.denoising_model import DenoisingModel
-from jensen.models.diffusion_build import build_module, decide
+from jensen.models.diffusion_build import build_module, decide, marginal_start
 from jensen.models.diffusion_export import write_pipeline
 from jensen.nets.recipe import Recipe
 
@@ -40,7 +41,7 @@ class Diffusion(DenoisingModel):
     """A denoising diffusion of tables and images, with its whole bound.
 
     Args:
-        schedule: "linear", "cosine", a `Schedule`, or β_1, ..., β_T as an array.
+        schedule: "cosine", "linear", a `Schedule`, or β_1, ..., β_T as an array.
         n_steps: T, the levels of noise; None is 1000, or as many as the schedule has.
         prediction: what the network says of numbers: "noise", "data", "mean" or "velocity"; "levels" says how probable
             each level of a grid is. "auto" is "levels" for data on a grid and "velocity" for others. Categories have
@@ -99,7 +100,7 @@ class Diffusion(DenoisingModel):
 
     def __init__(
         self,
-        schedule: str | Schedule | Any = "linear",
+        schedule: str | Schedule | Any = "cosine",
         n_steps: int | None = None,
         *,
         prediction: str = "auto",
@@ -166,7 +167,7 @@ class Diffusion(DenoisingModel):
         def bound(terms: Terms, done: float) -> Tensor:
             return terms["reconstruction"] - terms["denoising"] - terms["prior"]
 
-        self._train(lesson, facts, objective, bound)
+        self._train(lesson, facts, objective, bound, found=partial(marginal_start, lesson, facts))
         return self
 
     def to_diffusers(self, path: str | os.PathLike[str], y: Any = None) -> None:

@@ -5,6 +5,7 @@ Rows are in the units of `Columns`. Pairs of a row and a level are evaluated tog
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -72,7 +73,8 @@ def some_levels(
     level, weight = evaluation_levels(module.share.cpu(), len(x), n_levels, generator)
     y = None if y is None else y.to(device)
     nats = module.evaluate(x.to(device), level.to(device), y, generator, is_shown)[0]
-    values = nats.double().cpu() * weight
+    # Rows so far away that their squares overflow have no finite bound.
+    values = nats.double().nan_to_num(nan=math.inf, posinf=math.inf).cpu() * weight
     is_first = level == 1
     return Sampled(
         reconstruction=-torch.where(is_first, values, 0.0).sum(1),

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -22,7 +23,7 @@ from jensen.nets.unet import UNet
 if TYPE_CHECKING:
     from jensen.models.diffusion import Diffusion
 
-__all__ = ["NoisedView", "build_module", "decide"]
+__all__ = ["NoisedView", "build_module", "decide", "marginal_start"]
 
 # Of the waves of x_t that tell neighbouring levels apart, those with the shortest periods.
 N_WAVES = 3
@@ -77,14 +78,18 @@ def decide(model: Diffusion, lesson: Lesson) -> dict[str, Any]:
             "variance='learned' has no part in objective='simple', and would stay as it was; choose "
             "objective='hybrid' or 'variational'"
         )
-    space = Space(columns, prediction, variance, level_variance)
     return {
         "prediction": prediction,
         "variance": variance,
         "level_variance": level_variance,
-        "start": space.marginal_start(lesson.some_rows()),
         **class_facts(model, lesson),
     }
+
+
+def marginal_start(lesson: Lesson, facts: dict[str, Any], rows: np.ndarray) -> dict[str, Tensor | None]:
+    """The logits of levels that a network begins with, from the rows with these numbers."""
+    space = Space(lesson.events.columns, facts["prediction"], facts["variance"], facts["level_variance"])
+    return {"start": space.marginal_start(lesson.some_rows(rows))}
 
 
 def class_facts(model: Diffusion, lesson: Lesson) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from jensen.interop.columns import Columns
 __all__ = ["Belief", "Space"]
 
 # A level that hardly a row has is still possible.
-LEAST_SHARE = 1e-3
+LEAST_SHARE = 1e-2
 # So many numbers say the logits of all levels: 256 of each pixel would cost as much as the rest of a network.
 MOST_SAID = 32
 
@@ -232,8 +232,15 @@ class Space(nn.Module):
         if not self.is_level.numel():
             return None
         own = x[:, self.level_columns]
-        share = torch.stack([(own == k).float().mean(0) for k in range(len(self.is_level))])
-        return share.clamp_min(LEAST_SHARE).log()
+        n_levels = self.is_level.sum(0)
+        counts = torch.stack([(own == k).float().sum(0) for k in range(len(self.is_level))])
+        # As many rows more as there are levels, with equal shares: what few rows lack is not impossible. On a grid
+        # half of them have the shares of all columns together, which have seen more.
+        added = self.is_level / n_levels
+        if self.is_line:
+            added = 0.5 * (added + counts.mean(1, keepdim=True) / len(own))
+        share = (counts + n_levels * added) / (len(own) + n_levels)
+        return share.clamp_min(LEAST_SHARE / n_levels).log()
 
 
 def cosines(n_levels: int, n_waves: int) -> Tensor:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from functools import partial
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -172,7 +173,8 @@ class VAE(VariationalModel):
             return [Phase("E", module.inference_parameters()), Phase("M", module.generative_parameters())]
 
         feed = Lesson.feed if label is None else labelled_feed
-        self._train(lesson, self._found(lesson), objective, bound, phases, feed)
+        start = partial(marginal_start, self, lesson)
+        self._train(lesson, self._found(lesson), objective, bound, phases, feed, found=start)
         return self
 
     def fit_decoder(self, X: Any, Z: Any, sample_weight: Any = None) -> Self:
@@ -201,7 +203,11 @@ class VAE(VariationalModel):
             return terms["reconstruction"]
 
         pairs = Lesson(lesson.events, (z,), lesson.weight)
-        self._train(pairs, facts, likelihood, likelihood, start=known, wrap=PairModule)
+
+        def found(rows: np.ndarray) -> dict[str, Any]:
+            return marginal_start(self, lesson, rows) if known is None else {}
+
+        self._train(pairs, facts, likelihood, likelihood, start=known, wrap=PairModule, found=found)
         return self
 
     def _lesson(self, X: Any, y: Any, sample_weight: Any) -> Lesson:
@@ -226,7 +232,6 @@ class VAE(VariationalModel):
         """What the rows decide about the networks."""
         m = choose_n_latent(self.n_components, len(lesson.events.columns.names))
         facts: dict[str, Any] = {"n_latent": m, "n_classes": 0, "has_holes": lesson.has_holes()}
-        facts["start"] = marginal_start(self, lesson)
         if lesson.extra and lesson.extra[0] is not None:
             label = lesson.extra[0]
             weight = torch.ones(len(label)).double() if lesson.weight is None else lesson.weight.double()

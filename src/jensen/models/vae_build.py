@@ -61,13 +61,13 @@ def build_module(model: VAE, columns: Columns, shape: tuple[int, ...], facts: di
     )
 
 
-def marginal_start(model: VAE, lesson: Lesson) -> Tensor | None:
+def marginal_start(model: VAE, lesson: Lesson, rows: np.ndarray) -> dict[str, Tensor | None]:
     """Outputs of a decoder that knows the frequencies of levels; standardised numbers have mean 0 as it is."""
     columns = lesson.events.columns
     if set(columns.kinds) == {"continuous"}:
-        return None
+        return {"start": None}
     emission = Emission(columns.kinds, columns.n_levels, likelihood_of(model.likelihood)[1], columns.scale)
-    return emission.marginal_outputs(lesson.some_rows())
+    return {"start": emission.marginal_outputs(lesson.some_rows(rows))}
 
 
 @dataclass(frozen=True)
