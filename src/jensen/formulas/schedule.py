@@ -44,7 +44,7 @@ class Schedule(BaseEstimator):
     Example:
         >>> from jensen import Schedule
         >>> schedule = Schedule.linear(1000)
-        >>> schedule.n_levels, round(schedule.alpha_bar[-1], 7)
+        >>> schedule.n_levels, round(float(schedule.alpha_bar[-1]), 7)
         (1000, 4.04e-05)
         >>> schedule.respace(10).n_levels
         10
