@@ -33,7 +33,7 @@ from jensen.interop.columns import Columns
 from jensen.interop.events import Events, image_shape, read_events
 from jensen.interop.tables import Kind
 
-__all__ = ["GradientEstimator", "Lesson", "blocks", "progress"]
+__all__ = ["GradientEstimator", "Lesson", "blocks", "has_classes", "progress"]
 
 Item = TypeVar("Item")
 
@@ -270,6 +270,13 @@ class GradientEstimator(LatentVariableModel):
         tags.input_tags.three_d_array = True
         tags.input_tags.categorical = tags.input_tags.string = True
         return tags
+
+
+def has_classes(model: GradientEstimator) -> bool:
+    """Whether there are classes to predict; before a fit there may be."""
+    if not hasattr(model, "theta_") or hasattr(model, "classes_"):
+        return True
+    raise AttributeError("the model was fitted without labels and knows no classes; fit(X, y) with some labels in y")
 
 
 def progress(steps: Iterable[Item], name: str, is_shown: bool, n_steps: int | None = None) -> Iterable[Item]:

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from jensen.bound import Bound
 from jensen.contract import not_offered, whole_number
-from jensen.contract.gradient import GradientEstimator, Lesson, blocks, progress
+from jensen.contract.gradient import GradientEstimator, Lesson, blocks, has_classes, progress
 from jensen.formulas.schedule import Schedule
 from jensen.interop.labels import decode_labels, encode_labels, numbers_of_classes
 from jensen.interop.tables import Kind
@@ -35,12 +35,6 @@ HOLES = (
     "VAE().fit(X).impute(X), or leave the row out"
 )
 NO_IMPUTATION = "a diffusion of complete rows knows no posterior of missing entries; use a mixture or a VAE"
-
-
-def has_classes(model: DenoisingModel) -> bool:
-    if not hasattr(model, "theta_") or hasattr(model, "classes_"):
-        return True
-    raise AttributeError("the model was fitted without labels and knows no classes; fit(X, y) with some labels in y")
 
 
 class DenoisingModel(GradientEstimator):

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from jensen.bound import Bound
 from jensen.contract import whole_number
-from jensen.contract.gradient import GradientEstimator
+from jensen.contract.gradient import GradientEstimator, has_classes
 from jensen.interop.events import as_array
 from jensen.interop.labels import decode_labels, numbers_of_classes
 from jensen.interop.tables import Kind
@@ -25,12 +25,6 @@ from jensen.models.network_views import read_latents
 from jensen.models.vae_module import VAEModule
 
 __all__ = ["VariationalModel"]
-
-
-def has_classes(model: VariationalModel) -> bool:
-    if not hasattr(model, "theta_") or hasattr(model, "classes_"):
-        return True
-    raise AttributeError("the model was fitted without labels and knows no classes; fit(X, y) with some labels in y")
 
 
 class VariationalModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, GradientEstimator):
