@@ -23,11 +23,13 @@ from jensen import (
     KMeans,
     KMedoids,
     LatentCurve,
+    LatentDiffusion,
     MixtureOfFactorAnalysers,
     MixtureOfPPCA,
     ProbabilisticPCA,
     ResidualMLP,
 )
+from jensen.contract.gradient import GradientEstimator
 
 __all__ = ["CASES", "Case"]
 
@@ -38,7 +40,7 @@ class Case:
     Args:
         name: for the test's identifier.
         make: an unfitted model.
-        x: rows to fit.
+        x: complete rows, to fit unless `given` are.
         log_joint: ln p(x, z=k) of a fitted model by brute force, (n, K); None where z cannot be enumerated.
         is_exact: whether score_samples is ln p(x), rather than the term of the one z that the model chooses.
         components: the weights (K,) and means (K, d) that samples come from; one, where z cannot be enumerated.
@@ -49,8 +51,11 @@ class Case:
         evidence: ln p(x) of a fitted model by brute force (n,), where that is not the sum of log_joint over z.
         is_closed: whether a fit to complete rows is one step.
         is_sampled: whether scores are estimates from draws.
+        has_sampled_kl: whether divergences are, too.
         needs_distinct: whether three components need three distinct rows.
         y: labels to fit with, or None.
+        given: rows to fit that are not x, such as x with holes.
+        scores_holes: whether rows with holes have a score; a diffusion learns from them and fills them only.
         by_labels: methods that only a fit with labels has.
         expected_failed_checks: of scikit-learn's check_estimator, with the reason.
     """
@@ -68,13 +73,21 @@ class Case:
     evidence: Callable[[Any, np.ndarray], np.ndarray] | None = None
     is_closed: bool = False
     is_sampled: bool = False
+    has_sampled_kl: bool = False
     needs_distinct: bool = True
     y: np.ndarray | None = None
     by_labels: tuple[str, ...] = ()
+    given: np.ndarray | None = None
+    scores_holes: bool = True
     expected_failed_checks: dict[str, str] = field(default_factory=dict)
 
+    @property
+    def learnt(self) -> np.ndarray:
+        """The rows that a fit is to learn from."""
+        return self.x if self.given is None else self.given
+
     def fitted(self) -> Any:
-        return self.make().fit(self.x, self.y)
+        return self.make().fit(self.learnt, self.y)
 
     def log_likelihood(self, model: Any, x: np.ndarray) -> np.ndarray:
         """ln p(x) = ln Σ_z p(x, z)."""
@@ -96,19 +109,20 @@ class Case:
         return getattr(model, name)(x)
 
     def offers(self, what: str) -> bool:
-        """A method or attribute by name, or: holes, sparse, exact, raises_bound, needs_distinct, iterates, untrained
-        (not by gradients), computed (scores are no estimates), numbers (no columns of text).
+        """A method or attribute by name, or: holes, scores_holes, sparse, exact, raises_bound, needs_distinct,
+        iterates, untrained (not by gradients), computed (scores are no estimates), numbers (no columns of text).
         """
         model = self.make()
         tags = model.__sklearn_tags__().input_tags
         special = {
             "holes": tags.allow_nan,
+            "scores_holes": tags.allow_nan and self.scores_holes,
             "sparse": tags.sparse,
             "exact": self.is_exact,
             "raises_bound": self.raises_bound,
             "needs_distinct": self.needs_distinct,
             "iterates": not self.is_closed,
-            "untrained": not hasattr(model, "trainer"),
+            "untrained": not isinstance(model, GradientEstimator),
             "computed": not self.is_sampled,
             "numbers": not tags.categorical,
         }
@@ -415,8 +429,10 @@ def diffusion_mean(model: Diffusion) -> tuple[np.ndarray, np.ndarray]:
     return np.ones(1), model.columns_.matrix((mass @ mean)[None])
 
 
-def diffusion(name: str, **arguments: Any) -> Case:
+def diffusion(name: str, *, y: np.ndarray | None = None, share_missing: float = 0.0, **arguments: Any) -> Case:
     """Few levels with much noise each, so that a grid of the plane can follow the chain."""
+    x = three_clusters()[:, :2]
+    is_missing = np.random.default_rng(1).random(x.shape) < share_missing
 
     def make() -> Diffusion:
         network = ResidualMLP(width=16, n_blocks=1)
@@ -432,7 +448,7 @@ def diffusion(name: str, **arguments: Any) -> Case:
     return Case(
         name,
         make,
-        three_clusters()[:, :2],
+        x,
         log_joint=None,
         is_exact=False,
         components=diffusion_mean,
@@ -442,7 +458,63 @@ def diffusion(name: str, **arguments: Any) -> Case:
         evidence=diffusion_evidence,
         needs_distinct=False,
         is_sampled=True,
+        y=y,
         by_labels=("predict", "predict_proba"),
+        given=np.where(is_missing, np.nan, x) if share_missing else None,
+        scores_holes=False,
+        expected_failed_checks=SAMPLED
+        | {"check_estimators_pickle": "predicts rows with NaN, and classes are compared by bounds of complete rows"},
+    )
+
+
+def latent_diffusion_log_joint(model: LatentDiffusion, x: np.ndarray) -> np.ndarray:
+    """ln p(x, z) dz on a grid of the one latent dimension, the reverse chain of z followed by quadrature."""
+    step = LINE[1, 0] - LINE[0, 0]
+    mass = norm.pdf(LINE[:, 0]) * step
+    for t in range(model.schedule_.n_levels, 0, -1):
+        with torch.no_grad():
+            belief = model.module_.prior.belief(torch.tensor(LINE).float(), torch.full((len(LINE),), t))
+        of_noised, of_data = (weights[t - 1] for weights in model.schedule_.posterior_weights)
+        mean = of_noised * LINE + of_data * belief.mean.double().numpy()
+        mass = mass @ norm.pdf(LINE[:, 0], mean, np.exp(0.5 * belief.log_variance.double().numpy())) * step
+    densities = norm.logpdf(x[:, None], model.inverse_transform(LINE), np.sqrt(model.vae_.noise_variance_))
+    return np.nansum(densities, 2) + np.log(mass)
+
+
+def latent_diffusion_mean(model: LatentDiffusion) -> tuple[np.ndarray, np.ndarray]:
+    share = np.exp(latent_diffusion_log_joint(model, np.full((1, model.n_features_in_), np.nan)))[0]
+    return np.ones(1), (share @ model.inverse_transform(LINE))[None]
+
+
+def latent_diffusion(name: str, **arguments: Any) -> Case:
+    def make() -> LatentDiffusion:
+        networks = {"encoder": MLP((10,)), "decoder": MLP((10,))}
+        return LatentDiffusion(
+            VAE(1, **networks, max_epochs=40, learning_rate=0.01, evaluation_samples=20),
+            Diffusion(
+                np.array([0.05, 0.2, 0.4, 0.7]),
+                objective="variational",
+                network=ResidualMLP(width=16, n_blocks=1),
+                max_epochs=40,
+                learning_rate=0.01,
+            ),
+            random_state=0,
+            **arguments,
+        )
+
+    return Case(
+        name,
+        make,
+        three_clusters(),
+        latent_diffusion_log_joint,
+        is_exact=False,
+        components=latent_diffusion_mean,
+        objective=lambda model: model.lower_bound_,
+        arrays=(),
+        for_checks=lambda: make().set_params(vae__max_epochs=1, diffusion__max_epochs=1),
+        needs_distinct=False,
+        is_sampled=True,
+        has_sampled_kl=True,
         expected_failed_checks=SAMPLED,
     )
 
@@ -503,6 +575,10 @@ CASES = [
     vae("vae-labels", y=some_labels()),
     diffusion("diffusion"),
     diffusion("diffusion-learned", variance="learned", objective="variational", prediction="noise"),
+    diffusion("diffusion-labels", y=some_labels()),
+    diffusion("diffusion-holes", share_missing=0.2),
+    latent_diffusion("latent-diffusion"),
+    latent_diffusion("latent-diffusion-joint", training="joint"),
 ]
 
 IRIS = load_iris()

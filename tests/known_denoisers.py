@@ -1,4 +1,4 @@
-"""Diffusions whose denoiser is known exactly: a Gaussian, and a mixture of two in the plane."""
+"""Diffusions whose denoiser is known exactly: Gaussians, and a mixture of two in the plane."""
 
 import math
 
@@ -10,7 +10,17 @@ from jensen.interop.columns import learn_columns
 from jensen.models.diffusion_module import DiffusionModule
 from jensen.models.diffusion_space import Space
 
-__all__ = ["MEANS", "STD", "MixtureData", "known_module", "mixture_log_density", "mixture_rows", "unit_columns"]
+__all__ = [
+    "MEANS",
+    "STD",
+    "GaussianData",
+    "MixtureData",
+    "conditional",
+    "known_module",
+    "mixture_log_density",
+    "mixture_rows",
+    "unit_columns",
+]
 
 MEANS = np.array([[1.0, 0.5], [-1.0, -0.5]])
 STD = 0.3
@@ -46,6 +56,32 @@ class MixtureData(nn.Module):
             "velocity": lambda: (bar.sqrt() * x - x0) / noise.sqrt(),
             "mean": lambda: of_noised * x + of_data * x0,
         }[self.prediction]()
+
+
+class GaussianData(nn.Module):
+    """The velocity of N(0, Σ), whose E[x_0|x_t] = √ᾱ Σ (ᾱ Σ + (1-ᾱ) I)⁻¹ x_t; there is nothing to train."""
+
+    def __init__(self, schedule, covariance):
+        super().__init__()
+        self.n_levels = schedule.n_levels
+        bar, noise = (torch.tensor(part)[:, None, None] for part in (schedule.alpha_bar, schedule.noise_variance))
+        sigma = torch.tensor(covariance)
+        gain = bar.sqrt() * sigma @ torch.linalg.inv(bar * sigma + noise * torch.eye(len(sigma)))
+        self.of_xt = ((bar.sqrt() * torch.eye(len(sigma)) - gain) / noise.sqrt()).float()
+
+    def forward(self, x, t, y=None):
+        place = (t * self.n_levels / 1000).round().long()
+        return torch.einsum("bij,bj->bi", self.of_xt[place], x)
+
+
+def conditional(mean, covariance, row):
+    """Mean and covariance of the missing entries of a row given the others, under N(mean, covariance)."""
+    hole = np.isnan(row)
+    gain = covariance[np.ix_(hole, ~hole)] @ np.linalg.inv(covariance[np.ix_(~hole, ~hole)])
+    return (
+        mean[hole] + gain @ (row - mean)[~hole],
+        covariance[np.ix_(hole, hole)] - gain @ covariance[np.ix_(~hole, hole)],
+    )
 
 
 def known_module(schedule, prediction="velocity", variance="beta", network=None, d=2):

@@ -16,7 +16,7 @@ import jensen
 from jensen import VAE, Diffusion, ResidualMLP, Schedule, UNet
 from jensen.interop.datasets import read_dataset, write_dataset
 from jensen.options import convert
-from shell import fail, succeed
+from shell import fail, run, succeed
 
 SHORT = ("--n-steps", 25, "--max-epochs", 2, "--quiet")
 UNET = ("--network", "UNet(channels=(8,), n_blocks=1)")
@@ -42,6 +42,31 @@ def folder(tmp_path_factory) -> Path:
     succeed("fit", "diffusion", path / "digits.npy", *UNET, *SHORT, "-o", path / "digits.jensen")
     succeed("fit", "diffusion", path / "people.csv", *SHORT, "-o", path / "people.jensen")
     return path
+
+
+@pytest.fixture(scope="module")
+def labels() -> np.ndarray:
+    return load_digits().target[:100] % 3
+
+
+@pytest.fixture(scope="module")
+def labelled(folder, labels) -> Path:
+    """A diffusion of digits, a third of them without a label."""
+    np.save(folder / "labels.npy", np.where(np.arange(100) % 3, labels, -1))
+    fit = ("fit", "diffusion", folder / "digits.npy", "--label", folder / "labels.npy", *UNET, *SHORT)
+    succeed(*fit, "-o", folder / "labelled.jensen")
+    return folder / "labelled.jensen"
+
+
+@pytest.fixture(scope="module")
+def filling(folder) -> Path:
+    """A VAE of digits, and beside it four of which it has to fill the upper half."""
+    fit = ("fit", "vae", folder / "scaled.npy", "--n-components", 2, "--max-epochs", 2, "--quiet")
+    succeed(*fit, "-o", folder / "vae.jensen")
+    x = read_dataset(folder / "scaled.npy", images=True)[:4]
+    x[:, :4] = np.nan
+    write_dataset(folder / "half.npy", x)
+    return folder / "vae.jensen"
 
 
 class TestFit:
@@ -86,6 +111,17 @@ class TestFit:
         found = convert(text, inspect.signature(Diffusion, eval_str=True).parameters[name])
         assert repr(found) == repr(value)
 
+    def test_rows_with_holes_are_learnt_from_and_complete_ones_scored(self, folder, tmp_path):
+        fit = ("fit", "diffusion", folder / "holes.csv", "--n-steps", 25, "--max-epochs", 1, "--json")
+        summary = json.loads(succeed(*fit, "-o", tmp_path / "m"))
+        rows = read_dataset(folder / "holes.csv")
+        complete = rows.dropna()
+        assert (summary["rows"], summary["scored_rows"]) == (100, len(complete))
+        assert summary["missing_entries"] == 100 - len(complete)
+        scores = jensen.load(tmp_path / "m").score_samples(complete)
+        assert summary["nats_per_row"] == pytest.approx(scores.mean(), rel=1e-6)
+        assert "impute X first" in fail("score", tmp_path / "m", folder / "holes.csv")
+
     @pytest.mark.parametrize(
         ("file", "options", "message"),
         [
@@ -95,12 +131,151 @@ class TestFit:
             ("digits.npy", ("--schedule", "quadratic"), "'schedule' parameter of Diffusion must be"),
             ("digits.npy", ("--network", "UNet(channel=(8,))"), "unexpected keyword argument 'channel'"),
             ("people.csv", ("--network", "UNet()"), "is not an image"),
-            ("holes.csv", (), "impute X first"),
         ],
     )
     def test_mistakes_are_one_line(self, folder, tmp_path, file, options, message):
         assert message in fail("fit", "diffusion", folder / file, *options, "-o", tmp_path / "m")
         assert not (tmp_path / "m").exists()
+
+
+class TestLabels:
+    """Of images, which have no columns: a file with one label each."""
+
+    def test_fit_reads_them(self, folder, labels, labelled):
+        model = jensen.load(labelled)
+        assert model.classes_.tolist() == [0, 1, 2]
+        x = read_dataset(folder / "digits.npy", images=True)
+        again = Diffusion(n_steps=25, max_epochs=2, network=UNet(channels=(8,), n_blocks=1), random_state=0)
+        again.fit(x, np.where(np.arange(100) % 3, labels, -1))
+        np.testing.assert_array_equal(model.score_samples(x[:5]), again.score_samples(x[:5]))
+
+    @pytest.mark.parametrize("suffix", [".csv", ".txt", ".npy"])
+    def test_any_kind_of_file(self, folder, tmp_path, labels, suffix):
+        """What is unlabelled is empty in text and NaN in an array."""
+        names = np.array(["zero", "one", "two"])[labels]
+        file, known = tmp_path / f"y{suffix}", np.arange(100) % 3 > 0
+        if suffix == ".npy":
+            np.save(file, np.where(known, labels, np.nan))
+        else:
+            lines = np.where(known, names, "").tolist()
+            file.write_text("\n".join([*(["kind"] if suffix == ".csv" else []), *lines, ""]))
+        fit = ("fit", "vae", folder / "scaled.npy", "--n-components", 2, "--max-epochs", 1, "--quiet")
+        succeed(*fit, "--label", file, "-o", tmp_path / "m")
+        expected = [0, 1, 2] if suffix == ".npy" else ["one", "two", "zero"]
+        assert jensen.load(tmp_path / "m").classes_.tolist() == expected
+        out = succeed("predict", tmp_path / "m", folder / "scaled.npy", "--proba")
+        assert out.splitlines()[0] == ",".join(["prediction", *(f"probability_{c}" for c in expected)])
+
+    def test_weights_may_be_a_file_and_tables_may_have_some(self, folder, tmp_path, labels):
+        rows = read_dataset(folder / "holes.csv")
+        only = int(np.flatnonzero(rows["age"].notna())[0])
+        np.save(tmp_path / "w.npy", np.arange(100) == only)
+        write_dataset(tmp_path / "y.csv", pd.DataFrame({"kind": labels}))
+        fit = ("fit", "gaussian-mixture", folder / "holes.csv", "--covariance-type", "spherical", "--quiet")
+        succeed(*fit, "--label", tmp_path / "y.csv", "-o", tmp_path / "m")
+        model = jensen.load(tmp_path / "m")
+        assert (model.classes_.tolist(), model.feature_names_in_.tolist()) == ([0, 1, 2], ["age", "height"])
+        fit = ("fit", "kmeans", folder / "holes.csv", "--n-clusters", 1, "--quiet", "-o", tmp_path / "m")
+        result = run(*fit, "--weight", tmp_path / "w.npy", "--label", tmp_path / "y.csv")
+        assert result.stderr == f"warning: KMeans ignores --label; {tmp_path / 'y.csv'} is left out\n"
+        np.testing.assert_allclose(jensen.load(tmp_path / "m").cluster_centers_[0], rows.iloc[only])
+
+    def test_predict_gives_a_class_per_row(self, folder, labelled, tmp_path):
+        x = read_dataset(folder / "digits.npy", images=True)[:12]
+        write_dataset(tmp_path / "x.npy", x)
+        model = jensen.load(labelled)
+        succeed("predict", labelled, tmp_path / "x.npy", "--proba", "--budget", 16, "-o", tmp_path / "p.csv")
+        found = read_dataset(tmp_path / "p.csv")
+        assert found.columns.tolist() == ["prediction", "probability_0", "probability_1", "probability_2"]
+        np.testing.assert_allclose(found.iloc[:, 1:], model.predict_proba(x, budget=16), rtol=1e-6)
+        np.testing.assert_array_equal(found["prediction"], model.predict(x, budget=16))
+        out = succeed("predict", labelled, tmp_path / "x.npy", "--budget", 16)
+        assert out == "\n".join(["prediction", *map(str, found["prediction"]), ""])
+
+    def test_sample_makes_one_class(self, labelled, tmp_path):
+        wanted = {"y": 2, "guidance": 1.0, "steps": 5}
+        flags = [word for name, value in wanted.items() for word in (f"--{name}", value)]
+        succeed("sample", labelled, "-n", 3, "--seed", 0, *flags, "-o", tmp_path / "s.npy")
+        expected, _ = jensen.load(labelled).sample(3, random_state=0, **wanted)
+        np.testing.assert_array_equal(read_dataset(tmp_path / "s.npy", images=True), expected)
+
+    @pytest.mark.parametrize(
+        ("content", "file", "message"),
+        [
+            (np.arange(99), "y.npy", "y.npy has 99 values, but there are 100 rows; give one value for each row"),
+            ("0\n" * 100, "y.csv", "y.csv has 99 values, but there are 100 rows"),
+            ("0\n" * 100, "y.csv", "below a first line with a name (its own is '0')"),
+            (np.zeros((100, 2)), "y.npy", "y.npy has 2 columns; give a file of one column"),
+            (np.full(100, -1), "y.npy", "y.npy has no label in any row; leave the label out to fit without"),
+            (np.full(100, np.nan), "y.npy", "y.npy has no label in any row"),
+            (np.arange(100) + 0.5, "y.npy", "labels are classes"),
+            ("3\n" * 101, "y.txt", "y.txt has 101 values, but there are 100 rows; give one value for each row"),
+            ("a\n", "y.dat", "y.dat has the suffix '.dat'"),
+            (None, "y.npy", "images of shape (8, 8) have no columns; labels and weights may be files of one value per"),
+        ],
+    )
+    def test_mistakes(self, folder, tmp_path, monkeypatch, content, file, message):
+        monkeypatch.chdir(tmp_path)
+        if isinstance(content, str):
+            Path(file).write_text(content)
+        elif content is not None:
+            np.save(file, content)
+        fit = ("fit", "diffusion", folder / "digits.npy", *UNET, *SHORT, "--label", file, "-o", "m")
+        result = run(*fit)
+        assert result.exit_code == 2
+        # Of a name that is a number there is a warning first.
+        assert message in result.stderr.splitlines()[-1]
+        assert not Path("m").exists()
+
+    def test_a_column_comes_before_a_file(self, folder, tmp_path, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        Path("town").write_text("a")
+        succeed("fit", "vae", folder / "people.csv", "--label", "town", "--max-epochs", 1, "--quiet", "-o", "m")
+        assert jensen.load("m").classes_.tolist() == ["Bonn", "Oslo", "Rome"]
+
+    def test_other_models_have_no_budget(self, folder, tmp_path):
+        succeed("fit", "gaussian-mixture", folder / "holes.csv", "--quiet", "-o", tmp_path / "m")
+        message = "--budget is for diffusions, which GaussianMixture is not; leave it out"
+        assert message in fail("predict", tmp_path / "m", folder / "holes.csv", "--budget", 50)
+        assert "Diffusion has no predict" in fail("predict", folder / "digits.jensen", folder / "digits.npy")
+
+
+class TestImpute:
+    """Images go to an .npy file or a picture, whichever model fills them."""
+
+    def test_files(self, folder, filling, tmp_path):
+        succeed("impute", filling, folder / "half.npy", "-o", tmp_path / "f.npy")
+        filled, half = (read_dataset(path, images=True) for path in (tmp_path / "f.npy", folder / "half.npy"))
+        np.testing.assert_array_equal(filled[:, 4:], half[:, 4:])
+        np.testing.assert_array_equal(filled, jensen.load(filling).impute(half))
+        succeed("impute", filling, folder / "half.npy", "--draws", 2, "--seed", 1, "-o", tmp_path / "f.npy")
+        draws = [read_dataset(tmp_path / f"f-{i}.npy", images=True) for i in (1, 2)]
+        np.testing.assert_array_equal(draws, list(jensen.load(filling).impute_draws(half, 2, random_state=1)))
+
+    def test_a_diffusion_fills_images_too(self, folder, filling, tmp_path):
+        half = np.rint(16 * read_dataset(folder / "half.npy", images=True))
+        write_dataset(tmp_path / "half.npy", half)
+        fast = ("--steps", 4, "--resamplings", 1)
+        impute = ("impute", folder / "digits.jensen", tmp_path / "half.npy", *fast)
+        succeed(*impute, "-o", tmp_path / "f.npy")
+        model, filled = jensen.load(folder / "digits.jensen"), read_dataset(tmp_path / "f.npy", images=True)
+        np.testing.assert_array_equal(filled[:, 4:], half[:, 4:])
+        np.testing.assert_array_equal(filled, model.impute(half, steps=4, resamplings=1))
+        succeed(*impute, "--draws", 2, "--seed", 1, "-o", tmp_path / "f.npy")
+        draws = [read_dataset(tmp_path / f"f-{i}.npy", images=True) for i in (1, 2)]
+        np.testing.assert_array_equal(draws, model.impute_draws(half, 2, random_state=1, steps=4, resamplings=1))
+
+    def test_a_picture(self, folder, filling, tmp_path):
+        succeed("impute", filling, folder / "half.npy", "-o", tmp_path / "f.png")
+        with Image.open(tmp_path / "f.png") as picture:
+            assert picture.format == "PNG"
+
+    def test_mistakes(self, folder, filling, tmp_path):
+        message = "rows of shape (8, 8) are no table; write them to an .npy or .png file with --output"
+        assert message in fail("impute", filling, folder / "half.npy")
+        assert message in fail("impute", filling, folder / "half.npy", "-o", tmp_path / "f.csv")
+        message = "--steps is for diffusions, which VAE is not; leave it out"
+        assert message in fail("impute", filling, folder / "half.npy", "--steps", 4, "-o", tmp_path / "f.npy")
 
 
 class TestScore:
@@ -210,5 +385,8 @@ def test_help_says_what_there_is():
         assert part in words
     assert "all|N" in succeed("score", "--help")
     assert "fit diffusion" in succeed("fit", "--help")
-    for verb in ("score", "impute", "predict", "transform"):
+    for verb in ("score", "predict", "transform"):
         assert ".png" not in succeed(verb, "--help")
+    words = " ".join(succeed("fit", "--help").split())
+    for part in ("COLUMN|FILE", "--label labels.npy"):
+        assert part in words

@@ -154,6 +154,14 @@ class TestFromDiffusers:
         with pytest.raises(ValueError, match=r"X holds 0.5 in row 0, .* none of the 256 levels 0, 1, ..., 255"):
             model.score_samples(np.full((1, 3, 8, 8), 0.5))
 
+    def test_it_fills_holes(self):
+        """By conditional sampling, which asks nothing of the training."""
+        model, X = from_diffusers(pipeline(clip_sample=True)).set_params(random_state=0), images(2).astype(np.float32)
+        X[0, :, :4] = np.nan
+        filled = model.impute_draws(X, steps=4, resamplings=2)[0]
+        assert_allclose(filled[~np.isnan(X)], X[~np.isnan(X)], rtol=0)
+        assert np.isin(filled, np.arange(256)).all()
+
     def test_a_file_keeps_it(self, tmp_path):
         model = from_diffusers(pipeline(clip_sample=True)).set_params(random_state=0)
         model.save(tmp_path / "model")

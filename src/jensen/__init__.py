@@ -27,6 +27,7 @@ _HOMES = {
     "KMeans": "jensen.models.kmeans",
     "KMedoids": "jensen.models.kmedoids",
     "LatentCurve": "jensen.models.latent_curve",
+    "LatentDiffusion": "jensen.models.latent_diffusion",
     "MLP": "jensen.nets.mlp",
     "MixtureOfFactorAnalysers": "jensen.models.mixture_of_subspaces",
     "MixtureOfPPCA": "jensen.models.mixture_of_subspaces",
@@ -47,6 +48,7 @@ _HOMES = {
     "gaussian_kl": "jensen.formulas.gaussian",
     "kl": "jensen.formulas.information",
     "load": "jensen.registry",
+    "outlier_scores": "jensen.evaluate.outliers",
     "select": "jensen.evaluate.select",
 }
 

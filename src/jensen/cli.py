@@ -66,9 +66,15 @@ Name = Annotated[str, typer.Argument(help="Name of a model; `jensen models` list
 Word = Annotated[str, TABLE]
 Label = Annotated[
     list[str] | None,
-    typer.Option(help="Column of labels, empty is unlabelled; of a regression what to predict (npy: number)."),
+    typer.Option(
+        metavar="COLUMN|FILE",
+        help="Labels: a column (npy: its number), or a file of one per row, .npy, .csv or .txt; empty, NaN and -1 are "
+        "unlabelled. Of a regression what to predict.",
+    ),
 ]
-Weight = Annotated[str | None, typer.Option(help="Column of row weights (npy: its number).")]
+Weight = Annotated[
+    str | None, typer.Option(metavar="COLUMN|FILE", help="Row weights: a column (npy: its number), or a file.")
+]
 Drop = Annotated[list[str] | None, typer.Option(help="Column to leave out; may be repeated.")]
 FitSeed = Annotated[int | None, typer.Option(help="Random seed; 0 when not given.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar and no table.")]
@@ -131,6 +137,7 @@ def fit(
       jensen fit vae c.csv --encoder 'MLP(hidden=(50,))' -o c.jensen
       jensen fit vae d.npy --checkpoint d.ckpt --processes 2 -o d.jensen
       jensen fit diffusion e.npy --network 'UNet(channels=(16, 32))' -o e.jensen
+      jensen fit diffusion images.npy --label labels.npy -o g.jensen
       jensen fit diffusion f.csv --schedule cosine --n-steps 50 -o f.jensen
     """
     from jensen.interop.datasets import read_dataset, split_columns

@@ -157,7 +157,11 @@ def tell_of_ignored(estimator: Any, label: str | None) -> None:
     from sklearn.base import is_regressor
 
     if label is not None and not (is_regressor(estimator) or hasattr(estimator, "classes_")):
-        tell(f"warning: {type(estimator).__name__} ignores --label; the column {label!r} is left out")
+        tell(f"warning: {type(estimator).__name__} ignores --label; {named(label)} is left out")
+
+
+def named(label: str) -> str:
+    return label if Path(label).is_file() else f"the column {label!r}"
 
 
 def open_both(model: Path, data: Path) -> tuple[Any, Any]:
@@ -180,7 +184,7 @@ def open_labelled(model: Path, data: Path, label: str | None, needed: bool = Tru
     is_number = needed and predicts_numbers(estimator, label)
     table, y, _ = split_columns(table, label=label, label_is_number=is_number)
     if label is not None and not is_number:
-        tell(f"warning: {type(estimator).__name__} scores rows without their label; the column {label!r} is left out")
+        tell(f"warning: {type(estimator).__name__} scores rows without their label; {named(label)} is left out")
     return estimator, select_features(estimator, table), y if is_number else None
 
 

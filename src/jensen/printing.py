@@ -59,13 +59,16 @@ def summary_of_fit(estimator: Any, X: Any, y: Any, weights: Any) -> dict[str, An
     # Rows of weight 0 may hold anything.
     counted = np.ones(len(X)) if weights is None else weights
     rows = np.flatnonzero(counted > 0)
+    if needs_complete_rows(estimator):
+        rows = rows[~np.asarray(pd.isna(X)).reshape(len(X), -1)[rows].any(1)]
     if is_deep and len(rows) > N_SCORED:
         rows = rows[np.linspace(0, len(rows) - 1, N_SCORED).astype(int)]
-        summary["scored_rows"] = N_SCORED
+    if is_deep and len(rows) < (counted > 0).sum():
+        summary["scored_rows"] = len(rows)
     some = X.iloc[rows] if hasattr(X, "iloc") else X[rows]
     if is_regressor(estimator):
         summary["r2"] = estimator.score(some, np.asarray(y)[rows], sample_weight=counted[rows])
-    elif hasattr(estimator, "score_samples"):
+    elif hasattr(estimator, "score_samples") and len(rows):
         scores = np.asarray(estimator.score_samples(some), dtype=np.float64)
         summary |= in_units(estimator, np.average(scores, weights=counted[rows]), some, counted[rows])
     found = {
@@ -91,6 +94,13 @@ def summary_of_fit(estimator: Any, X: Any, y: Any, weights: Any) -> dict[str, An
             shown = {"held_out": shown["held_out"]}
         summary |= {f"{name}_per_row": float(value) for name, value in shown.items() if value is not None}
     return summary
+
+
+def needs_complete_rows(estimator: Any) -> bool:
+    """Whether a model may learn from rows with holes, but has no score of them."""
+    from jensen.models.denoising_model import DenoisingModel
+
+    return isinstance(estimator, DenoisingModel)
 
 
 def deliver(table: Any, output: Path | None) -> None:

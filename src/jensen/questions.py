@@ -37,7 +37,10 @@ Seed = Annotated[int | None, typer.Option(help="Random seed; without it the mode
 def score(
     model: Model,
     data: Data,
-    label: Annotated[str | None, typer.Option(help="Column that a regression predicts (npy: its number).")] = None,
+    label: Annotated[
+        str | None,
+        typer.Option(metavar="COLUMN|FILE", help="What a regression predicts: a column (npy: its number), or a file."),
+    ] = None,
     levels: Annotated[
         str | None,
         typer.Option(metavar="all|N", help="Of a diffusion: sum over all levels of noise, or estimate from so many."),
@@ -100,6 +103,7 @@ def sample(
       jensen sample iris.jensen -n 1000 | head
       jensen sample digits.jensen -n 64 --output grid.png
       jensen sample digits.jensen -n 64 --sampler ddim --steps 20 --output new.npy
+      jensen sample digits.jensen -n 64 --y 3 --guidance 1 --output threes.png
     """
     from jensen.registry import load
 
@@ -119,27 +123,38 @@ def impute(
     model: Model,
     data: Data,
     draws: Annotated[int | None, typer.Option(min=1, help="Draw this many tables instead of the mean.")] = None,
+    steps: Annotated[int | None, typer.Option(help="Of a diffusion: levels to go through.")] = None,
+    resamplings: Annotated[int | None, typer.Option(help="Of a diffusion: how often each step is taken.")] = None,
     seed: Seed = None,
-    output: Output = None,
+    output: RowsOutput = None,
 ) -> None:
     """Fill empty cells with their posterior mean; all other cells and columns stay as they are.
 
-    With --draws N writes filled-1.csv to filled-N.csv, drawn from the posterior.
+    With --draws N writes filled-1.csv to filled-N.csv, drawn from the posterior. Pixels of images are missing where
+    they are NaN.
 
     Examples:
       jensen impute iris.jensen holes.csv > filled.csv
       jensen impute iris.jensen holes.csv --draws 5 --seed 0 --output filled.csv
+      jensen impute digits.jensen holes.npy --steps 50 --output filled.npy
     """
     from jensen.interop.datasets import fill_cells, is_text, read_cells, read_dataset
 
     if draws and draws > 1 and output is None:
         raise ValueError(f"--draws {draws} makes {draws} tables, too many for standard output; give --output")
     estimator, X = open_both(model, data)
-    cells = read_cells(data) if output is None or is_text(output) else read_dataset(data, images=True)
-    if draws is None:
-        return deliver(fill_cells(cells, X, method(estimator, "impute")(X)), output)
-    for i, filled in enumerate(method(estimator, "impute_draws")(X, draws, random_state=seed), start=1):
-        deliver(fill_cells(cells, X, filled), output and output.with_name(f"{output.stem}-{i}{output.suffix}"))
+    verb = "impute" if draws is None else "impute_draws"
+    fill, options = method(estimator, verb), options_for(estimator, verb, steps=steps, resamplings=resamplings)
+    check_rows_fit(estimator, output)
+    as_written = output is None or (not is_picture(output) and is_text(output))
+    cells = read_cells(data) if as_written else read_dataset(data, images=True)
+    tables = [fill(X, **options)] if draws is None else fill(X, draws, random_state=seed, **options)
+    for i, filled in enumerate(tables, start=1):
+        file = output if output is None or draws is None else output.with_name(f"{output.stem}-{i}{output.suffix}")
+        if file and is_picture(file):
+            deliver_picture(estimator, filled, file)
+        else:
+            deliver(fill_cells(cells, X, filled), file)
 
 
 def predict(
@@ -148,6 +163,7 @@ def predict(
     output: Output = None,
     proba: Annotated[bool, typer.Option("--proba", help="Also the probability of each class or component.")] = False,
     std: Annotated[bool, typer.Option("--std", help="Also the standard deviation of a regression.")] = False,
+    budget: Annotated[int | None, typer.Option(help="Of a diffusion: levels of noise per class at most.")] = None,
     as_json: Json = False,
 ) -> None:
     """The class of every row, its component after a fit without labels, or the number of a regression.
@@ -158,20 +174,29 @@ def predict(
       jensen predict iris.jensen new.csv
       jensen predict iris.jensen new.csv --proba --output predicted.csv
       jensen predict price.jensen new.csv --std
+      jensen predict digits.jensen new.npy --budget 50
     """
     import pandas as pd
+
+    from jensen.interop.labels import decode_labels
 
     estimator, X = open_both(model, data)
     answer = method(estimator, "predict")
     if std and "return_std" not in inspect.signature(answer).parameters:
         raise ValueError(f"--std is for regressions; {type(estimator).__name__} predicts no numbers")
-    values, *deviations = answer(X, return_std=True) if std else (answer(X),)
+    options = options_for(estimator, "predict", budget=budget) | ({"return_std": True} if std else {})
+    if proba:
+        # The most probable class follows: to ask for it again may take minutes.
+        probabilities, classes = method(estimator, "predict_proba")(X, **options), getattr(estimator, "classes_", None)
+        best = probabilities.argmax(1)
+        values, deviations = best if classes is None else decode_labels(best, classes), []
+    else:
+        values, *deviations = answer(X, **options) if std else (answer(X, **options),)
     tables = [columns_of("prediction", values), *(columns_of("standard_deviation", found) for found in deviations)]
     result = pd.concat(tables, axis=1)
     if proba:
-        probabilities = method(estimator, "predict_proba")(X)
-        classes = getattr(estimator, "classes_", [])
-        names = [*classes, *(f"component_{k}" for k in range(len(classes), probabilities.shape[1]))]
+        known = [] if classes is None else classes
+        names = [*known, *(f"component_{k}" for k in range(len(known), probabilities.shape[1]))]
         result[[f"probability_{name}" for name in names]] = probabilities
     if output or not as_json:
         deliver(result, output)

@@ -23,6 +23,7 @@ MODELS = {
     "kmeans": "KMeans",
     "kmedoids": "KMedoids",
     "latent-curve": "LatentCurve",
+    "latent-diffusion": "LatentDiffusion",
     "mixture-of-factor-analysers": "MixtureOfFactorAnalysers",
     "mixture-of-ppca": "MixtureOfPPCA",
     "probabilistic-pca": "ProbabilisticPCA",
@@ -37,6 +38,7 @@ RECIPES = (
     "ConvEncoder",
     "Depot",
     "DiffusersUNet",
+    "Diffusion",
     "Elbo",
     "Gaussian",
     "MLP",
@@ -44,6 +46,7 @@ RECIPES = (
     "Schedule",
     "Trainer",
     "UNet",
+    "VAE",
 )
 
 

@@ -224,6 +224,30 @@ class TestHeldOut:
         assert_allclose(held_out, [-((0.2 * r - 1) ** 2) for r in range(1, 9)], atol=1e-3)
         assert run.objective == run.history[4]["objective"]
 
+    def test_the_start_may_be_the_best_round(self):
+        """θ = 0 is where held-out rows like it best, and every step leads away."""
+        module = Walk()
+
+        def score(terms, done):
+            return -terms["height"].square()
+
+        trainer = Trainer(warm_up=0, decay=None, clip=None, averaging=0.9, patience=3)
+        run = fit_sgd(
+            module, ZEROS, height, plan(1000, 8, 0.004, trainer, judges_start=True), held_out=ZEROS, score=score
+        )
+        assert module.theta.item() == 0
+        assert [row["epoch"] for row in run.history] == [0, 50, 100, 150]
+        assert (run.history[0]["held_out"], run.history[0]["objective"], run.objective) == (0, 0, 0)
+
+    def test_a_start_that_is_passed_by_changes_nothing(self):
+        def score(terms, done):
+            return terms["height"]
+
+        modules = [Walk(), Walk()]
+        for module, judges_start in zip(modules, (False, True), strict=True):
+            fit_sgd(module, ZEROS, height, plan(100, 8, judges_start=judges_start), held_out=ZEROS, score=score)
+        assert modules[0].theta.item() == modules[1].theta.item() > 0
+
     def test_without_held_out_rows_the_last_weights_are_kept(self):
         module = Walk()
         run = fit_sgd(module, ZEROS, height, plan(200, 8, 0.01))

@@ -33,6 +33,11 @@ def test_the_divergence_from_the_prior(latent):
     assert_allclose(latent.kl(), kl_divergence(q, prior()), rtol=1e-12)
 
 
+def test_the_entropy(latent):
+    q = MultivariateNormal(latent.mean, scale_tril=latent.scale_tril())
+    assert_allclose(latent.entropy(), q.entropy(), rtol=1e-12)
+
+
 def test_draws_have_their_density_ratio(latent):
     noise = torch.randn((5, 7, M), dtype=torch.float64, generator=torch.Generator().manual_seed(1))
     z = latent.draw(noise)

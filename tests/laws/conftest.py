@@ -36,6 +36,12 @@ def some_rows(case, request):
 
 
 @pytest.fixture
+def scored_rows(case, request):
+    """Complete rows, and rows with holes where they have a score."""
+    return [case.x, request.getfixturevalue("holes")] if case.offers("scores_holes") else [case.x]
+
+
+@pytest.fixture
 def parameters(case):
     """All parameters of a fitted model in one vector."""
 

@@ -15,8 +15,8 @@ def test_the_bound_is_what_it_claims_by_enumeration(case, model):
     assert_allclose(model.score_samples(case.x), bound.total, rtol=1e-9)
 
 
-def test_no_bound_lies_above_the_log_likelihood(case, model, some_rows):
-    for rows in some_rows:
+def test_no_bound_lies_above_the_log_likelihood(case, model, scored_rows):
+    for rows in scored_rows:
         bound, error = model.bound(rows).total, 0.0
         if case.is_sampled:
             # An estimate is below on average over its draws; five deviations of the average happen once in millions.
@@ -25,10 +25,15 @@ def test_no_bound_lies_above_the_log_likelihood(case, model, some_rows):
         assert (bound <= case.log_likelihood(model, rows) + 1e-9 + error).all()
 
 
-def test_every_kl_is_at_least_zero(case, model, some_rows):
-    for rows in some_rows:
-        for name, kl in model.bound(rows).kl.items():
-            assert (kl >= -1e-12).all(), name
+def test_every_kl_is_at_least_zero(case, model, scored_rows):
+    for rows in scored_rows:
+        bound = model.bound(rows)
+        for name, kl in bound.kl.items():
+            if case.has_sampled_kl:
+                # Of estimates the mean, within the error of the draws.
+                assert kl.mean() > -4 * np.sqrt((bound.standard_error**2).mean() / len(kl)), name
+            else:
+                assert (kl >= -1e-12).all(), name
 
 
 @pytest.mark.asks("exact", "predict_proba")
@@ -71,9 +76,9 @@ def test_bits_are_nats_over_ln_2(case, model):
     assert_allclose(bound.in_bits().in_bits().total, bound.in_bits().total)
 
 
-def test_a_score_is_no_looser_than_the_bound(case, model, some_rows):
+def test_a_score_is_no_looser_than_the_bound(case, model, scored_rows):
     """On average over rows, where both are estimates."""
-    for rows in some_rows:
+    for rows in scored_rows:
         bound = model.bound(rows)
         error = 0 if bound.standard_error is None else 3 * np.sqrt((bound.standard_error**2).sum()) / len(rows)
         assert model.score_samples(rows).mean() >= bound.total.mean() - 1e-9 - error

@@ -7,6 +7,16 @@ from numpy.testing import assert_allclose, assert_array_equal
 pytestmark = pytest.mark.asks("holes", "score_samples", "impute")
 
 
+def test_rows_with_holes_are_scored_or_the_reason_is_told(case, model, holes):
+    if case.offers("scores_holes"):
+        assert np.isfinite(model.score_samples(holes)).all()
+        return
+    for ask in (model.score_samples, model.bound):
+        with pytest.raises(ValueError, match=r"X holds NaN in row .* the bound is of complete rows.* impute X first"):
+            ask(holes)
+    assert np.isfinite(model.score_samples(model.impute(holes))).all()
+
+
 @pytest.mark.asks("computed")
 def test_a_row_with_holes_has_the_marginal_likelihood(case, model, holes):
     assert_allclose(model.score_samples(holes), case.score(model, holes), rtol=1e-8, atol=1e-9)

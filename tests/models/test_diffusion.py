@@ -647,13 +647,6 @@ def test_bad_questions(fitted, digits, call, message):
         call(fitted, digits[:20])
 
 
-def test_holes_are_refused_before_any_work(digits):
-    rows = digits.copy()
-    rows[4, 2, 2] = np.nan
-    with pytest.raises(ValueError, match=r"X holds NaN in row 4.*impute X first"):
-        quick().fit(rows)
-
-
 def test_an_unfitted_model():
     with pytest.raises(NotFittedError):
         Diffusion().sample(1)

@@ -86,6 +86,42 @@ def test_clear_rows_are_decided_early(known, weighting):
         assert n_evaluations.median() == 2 * 50
 
 
+class ManyClasses(nn.Module):
+    """The velocity of N(centre, I), a class each: v = -√(1-ᾱ_t) centre, with which the bound is ln p(x|y)."""
+
+    def __init__(self, schedule, centres):
+        super().__init__()
+        self.schedule, self.centres = schedule, torch.tensor(centres).float()
+
+    def forward(self, x, t, y=None):
+        place = (t * self.schedule.n_levels / 1000).round().long()
+        noise = torch.tensor(self.schedule.noise_variance)[place][:, None].to(x)
+        return -noise.sqrt() * self.centres[y]
+
+
+def test_a_class_that_is_dropped_does_not_come_back():
+    """In 60 dimensions what the draws of a stage add to all classes alike is as large as what tells classes apart."""
+    rng, schedule, n_classes, d = np.random.default_rng(0), Schedule.linear(100), 8, 60
+    centres = rng.normal(size=(n_classes, d)) * 0.6
+    space = Space(unit_columns(d), "velocity", "beta")
+    network = ManyClasses(schedule, centres)
+    module = DiffusionModule(lambda x: x, network, space, schedule, n_classes=n_classes, is_uniform=False).eval()
+    x = (centres[:, None] + rng.normal(size=(n_classes, 60, d))).reshape(-1, d)
+    log_joint = -0.5 * ((x[:, None] - centres) ** 2).sum(-1)
+    first, second = np.sort(log_joint, 1)[:, :-3:-1].T
+    _, log_odds, error, n_evaluations = classified(module, x, 100, prior=(1 / n_classes,) * n_classes)
+    was_dropped = n_evaluations.numpy() < 0.6 * 100 * n_classes
+    assert was_dropped.mean() > 0.5
+    # Far from a border nothing but the error of the estimate can go wrong, and 6 nats are many errors.
+    is_clear = first - second > 6
+    assert is_clear.mean() > 0.4
+    assert_array_equal(log_odds.numpy().argmax(1)[is_clear], log_joint.argmax(1)[is_clear])
+    # Of all classes, dropped or not, the log-odds are Bayes' within the errors that are told of them.
+    exact = log_joint - log_joint.max(1, keepdims=True)
+    off = (log_odds.numpy() - exact)[is_clear] / np.maximum(error.numpy()[is_clear], 0.3)
+    assert np.sqrt((off**2).mean()) < 2
+
+
 def test_guidance_extrapolates_what_is_said(known):
     from jensen.formulas.diffusion import Noising
 

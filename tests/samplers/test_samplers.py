@@ -15,7 +15,8 @@ from jensen.models.diffusion_answers import Chain
 from jensen.samplers.ancestral import ancestral
 from jensen.samplers.ddim import ddim
 from jensen.samplers.dpm_solver import dpm_solver
-from known_denoisers import known_module, mixture_rows
+from jensen.samplers.repaint import put_known, repaint
+from known_denoisers import MEANS, STD, known_module, mixture_rows
 
 
 @pytest.fixture(scope="module")
@@ -170,3 +171,50 @@ def test_the_solver_needs_fewer_steps_than_ddim():
     assert errors[dpm_solver, 30] < 0.5 * errors[ddim, 30]
     assert errors[ddim, 15] / errors[ddim, 30] == pytest.approx(2, rel=0.25)
     assert math.log2(errors[dpm_solver, 15] / errors[dpm_solver, 30]) > 1.5
+
+
+class TestRepaint:
+    """The mixture whose first number is known; against a Gaussian it is measured in tests/models."""
+
+    SCHEDULE = Schedule.cosine(1000)
+
+    def path(self, known, is_known, resamplings=10, steps=100, seed=0):
+        module, kept = known_module(self.SCHEDULE), self.SCHEDULE.respace(steps)
+        generator = torch.Generator().manual_seed(seed)
+        noise = torch.randn(known.shape, generator=generator)
+        start = put_known(noise, kept, steps, generator, known, is_known)
+        chain = Chain(partial(repaint, known=known, is_known=is_known, resamplings=resamplings), kept, True)
+        with torch.inference_mode():
+            path = list(chain(module, start, generator))
+            return path, chain.decoded(module, path[-1], generator), kept
+
+    def test_the_known_part_is_noised_at_every_level(self):
+        known = torch.tensor([[0.7, 0.0]]).expand(4000, 2)
+        path, _, schedule = self.path(known, torch.tensor([[True, False]]).expand(4000, 2), resamplings=2, steps=5)
+        assert len(path) == 5
+        for t, x in zip(range(5, 0, -1), path, strict=True):
+            std = math.sqrt(schedule.noise_variance[t - 1])
+            assert abs(float(x[:, 0].mean()) - 0.7 * math.sqrt(schedule.alpha_bar[t - 1])) < 4 * std / math.sqrt(4000)
+            assert_allclose(x[:, 0].std(), std, rtol=4 / math.sqrt(8000))
+
+    def share_of_first(self, number, resamplings):
+        """Of draws of x_2 given x_1, how many are of the first component: by their mean."""
+        known = torch.tensor([[number, 0.0]]).expand(2000, 2)
+        _, rows, _ = self.path(known, torch.tensor([[True, False]]).expand(2000, 2), resamplings)
+        return (float(rows[:, 1].mean()) - MEANS[1, 1]) / (MEANS[0, 1] - MEANS[1, 1])
+
+    def test_both_components_may_have_made_what_is_known(self):
+        """p(k|x_1) ∝ N(x_1; m_k1, s²): in the middle either, elsewhere as docs/diffusion.md tells."""
+        expected = 1 / (1 + math.exp(-2 * 0.1 * MEANS[0, 0] / STD**2))
+        assert abs(expected - 0.9) < 0.01
+        # Four standard errors of a mean whose deviation is 0.58 at most.
+        error = 4 * 0.58 / math.sqrt(2000)
+        assert abs(self.share_of_first(0.0, 10) - 0.5) < error
+        for resamplings, share in ((1, 0.63), (10, 0.81), (50, 0.87)):
+            assert abs(self.share_of_first(0.1, resamplings) - share) < error
+
+    def test_with_nothing_known_it_is_ancestral_sampling(self):
+        """Noising a level again and coming back leaves its distribution as it is."""
+        nothing = torch.zeros(1500, 2)
+        _, rows, _ = self.path(nothing, nothing.bool(), resamplings=3, steps=200)
+        assert_same_distribution(rows.numpy(), mixture_rows(1500, seed=1))

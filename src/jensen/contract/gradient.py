@@ -15,6 +15,7 @@ from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 import torch
+from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
@@ -30,7 +31,7 @@ from jensen.engines.sgd import Objective, Phase, Plan, fit_sgd
 from jensen.engines.threads import threads_for
 from jensen.engines.trainer import Trainer
 from jensen.interop.columns import Columns
-from jensen.interop.events import Events, image_shape, read_events
+from jensen.interop.events import Events, as_array, image_shape, read_events
 from jensen.interop.tables import Kind
 
 __all__ = ["GradientEstimator", "Lesson", "blocks", "has_classes", "progress"]
@@ -61,7 +62,9 @@ class Lesson:
         return self.events.all()
 
     def has_holes(self) -> bool:
-        """Whether some entry is missing; of rows on disk it is not known and so possible."""
+        """Whether some entry is missing; of rows on disk it is not known and so possible, unless they are integers."""
+        if not self.events.can_have_holes:
+            return False
         return not self.events.is_in_memory or bool(self.x.isnan().any())
 
     def some_rows(self, rows: np.ndarray) -> Tensor:
@@ -140,39 +143,44 @@ class GradientEstimator(LatentVariableModel):
         start: nn.Module | None = None,
         wrap: Callable[[Any], nn.Module] = lambda module: module,
         found: Callable[[np.ndarray], dict[str, Any]] = lambda rows: {},
+        seed: int | None = None,
+        judges_start: bool = False,
     ) -> None:
         """Build a module, or start from one, and raise the objective of it or of what `wrap` makes of it.
 
-        `found` gives the facts that are learnt from rows, from those alone that are not held out.
+        `found` gives the facts that are learnt from rows, from those alone that are not held out: which these are
+        follows from the seed. With `judges_start` held-out rows may prefer the start to every round after it.
         """
-        trainer = self.trainer or Trainer()
+        given = self._training_arguments()
+        trainer = given.trainer or Trainer()
         trainer.check()
         world = World.of_environment(self.device)
         self._columns, self._shape = lesson.events.columns, lesson.events.shape
         self._kind = lesson.events.kind.of_other_rows()
-        seed = world.agree(self._seed())
+        seed = world.agree(self._seed() if seed is None else seed)
         order = np.random.default_rng(seed).permutation(lesson.events.n_rows)
         n_held_out = round(trainer.validation_fraction * len(order)) if len(order) >= LEAST_ROWS else 0
         rows, held_out = np.sort(order[n_held_out:]), np.sort(order[:n_held_out])
         facts = self._facts = facts | found(rows)
-        n_steps = max(len(rows) // self.batch_size, 1)
-        plan_epochs = self.max_epochs or max(LEAST_EPOCHS, -(-USUAL_STEPS // n_steps))
+        n_steps = max(len(rows) // given.batch_size, 1)
+        plan_epochs = given.max_epochs or max(LEAST_EPOCHS, -(-USUAL_STEPS // n_steps))
         with seeded(seed, world.device):
             module = (self._build(facts) if start is None else copy.deepcopy(start)).to(world.device)
             if world.rank:
                 torch.manual_seed(seed + world.rank)
             plan = Plan(
                 max_epochs=plan_epochs,
-                batch_size=self.batch_size,
-                learning_rate=self.learning_rate,
+                batch_size=given.batch_size,
+                learning_rate=given.learning_rate,
                 trainer=trainer,
                 seed=seed,
                 phases=phases(module),
-                checkpoint=None if self.checkpoint is None else os.fspath(self.checkpoint),
+                checkpoint=None if given.checkpoint is None else os.fspath(given.checkpoint),
                 identity=self._identity(lesson),
                 progress=type(self).__name__ if self.verbose else None,
+                judges_start=judges_start,
             )
-            n_products = sum(p.numel() for p in module.parameters()) * min(self.batch_size, len(rows))
+            n_products = sum(p.numel() for p in module.parameters()) * min(given.batch_size, len(rows))
             if not any(p.requires_grad for p in module.parameters()):
                 # Networks that are known and not learnt are taken as they are.
                 self.theta_, self._history, self.n_iter_, self.lower_bound_ = module.eval(), [], 0, math.nan
@@ -190,17 +198,25 @@ class GradientEstimator(LatentVariableModel):
         self.theta_, self._history, self.n_iter_ = module.eval(), run.history, run.n_epochs
         self.lower_bound_ = run.objective
 
+    def _training_arguments(self) -> GradientEstimator:
+        """Whose arguments about training count: those of a model of several parts may be a part's."""
+        return self
+
     def _seed(self) -> int:
         """Of everything random in a fit; one without a seed goes on with that of its checkpoint."""
-        found = None
-        if self.random_state is None and self.checkpoint is not None:
-            found = seed_in(os.fspath(self.checkpoint))
+        found, checkpoint = None, self._training_arguments().checkpoint
+        if self.random_state is None and checkpoint is not None:
+            found = seed_in(os.fspath(checkpoint))
         return int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max)) if found is None else found
 
     def _identity(self, lesson: Lesson) -> dict[str, Any]:
         """What a checkpoint must share with a fit to go on: everything that decides about the weights."""
         ignored = ("checkpoint", "device", "verbose", "max_epochs", "random_state")
-        arguments = {name: repr(value) for name, value in self.get_params(deep=False).items() if name not in ignored}
+        arguments = {
+            name: type(value).__name__ if isinstance(value, BaseEstimator) else repr(value)
+            for name, value in self.get_params().items()
+            if name.split("__")[-1] not in ignored
+        }
         first = lesson.events.read(np.arange(min(lesson.events.n_rows, 8))).nan_to_num(-1.0).double()
         return {
             "model": type(self).__name__,
@@ -228,6 +244,14 @@ class GradientEstimator(LatentVariableModel):
         """Rows of the network's units (n, d) as numbers of the user's shape; a binary value stays a probability."""
         matrix = torch.from_numpy(self._columns.matrix(values.double().cpu().numpy()))
         return matrix.reshape(len(matrix), *self._shape)
+
+    def _restored(self, X: Any, holes: Tensor, filled: Tensor, kind: Kind) -> Any:
+        """X with its holes (n, d) from `filled`, in the network's units; all else bit for bit."""
+        if kind.container in ("pandas", "polars"):
+            return self._columns.restore(X, filled.double())
+        values = self._decoded_matrix(filled)
+        given = torch.as_tensor(as_array(X).astype(kind.dtype))
+        return kind.values(torch.where(holes.reshape(given.shape), values.to(given), given))
 
     @contextmanager
     def _answering(self) -> Iterator[tuple[Any, torch.device]]:

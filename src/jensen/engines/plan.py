@@ -40,6 +40,7 @@ class Plan:
         checkpoint: file to go on from and to write to, or None.
         identity: what a checkpoint must agree with to be gone on from.
         progress: the name of the bar on a terminal, or None for no bar.
+        judges_start: whether the weights before the first step are a round, which held-out rows may prefer to all.
     """
 
     max_epochs: int
@@ -51,6 +52,7 @@ class Plan:
     checkpoint: str | None = None
     identity: Mapping[str, Any] = field(default_factory=dict)
     progress: str | None = None
+    judges_start: bool = False
 
 
 @dataclass

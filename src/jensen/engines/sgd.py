@@ -101,7 +101,7 @@ class Training:
         world: World,
     ) -> None:
         self.module, self.feed, self.held_out, self.world = module, feed, held_out, world
-        self.score, self.plan, self.trainer = score, plan, plan.trainer
+        self.objective, self.score, self.plan, self.trainer = objective, score, plan, plan.trainer
         if len(feed) < world.size:
             raise ValueError(f"there are {len(feed)} rows to learn from, too few for {world.size} processes; use one")
         self.batch_size = max(min(plan.batch_size, len(feed)) // world.size * world.size, world.size)
@@ -134,6 +134,8 @@ class Training:
         )
         began, written = time.monotonic() - at.seconds, time.monotonic()
         try:
+            if plan.judges_start and self.held_out is not None and not at.history and not at.epoch and not at.step:
+                self.judge_start()
             while at.epoch < plan.max_epochs and not at.is_done:
                 self.move(self.phase(at.epoch))
                 for index in self.batches():
@@ -231,9 +233,7 @@ class Training:
         row = {"epoch": at.epoch, **({} if phase is None else {"phase": phase.name}), **self.means()}
         value = float(len(at.history))  # without held-out rows the last round is the one to keep
         if self.held_out is not None:
-            n_rows = max(self.batch_size, HELD_OUT_ROWS)
-            value = row["held_out"] = mean_score(judged, self.held_out, self.score, self.world, n_rows)
-            self.module.train()
+            value = row["held_out"] = self.held_out_mean(judged, self.score)
         last = at.epoch * self.steps_per_epoch - 1
         row |= {"learning_rate": self.learning_rate(last), "seconds": at.seconds}
         at.history.append(row)
@@ -241,6 +241,25 @@ class Training:
         if value > at.best:
             at.best, at.best_round, self.kept = value, len(at.history) - 1, copy_weights(judged)
         at.is_done = len(at.history) - 1 - at.best_round >= self.trainer.patience
+
+    def judge_start(self) -> None:
+        """Weights to begin with that may be good already are a round of their own, measured on held-out rows alone."""
+        row = {
+            "epoch": 0,
+            "objective": self.held_out_mean(self.module, self.objective),
+            "held_out": self.held_out_mean(self.module, self.score),
+            "learning_rate": 0.0,
+            "seconds": 0.0,
+        }
+        self.at.history.append(row)
+        if row["held_out"] > self.at.best:
+            self.at.best, self.at.best_round = row["held_out"], 0
+
+    def held_out_mean(self, module: nn.Module, score: Objective) -> float:
+        assert self.held_out is not None
+        value = mean_score(module, self.held_out, score, self.world, max(self.batch_size, HELD_OUT_ROWS))
+        self.module.train()
+        return value
 
     def means(self) -> dict[str, float]:
         """The weighted mean of every column over the rows of the round so far, all processes together."""

@@ -20,7 +20,16 @@ from torch.special import log_ndtr
 
 from jensen.formulas.schedule import Schedule
 
-__all__ = ["PREDICTIONS", "Noising", "data_of", "discretised_gaussian", "kl_entries", "prior_kl", "simple_weight"]
+__all__ = [
+    "PREDICTIONS",
+    "Noising",
+    "data_of",
+    "discretised_gaussian",
+    "kl_entries",
+    "observed_sum",
+    "prior_kl",
+    "simple_weight",
+]
 
 # What a network may say of every number: each determines x̂_0, given x_t.
 PREDICTIONS = ("noise", "data", "mean", "velocity")
@@ -106,11 +115,16 @@ def kl_entries(squared_error: Tensor, log_variance: Tensor, at: Noising) -> Tens
     return 0.5 * (at.of_data.square() * squared_error * (-log_variance).exp() + log_ratio.exp() - 1 - log_ratio)
 
 
-def prior_kl(x0: Tensor, schedule: Schedule) -> Tensor:
-    """L_T of every row (n,)."""
+def prior_kl(x0: Tensor, schedule: Schedule, observed: Tensor | None = None) -> Tensor:
+    """L_T of every row (n,), or of its observed numbers (n, D)."""
     bar = float(schedule.alpha_bar[-1])
     constant = bar + math.log1p(-bar)
-    return 0.5 * (bar * x0.square() - constant).sum(-1)
+    return 0.5 * observed_sum(bar * x0.square() - constant, observed)
+
+
+def observed_sum(entries: Tensor, observed: Tensor | None) -> Tensor:
+    """Σ over the observed entries of every row; None is all of them."""
+    return (entries if observed is None else torch.where(observed, entries, 0.0)).sum(-1)
 
 
 def discretised_gaussian(x: Tensor, mean: Tensor, std: Tensor, n_levels: int) -> Tensor:

@@ -43,6 +43,10 @@ class LatentGaussian:
             trace = trace + self.lower.square().sum(-1)
         return 0.5 * (self.mean.square() + trace - 1 - 2 * self.log_diagonal).sum(-1)
 
+    def entropy(self) -> Tensor:
+        """-E_q ln q(z|x), (...)."""
+        return self.log_diagonal.sum(-1) + 0.5 * self.mean.shape[-1] * (1 + math.log(2 * math.pi))
+
     def log_ratio(self, z: Tensor, noise: Tensor) -> Tensor:
         """ln q(z|x) - ln N(z; 0, I) of draws, (k, ...)."""
         return 0.5 * (z.square() - noise.square()).sum(-1) - self.log_diagonal.sum(-1)

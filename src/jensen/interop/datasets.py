@@ -100,37 +100,83 @@ def split_columns(
     drop: Sequence[str] = (),
     label_is_number: bool = False,
 ) -> tuple[Table, np.ndarray | None, np.ndarray | None]:
-    """X, y and sample_weight of a table; columns are given by name, those of an array by number.
+    """X, y and sample_weight of a table or images; columns are given by name, those of an array by number.
 
-    A label is a class, or where `label_is_number` a target of a regression.
+    Label and weight may also be files with one value per row. A label is a class, or where `label_is_number` a target
+    of a regression.
     """
-    asked = [column for column in (label, weight, *drop) if column is not None]
-    if table.ndim > 2:
-        if asked:
-            raise ValueError(f"there is no column {asked[0]!r}: images of shape {table.shape[1:]} have no columns")
-        return table, None, None
-    taken = {column: column_number(table, column) for column in asked}
-    frame = pd.DataFrame(table)
-    kept = [i for i in range(frame.shape[1]) if i not in taken.values()]
-    y = None
+    y = weights = None
     if label is not None:
-        column = frame.iloc[:, taken[label]]
-        y = numbers_of(column, label, "numbers to predict") if label_is_number else labels_of(column, label)
-    weights = None if weight is None else numbers_of(frame.iloc[:, taken[weight]], weight, "weights")
+        column, source = find_column(table, label)
+        y = numbers_of(column, source, "numbers to predict") if label_is_number else labels_of(column, source)
+    if weight is not None:
+        weights = numbers_of(*find_column(table, weight), "weights")
+    taken = [column_number(table, name) for name in drop]
+    taken += [column_number(table, name) for name in (label, weight) if name is not None and not is_file(table, name)]
+    if not taken:
+        return table, y, weights
+    kept = [i for i in range(table.shape[1]) if i not in taken]
     return table.iloc[:, kept] if isinstance(table, pd.DataFrame) else table[:, kept], y, weights
 
 
+def is_file(table: Table, name: str) -> bool:
+    """Whether a name is that of a file rather than of a column, which comes first."""
+    return name not in column_texts(table) and Path(name).is_file()
+
+
+def find_column(table: Table, name: str) -> tuple[pd.Series[Any], str]:
+    """A value per row, from a column of the table or a file beside it, and what to call it."""
+    if not is_file(table, name):
+        number = column_number(table, name)
+        return pd.DataFrame(table).iloc[:, number], f"column {name!r}"
+    values = read_column(name)
+    if len(values) != len(table):
+        has_header = Path(name).suffix.lower() in SEPARATORS
+        hint = f" below a first line with a name (its own is {values.name!r})" if has_header else ""
+        raise ValueError(
+            f"{name} has {len(values)} values, but there are {len(table)} rows; give one value for each row{hint}"
+        )
+    return values, name
+
+
+def read_column(path: str | os.PathLike[str]) -> pd.Series[Any]:
+    """The only column of a file: a table of one, or where the name ends in .txt one value per line and no name."""
+    suffix = Path(path).suffix.lower()
+    frame: pd.DataFrame
+    if suffix == ".txt":
+        # A name of our own, as the first line may be empty; no line has the separator.
+        options: dict[str, Any] = dict(sep="\0", names=["label"], skip_blank_lines=False, **EXACT)
+        frame = pd.read_csv(path, **options)
+    else:
+        # Texts are no rows of a model, but may be labels.
+        frame = pd.DataFrame(read_npy(path, kinds="biufU") if suffix == ".npy" else read_dataset(path))
+    if frame.shape[1] != 1:
+        raise ValueError(f"{path} has {frame.shape[1]} columns; give a file of one column, with one value for each row")
+    return frame[frame.columns[0]]
+
+
+def column_texts(table: Table) -> list[str]:
+    if table.ndim > 2:
+        return []
+    return [str(name) for name in (table.columns if isinstance(table, pd.DataFrame) else range(table.shape[1]))]
+
+
 def column_number(table: Table, column: str) -> int:
-    names = [str(name) for name in (table.columns if isinstance(table, pd.DataFrame) else range(table.shape[1]))]
+    names = column_texts(table)
+    if table.ndim > 2:
+        raise ValueError(
+            f"there is no column {column!r}: images of shape {table.shape[1:]} have no columns; labels and weights may "
+            "be files of one value per image, and this one is not there"
+        )
     if column not in names:
         raise ValueError(f"there is no column {column!r}; there are {', '.join(names)}")
     return names.index(column)
 
 
-def labels_of(values: pd.Series[Any], column: str) -> np.ndarray:
+def labels_of(values: pd.Series[Any], source: str) -> np.ndarray:
     """Labels for `fit`; whole numbers stay whole where empty cells have made them floats."""
-    if values.isna().all():
-        raise ValueError(f"column {column!r} has no label in any row; leave the label out to fit without")
+    if (values.isna() | (values == -1)).all():
+        raise ValueError(f"{source} has no label in any row; leave the label out to fit without")
     if values.dtype.kind == "f" and (values.dropna() % 1 == 0).all():
         if not (values == -1).any():
             # The -1 is ours: there is no class for the library to warn about.
@@ -139,11 +185,11 @@ def labels_of(values: pd.Series[Any], column: str) -> np.ndarray:
     return values.to_numpy()
 
 
-def numbers_of(values: pd.Series[Any], column: str, what: str) -> np.ndarray:
+def numbers_of(values: pd.Series[Any], source: str, what: str) -> np.ndarray:
     try:
         return values.to_numpy(dtype=np.float64)
     except (ValueError, TypeError) as error:
-        raise ValueError(f"column {column!r} does not hold {what}: {error}") from None
+        raise ValueError(f"{source} does not hold {what}: {error}") from None
 
 
 def select_features(estimator: Any, table: Table) -> Table:
@@ -259,14 +305,14 @@ def need_pyarrow(path: str | os.PathLike[str]) -> None:
         raise ImportError(f"{path}: Parquet files need pyarrow: pip install jensen[scale]") from None
 
 
-def read_npy(path: str | os.PathLike[str]) -> np.ndarray:
+def read_npy(path: str | os.PathLike[str], kinds: str = "biuf") -> np.ndarray:
     try:
         array: np.ndarray = np.load(path, allow_pickle=False)
     except (ValueError, EOFError) as error:
         raise ValueError(f"{path} cannot be read as an npy file of numbers: {error}") from None
     if not isinstance(array, np.ndarray):
         raise ValueError(f"{path} is an npz archive; save one array with numpy.save")
-    if array.dtype.kind not in "biuf":
+    if array.dtype.kind not in kinds:
         raise ValueError(f"{path} holds {array.dtype} values, which are not real numbers; save it as floats")
     if array.ndim not in (1, 2, 3, 4):
         raise ValueError(f"{path} has shape {array.shape}; save rows and features (n, d), or one column (n,)")

@@ -42,6 +42,7 @@ class Events:
         kind: what the user gave.
         read: the rows with these numbers, encoded (b, d) in single precision.
         is_in_memory: whether reading all of them at once is meant.
+        can_have_holes: whether their type knows NaN or the like; integers do not.
     """
 
     n_rows: int
@@ -50,6 +51,7 @@ class Events:
     kind: Kind
     read: Callable[[np.ndarray], Tensor]
     is_in_memory: bool
+    can_have_holes: bool = True
 
     def all(self) -> Tensor:
         """All rows (n, d)."""
@@ -112,6 +114,8 @@ def grid_columns(rows: Any, data_levels: Any, is_image: bool) -> Columns | None:
                 name = shown(cells.names[min(cells.texts)])
                 raise ValueError(f"data_levels={data_levels} is for tables of numbers, and X has text in column {name}")
             return None
+        if data_levels == "auto" and "bool" in cells.sorts:
+            return None  # true and false are levels of their own, and no numbers
         numbers, table = cells.numbers, rows
     grid = find_grid(numbers, data_levels, is_image)
     if grid is None:
@@ -159,6 +163,7 @@ class Given:
     kind: Kind
     rows: Callable[[np.ndarray], Any]
     is_in_memory: bool
+    can_have_holes: bool = True
 
     def subset(self, kept: np.ndarray) -> Given:
         rows = self.rows
@@ -168,7 +173,7 @@ class Given:
         def read(numbers: np.ndarray) -> Tensor:
             return columns.encode(self.rows(numbers)).float()
 
-        return Events(self.n_rows, self.shape, columns, self.kind, read, self.is_in_memory)
+        return Events(self.n_rows, self.shape, columns, self.kind, read, self.is_in_memory, self.can_have_holes)
 
 
 def open_rows(estimator: BaseEstimator, X: Any, *, reset: bool) -> Given:
@@ -213,17 +218,32 @@ def open_array(estimator: BaseEstimator, X: Any, reset: bool) -> Given:
         "float64" if array.dtype == np.float64 else "float32",
         device=str(X.device) if is_tensor else "cpu",
     )
-    return Given(len(array), array.shape[1:], kind, lambda i: as_numbers(array[i]), not isinstance(array, np.memmap))
+    return Given(
+        len(array),
+        array.shape[1:],
+        kind,
+        lambda i: as_numbers(array[i]),
+        is_in_memory=not isinstance(array, np.memmap),
+        can_have_holes=array.dtype.kind == "f",
+    )
 
 
 def open_dataset(estimator: BaseEstimator, dataset: Any, reset: bool) -> Given:
     if not (hasattr(dataset, "__len__") and len(dataset)):
         raise ValueError("X is a Dataset without a length, or an empty one; give a map-style Dataset with rows")
-    shape = read_items(dataset, np.array([0])).shape[1:]
+    first = read_items(dataset, np.array([0]))
+    shape = first.shape[1:]
     if len(shape) not in (1, 2, 3):
         raise ValueError(f"X is a Dataset with items of shape {shape}; expected (d,), (h, w) or (c, h, w)")
     remember_width(estimator, shape, reset)
-    return Given(len(dataset), shape, Kind("numpy", "float32"), lambda i: as_numbers(read_items(dataset, i)), False)
+    return Given(
+        len(dataset),
+        shape,
+        Kind("numpy", "float32"),
+        lambda i: as_numbers(read_items(dataset, i)),
+        is_in_memory=False,
+        can_have_holes=first.dtype.kind not in "bui",
+    )
 
 
 def read_items(dataset: Any, numbers: np.ndarray) -> np.ndarray:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from functools import partial
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -14,38 +13,30 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from jensen.bound import Bound
-from jensen.contract import not_offered, whole_number
-from jensen.contract.gradient import GradientEstimator, Lesson, blocks, has_classes, progress
+from jensen.contract import whole_number
+from jensen.contract.gradient import GradientEstimator, blocks, has_classes, progress
 from jensen.formulas.schedule import Schedule
 from jensen.interop.labels import decode_labels, encode_labels, numbers_of_classes
 from jensen.interop.tables import Kind
 from jensen.models import diffusion_answers as answers
+from jensen.models.diffusion_chain import chain_of
 from jensen.models.diffusion_classifier import Classification, classify_rows
 from jensen.models.diffusion_module import DiffusionModule
-from jensen.samplers.ancestral import ancestral
-from jensen.samplers.ddim import ddim
-from jensen.samplers.denoise import Sampler
-from jensen.samplers.dpm_solver import dpm_solver
 
 __all__ = ["DenoisingModel"]
 
-SAMPLERS: dict[str, Sampler] = {"ancestral": ancestral, "ddim": ddim, "dpm": dpm_solver}
 HOLES = (
-    "X holds NaN in row {row}, and a diffusion needs complete rows; impute X first, for example with "
-    "VAE().fit(X).impute(X), or leave the row out"
+    "X holds NaN in row {row}, and the bound is of complete rows: what a diffusion makes of some entries alone is not "
+    "known; impute X first, with impute(X) or impute_draws(X), or leave the row out"
 )
-NO_IMPUTATION = "a diffusion of complete rows knows no posterior of missing entries; use a mixture or a VAE"
 
 
 class DenoisingModel(GradientEstimator):
-    """Scores, level by level, and samples from the network of `module_`."""
+    """Scores, level by level, samples and imputations from the network of `module_`."""
 
     theta_: DiffusionModule
     classes_: np.ndarray
     evaluation_levels: str | int
-
-    impute = not_offered("impute", NO_IMPUTATION)
-    impute_draws = not_offered("impute_draws", NO_IMPUTATION)
 
     @property
     def schedule_(self) -> Schedule:
@@ -54,14 +45,17 @@ class DenoisingModel(GradientEstimator):
         return self.theta_.schedule
 
     def score_samples(self, X: Any) -> Any:
-        """The bound of ln p(x) per row, estimated from `evaluation_levels` levels; `bound` tells its standard error."""
+        """The bound of ln p(x) per row, estimated from `evaluation_levels` levels; `bound` tells its standard error.
+
+        Rows must be complete: there is no bound of some entries alone.
+        """
         return self.bound(X).total
 
     def bound(self, X: Any, *, levels: str | int | None = None, y: Any = None) -> Bound:
         """The evidence lower bound, term by term: reconstruction E ln p(x_0|x_1), and what noise and denoising cost.
 
         Args:
-            X: rows.
+            X: complete rows.
             levels: "all" sums over all levels, with one draw of the noise at each; a number estimates the sum from so
                 many levels per row, 4 or more, spread evenly over where the bound is large; as many as the schedule
                 has, or more, are all of them. None is `evaluation_levels`.
@@ -69,7 +63,7 @@ class DenoisingModel(GradientEstimator):
         """
         x, kind = self._read_complete(X)
         label = self._labels(y, len(x))
-        n_levels = self._n_levels(self.evaluation_levels if levels is None else levels)
+        n_levels = answers.number_of_levels(self.evaluation_levels if levels is None else levels, self.theta_.schedule)
         with self._answering() as (module, device):
             found = answers.some_levels(module, x, n_levels, self._generator(), device, bool(self.verbose), label)
         return Bound(
@@ -238,6 +232,53 @@ class DenoisingModel(GradientEstimator):
             rows = chain.decoded(module, path[-1], generator, own)
         return [*(self._present_points(points.cpu(), self._kind) for points in path), self._present(rows, self._kind)]
 
+    def impute(self, X: Any, *, n_draws: int = 10, steps: int = 50, resamplings: int = 20) -> Any:
+        """X with missing entries at the mean of draws, or the level most frequent in them; observed ones bit for bit.
+
+        Arguments are those of `impute_draws`.
+        """
+        x, kind = self._read_events(X)
+        drawn = self._drawn(x, n_draws, None, steps, resamplings)
+        return self._filled(X, x, answers.mean_of_draws(self._columns, drawn), kind)
+
+    def impute_draws(
+        self, X: Any, n_draws: int = 1, random_state: Any = None, *, steps: int = 50, resamplings: int = 20
+    ) -> list[Any]:
+        """Copies of X with missing entries drawn given the observed ones, which come back bit for bit.
+
+        The draws are RePaint's (Lugmayr et al. 2022), of no particular class, and not quite the posterior's: they stay
+        too near to what is likely without the observed entries, the less the more resamplings there are.
+
+        Args:
+            X: rows, NaN where missing.
+            n_draws: how many copies.
+            random_state: seed or RandomState; None is the model's own.
+            steps: levels to go through; of fewer levels all.
+            resamplings: how often each step is taken, so that what is drawn agrees with what is observed; rows with
+                holes go steps x resamplings times through the network.
+        """
+        x, kind = self._read_events(X)
+        drawn = self._drawn(x, n_draws, random_state, steps, resamplings)
+        return [self._filled(X, x, copy, kind) for copy in drawn]
+
+    def _drawn(self, x: Tensor, n_draws: int, random_state: Any, steps: int, resamplings: int) -> Tensor:
+        """Of those of the rows x (n, d) that have holes, copies (n_draws, m, d) with draws in them."""
+        n, times = whole_number("n_draws", n_draws), whole_number("resamplings", resamplings)
+        schedule = self.theta_.schedule
+        if whole_number("steps", steps) < schedule.n_levels:
+            schedule = schedule.respace(int(steps))
+        generator, holed = self._generator(random_state), x[x.isnan().any(1)]
+        if not len(holed):
+            return holed.expand(n, -1, -1)
+        with self._answering() as (module, device):
+            return answers.fill_draws(module, holed, n, schedule, times, generator, device, bool(self.verbose))
+
+    def _filled(self, X: Any, x: Tensor, drawn: Tensor, kind: Kind) -> Any:
+        """X with the holes of its rows x (n, d) from the rows `drawn` for those that have some."""
+        holes, rows = x.isnan(), x.clone()
+        rows[holes.any(1)] = drawn
+        return self._restored(X, holes, rows, kind)
+
     def _chain(
         self, n_samples: int, y: Any, steps: int | None, sampler: str, eta: float, guidance: float
     ) -> tuple[int, answers.Chain, Tensor | None]:
@@ -248,23 +289,10 @@ class DenoisingModel(GradientEstimator):
         if y is not None and known is None:
             raise ValueError(f"y={y!r} asks for a class, but the model was fitted without labels; pass y=None")
         label = None if y is None or known is None else numbers_of_classes(y, known, n)
-        if not isinstance(guidance, Real) or not 0 <= guidance < math.inf:
-            raise ValueError(f"guidance={guidance!r} must be a number, 0 or more; 0 draws from the class itself")
+        chain = chain_of(self.theta_.schedule, steps, sampler, eta, guidance)
         if guidance and label is None:
             raise ValueError(f"guidance={guidance!r} goes beyond a class; give y, or leave guidance out")
-        if sampler not in SAMPLERS:
-            raise ValueError(f"sampler={sampler!r} is not known; choose {', '.join(map(repr, SAMPLERS))}")
-        if not 0 <= eta <= 1:
-            raise ValueError(f"eta={eta!r} is the share of noise that 'ddim' keeps and must lie in [0, 1]")
-        if eta and sampler != "ddim":
-            raise ValueError(f"eta={eta:g} is for sampler='ddim'; {sampler!r} has none")
-        schedule = self.theta_.schedule
-        if steps is not None:
-            schedule = schedule.respace(
-                whole_number("steps", steps), "uniform" if sampler == "ancestral" else "trailing"
-            )
-        step: Any = partial(ddim, eta=eta) if sampler == "ddim" else SAMPLERS[sampler]
-        return n, answers.Chain(step, schedule, sampler == "ancestral", float(guidance)), label
+        return n, chain, label
 
     def _labels(self, y: Any, n_rows: int) -> Tensor | None:
         """What the network is told of classes that are known for some rows."""
@@ -275,18 +303,6 @@ class DenoisingModel(GradientEstimator):
             raise ValueError("y asks for classes, but the model was fitted without labels; pass y=None")
         label, _ = encode_labels(y, n_rows, known)
         return None if label is None else self.theta_.class_numbers(label)
-
-    def _n_levels(self, levels: str | int) -> int:
-        """How many levels an answer rests on."""
-        if levels == "all":
-            return self.theta_.schedule.n_levels
-        if not isinstance(levels, Integral) or int(levels) < 4:
-            raise ValueError(f"levels={levels!r} must be 'all', or a number of levels per row, 4 or more")
-        return int(levels)
-
-    def _refuse_holes(self, lesson: Lesson) -> None:
-        if lesson.events.is_in_memory:
-            refuse_holes(lesson.x.isnan().any(1))
 
     def _read_complete(self, X: Any) -> tuple[Tensor, Kind]:
         if isinstance(X, np.ndarray) and X.dtype.kind == "f":
@@ -299,11 +315,6 @@ class DenoisingModel(GradientEstimator):
     def _present_points(self, points: Tensor, kind: Kind) -> Any:
         """Points of the network's space at any level, as rows of the user's."""
         return self._present(self.theta_.space.rows_of(points), kind)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = False
-        return tags
 
 
 def refuse_holes(has_hole: Tensor) -> None:

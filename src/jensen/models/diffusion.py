@@ -4,7 +4,8 @@
     p(x_T) = N(0, I),   p(x_{t-1}|x_t) = N(w_t x_t + u_t x̂_0(x_t), σ_t² I)
     ln p(x) ≥ E_q[ln p(x_0|x_1)] - KL(q(x_T|x_0) ‖ N(0, I)) - Σ_{t=2}^T E_q KL(q(x_{t-1}|x_t,x_0) ‖ p(x_{t-1}|x_t))
 A network is trained to say x̂_0, or what determines it, from x_t. Sohl-Dickstein et al. (2015); Ho et al. (2020); the
-bound as a training objective Nichol & Dhariwal (2021), Kingma et al. (2021). A bound, never exact.
+bound as a training objective Nichol & Dhariwal (2021), Kingma et al. (2021); missing entries Ouyang et al. (2023) and
+Lugmayr et al. (2022). A bound, never exact.
 """
 
 from __future__ import annotations
@@ -27,18 +28,18 @@ from jensen.formulas.schedule import Schedule
 from jensen.interop.events import learn_events
 from jensen.interop.labels import encode_labels
 from jensen.models.denoising_model import DenoisingModel
-from jensen.models.diffusion_build import build_module, decide, marginal_start
+from jensen.models.diffusion_build import build_module, class_facts, decide, marginal_start
 from jensen.models.diffusion_export import write_pipeline
+from jensen.models.objectives import denoising_objective
 from jensen.nets.recipe import Recipe
 
 __all__ = ["Diffusion"]
 
-# What the bound counts beside the simple loss in "hybrid"; Nichol & Dhariwal (2021).
-HYBRID = 1e-3
-
 
 class Diffusion(DenoisingModel):
     """A denoising diffusion of tables and images, with its whole bound.
+
+    NaN is missing, in training and for `impute` and `impute_draws`; scores are of complete rows.
 
     Args:
         schedule: "cosine", "linear", a `Schedule`, or β_1, ..., β_T as an array.
@@ -141,7 +142,9 @@ class Diffusion(DenoisingModel):
         """Train the network.
 
         Args:
-            X: a table (n, d), images (n, h, w) or (n, c, h, w), a memory-mapped array or a torch Dataset.
+            X: a table (n, d), images (n, h, w) or (n, c, h, w), a memory-mapped array or a torch Dataset; NaN, None or
+                an empty cell is missing. Then the network sees what is observed, and what training raises covers that
+                alone: an objective, and a bound only for complete rows.
             y: labels (n,), -1, None or NaN where unknown; None ignores labels.
             sample_weight: a count per row: 2 is the row twice, 0 leaves it out.
         """
@@ -154,19 +157,12 @@ class Diffusion(DenoisingModel):
         if label is not None:
             self.classes_ = classes
         lesson = Lesson(events, () if label is None else (label[torch.from_numpy(kept)],), weight)
-        self._refuse_holes(lesson)
-        facts = decide(self, lesson)
-
-        def objective(terms: Terms, done: float) -> Tensor:
-            if self.objective == "simple":
-                return -terms["simple"]
-            if self.objective == "variational":
-                return bound(terms, done)
-            return HYBRID * bound(terms, done) / len(events.columns.names) - terms["simple"]
+        facts = decide(self, events.columns) | class_facts(self, lesson) | {"has_holes": lesson.has_holes()}
 
         def bound(terms: Terms, done: float) -> Tensor:
             return terms["reconstruction"] - terms["denoising"] - terms["prior"]
 
+        objective = denoising_objective(self.objective, bound, len(events.columns.names))
         self._train(lesson, facts, objective, bound, found=partial(marginal_start, lesson, facts))
         return self
 

@@ -8,21 +8,30 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
+from numbers import Integral
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from jensen.contract.gradient import blocks, progress
 from jensen.formulas.diffusion import Noising, prior_kl
 from jensen.formulas.schedule import Schedule
+from jensen.interop.columns import Columns
 from jensen.models.diffusion_module import DiffusionModule, evaluation_levels
 from jensen.models.diffusion_space import Belief
 from jensen.samplers.denoise import Sampler
+from jensen.samplers.repaint import put_known, repaint
 
 __all__ = [
     "Chain",
     "Profile",
     "Sampled",
     "all_levels",
+    "fill_draws",
+    "mean_of_draws",
+    "number_of_levels",
     "prior_of",
     "some_levels",
 ]
@@ -131,3 +140,46 @@ class Chain:
         level = torch.full((len(x),), t, device=x.device)
         time = torch.full((len(x),), float(self.schedule.time[t - 1]), device=x.device)
         return module.denoise(x, time, Noising.at(table, level), y, self.guidance)
+
+
+def fill_draws(
+    module: DiffusionModule,
+    x: Tensor,
+    n_draws: int,
+    schedule: Schedule,
+    resamplings: int,
+    generator: torch.Generator,
+    device: torch.device,
+    is_shown: bool = False,
+) -> Tensor:
+    """Rows (n, d) with their missing entries drawn n_draws times, (n_draws, n, d); many copies go down together."""
+    space, drawn = module.space, []
+    rows, holes = x.repeat(n_draws, 1), x.isnan().repeat(n_draws, 1)
+    for part in blocks(len(rows), module.n_entries):
+        known, is_known = space.embed(rows[part].to(device)), space.spread(~holes[part].to(device))
+        noise = torch.randn(known.shape, generator=generator).to(device)
+        start = put_known(noise, schedule, schedule.n_levels, generator, known, is_known)
+        sampler = partial(repaint, known=known, is_known=is_known, resamplings=resamplings)
+        chain = Chain(sampler, schedule, is_drawn=True)
+        *_, last = progress(chain(module, start, generator), "Imputation", is_shown, schedule.n_levels)
+        drawn.append(chain.decoded(module, last, generator))
+    return torch.where(holes, torch.cat(drawn), rows).view(n_draws, *x.shape)
+
+
+def mean_of_draws(columns: Columns, draws: Tensor) -> Tensor:
+    """Of draws (k, n, d): means of numbers and of grids, shares of 1, and of categories the most frequent level."""
+    mean = draws.mean(0)
+    for j, (kind, n_levels) in enumerate(zip(columns.kinds, columns.n_levels, strict=True)):
+        if kind == "categorical":
+            counts = torch.stack([(draws[:, :, j] == k).sum(0) for k in range(n_levels)])
+            mean[:, j] = counts.argmax(0).to(mean)
+    return mean
+
+
+def number_of_levels(levels: Any, schedule: Schedule) -> int:
+    """How many levels an answer rests on, of "all" or a number of them."""
+    if levels == "all":
+        return schedule.n_levels
+    if not isinstance(levels, Integral) or int(levels) < 4:
+        raise ValueError(f"levels={levels!r} must be 'all', or a number of levels per row, 4 or more")
+    return int(levels)

@@ -23,7 +23,7 @@ from jensen.nets.unet import UNet
 if TYPE_CHECKING:
     from jensen.models.diffusion import Diffusion
 
-__all__ = ["NoisedView", "build_module", "decide", "marginal_start"]
+__all__ = ["NoisedView", "build_module", "class_facts", "decide", "marginal_start"]
 
 # Of the waves of x_t that tell neighbouring levels apart, those with the shortest periods.
 N_WAVES = 3
@@ -34,22 +34,31 @@ class NoisedView:
     """Points (b, D) as a network takes them: in the shape of the rows, and of a grid with waves of every number.
 
     A wave sin(πf x) with the period of a few levels says where between two of them x_t lies, which is hard to read off
-    x_t itself; Kingma et al. (2021), appendix C.
+    x_t itself; Kingma et al. (2021), appendix C. Where rows may have holes, 1 stands for what is observed, and 0 for
+    what is not.
+
+    Args:
+        shape: (D,), or (c, h, w).
+        frequencies: of the waves.
+        n_masks: numbers or channels that say what is observed: as many as a table has columns or an image channels,
+            and 0 where rows have no holes.
     """
 
     shape: tuple[int, ...]
     frequencies: tuple[float, ...]
+    n_masks: int = 0
 
     @property
     def in_shape(self) -> tuple[int, ...]:
-        return (self.shape[0] * (1 + 2 * len(self.frequencies)), *self.shape[1:])
+        return (self.shape[0] * (1 + 2 * len(self.frequencies)) + self.n_masks, *self.shape[1:])
 
-    def __call__(self, xt: Tensor) -> Tensor:
+    def __call__(self, xt: Tensor, observed: Tensor | None = None) -> Tensor:
         x = xt.reshape(-1, *self.shape)
-        if not self.frequencies:
-            return x
         angles = [math.pi * f * x for f in self.frequencies]
-        return torch.cat([x, *(torch.sin(a) for a in angles), *(torch.cos(a) for a in angles)], 1)
+        parts = [x, *(torch.sin(a) for a in angles), *(torch.cos(a) for a in angles)]
+        if observed is not None:
+            parts.append(observed.to(x).reshape(-1, self.n_masks, *self.shape[1:]))
+        return torch.cat(parts, 1) if len(parts) > 1 else x
 
 
 def waves_of(n_levels: int) -> tuple[float, ...]:
@@ -58,9 +67,8 @@ def waves_of(n_levels: int) -> tuple[float, ...]:
     return tuple(2.0**k for k in range(max(0, highest - N_WAVES + 1), highest + 1))
 
 
-def decide(model: Diffusion, lesson: Lesson) -> dict[str, Any]:
-    """Everything about the module that is left to the data."""
-    columns = lesson.events.columns
+def decide(model: Diffusion, columns: Columns) -> dict[str, Any]:
+    """What is left to the columns about the module."""
     prediction = model.prediction
     if prediction == "auto":
         prediction = "levels" if columns.is_grid else "velocity"
@@ -78,12 +86,7 @@ def decide(model: Diffusion, lesson: Lesson) -> dict[str, Any]:
             "variance='learned' has no part in objective='simple', and would stay as it was; choose "
             "objective='hybrid' or 'variational'"
         )
-    return {
-        "prediction": prediction,
-        "variance": variance,
-        "level_variance": level_variance,
-        **class_facts(model, lesson),
-    }
+    return {"prediction": prediction, "variance": variance, "level_variance": level_variance}
 
 
 def marginal_start(lesson: Lesson, facts: dict[str, Any], rows: np.ndarray) -> dict[str, Tensor | None]:
@@ -118,7 +121,13 @@ def build_module(
     )
     is_image = len(shape) == 3
     point = tuple(shape) if is_image else (space.n_dims,)
-    view = NoisedView(point, waves_of(space.grid_levels) if facts["prediction"] == "levels" else ())
+    # Networks from elsewhere know nothing of holes.
+    has_holes = facts.get("has_holes", False)
+    view = NoisedView(
+        point,
+        waves_of(space.grid_levels) if facts["prediction"] == "levels" else (),
+        has_holes * (point[0] if is_image else len(columns.names)),
+    )
     out_shape = (space.n_outputs // math.prod(point[1:]), *point[1:]) if is_image else (space.n_outputs,)
     recipe = model.network or (UNet() if is_image else ResidualMLP())
     return DiffusionModule(
@@ -129,4 +138,5 @@ def build_module(
         n_classes=facts["n_classes"],
         is_uniform=model.objective != "variational",
         stops_mean=model.objective == "hybrid" and space.has_variance,
+        has_holes=has_holes,
     )

@@ -67,9 +67,11 @@ def classify_block(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     n, n_classes = len(x), len(log_prior)
     is_alive = torch.ones((n, n_classes), dtype=torch.bool)
-    # Estimates of every stage, each with the levels it rests on; of a dropped class those before.
+    # Scores are comparable within a stage only: its draws shift those of all classes of a row alike. So of a class that
+    # is dropped its distance to the best of that stage is kept, which it follows from then on.
     score, mass = log_prior.repeat(n, 1), 0
-    total, var = torch.zeros((n, n_classes), dtype=torch.float64), torch.zeros((n, n_classes), dtype=torch.float64)
+    leader = torch.arange(n_classes).repeat(n, 1)
+    var = torch.zeros((n, n_classes), dtype=torch.float64)
     n_evaluations = torch.zeros(n, dtype=torch.long)
     for share in STAGES:
         # A row whose class is known is not asked about again.
@@ -82,17 +84,26 @@ def classify_block(
         n_evaluations += is_asked.sum(1) * k
         values = -terms * weight[:, None]
         # New estimates are averaged with the old by the number of their levels.
-        total = torch.where(is_asked, total + (values.sum(2) - total) * (k / mass), total)
-        score = torch.where(is_asked, log_prior + total, score)
+        step = torch.where(is_asked, (log_prior + values.sum(2) - score) * (k / mass), 0.0)
+        score = score + followed(step, leader)
         best = torch.where(is_alive, score, -torch.inf).argmax(1, keepdim=True)
         against = values - values.gather(1, best[..., None].expand(-1, -1, k))
         error = pair_error(against.flatten(0, 1)).view(n, n_classes)
         new = var * ((mass - k) / mass) ** 2 + error.square() * (k / mass) ** 2
         var = torch.where(is_asked, new, var)
         behind = score.gather(1, best) - score
-        is_alive &= behind < LOST_NATS + LOST_ERRORS * var.sqrt()
+        is_lost = is_alive & (behind >= LOST_NATS + LOST_ERRORS * var.sqrt())
+        leader = torch.where(is_lost, best, leader)
+        is_alive &= ~is_lost
     log_odds = score - score.amax(1, keepdim=True)
     return log_odds.softmax(1), log_odds, var.sqrt(), n_evaluations.double()
+
+
+def followed(step: Tensor, leader: Tensor) -> Tensor:
+    """The steps (n, C) of classes, those of a dropped one being its leader's, who may have been dropped since, too."""
+    for _ in STAGES:
+        step = step.gather(1, leader)
+    return step
 
 
 def stage_terms(

@@ -67,6 +67,11 @@ def check_images(model: Diffusion) -> None:
             "pipelines of diffusers have pixels from black to white, and this model was fitted on numbers that have no "
             "levels; fit on images that have them, such as uint8 from 0 to 255"
         )
+    if model._facts.get("has_holes", False):
+        raise ValueError(
+            "pipelines of diffusers have complete images, and this model was fitted on some with missing pixels, or on "
+            "floating-point numbers from disk, which may be; fit on complete images in memory, or on integers"
+        )
 
 
 def check_chain(model: Diffusion) -> None:

@@ -4,6 +4,10 @@
 One function, `terms`, gives L_{t-1} and L_0 to the training and to the scores. Levels are drawn together for a batch,
 one in each of b equal parts of π (Kingma et al. 2021), half uniformly and half in proportion to β_t / (1-ᾱ_t), which is
 uniform in ln SNR: the bound's terms fall by orders of magnitude from the first levels to the last.
+
+Where rows have holes, the network sees which entries are observed, and 0 in the place of others, and all terms are sums
+over the observed ones: an objective that says nothing of what is missing, as in Ouyang et al. (2023). It is a bound for
+complete rows only.
 """
 
 from __future__ import annotations
@@ -15,7 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from jensen.contract.gradient import blocks, progress
-from jensen.formulas.diffusion import Noising, kl_entries, prior_kl, simple_weight
+from jensen.formulas.diffusion import Noising, kl_entries, observed_sum, prior_kl, simple_weight
 from jensen.formulas.schedule import Schedule
 from jensen.models.diffusion_space import Belief, Space
 
@@ -31,7 +35,7 @@ N_HIDDEN = 32
 
 @dataclass(frozen=True)
 class Terms:
-    """Of rows at a level each (b,).
+    """Of rows at a level each (b,), sums over what is observed of them.
 
     Args:
         nats: L_{t-1}, at level 1 L_0.
@@ -54,6 +58,7 @@ class DiffusionModule(nn.Module):
         n_classes: classes that the network knows; the number after theirs stands for none.
         is_uniform: whether training draws levels uniformly rather than where the bound is large.
         stops_mean: whether the bound's gradient reaches the learned variance only.
+        has_holes: whether rows may have missing entries; `view` is then also given the columns (b, d) observed.
     """
 
     table: Tensor
@@ -71,10 +76,12 @@ class DiffusionModule(nn.Module):
         n_classes: int = 0,
         is_uniform: bool,
         stops_mean: bool = False,
+        has_holes: bool = False,
     ) -> None:
         super().__init__()
         self.view, self.network, self.space, self.schedule = view, network, space, schedule
         self.n_classes, self.is_uniform, self.stops_mean = n_classes, is_uniform, stops_mean
+        self.has_holes = has_holes
         self.register_buffer("table", Noising.table(schedule).float(), persistent=False)
         self.register_buffer("times", torch.tensor(schedule.time).float(), persistent=False)
         self.register_buffer("share", torch.tensor(level_shares(schedule)), persistent=False)
@@ -96,13 +103,18 @@ class DiffusionModule(nn.Module):
         else:
             level, weight = evaluation_levels(self.share, len(x), HELD_OUT_LEVELS)
             nats, simple, _ = self.evaluate(x, level, y)
-        nats = nats * weight.to(nats)
+        nats, observed = nats * weight.to(nats), self.observed(x)
+        seen = None if observed is None else self.space.spread(observed)
         return {
             "reconstruction": -torch.where(level == 1, nats, 0.0).sum(1),
-            "prior": prior_kl(self.space.embed(x), self.schedule),
+            "prior": prior_kl(self.space.embed(x), self.schedule, seen),
             "denoising": torch.where(level == 1, 0.0, nats).sum(1),
             "simple": simple.mean(1),
         }
+
+    def observed(self, x: Tensor) -> Tensor | None:
+        """Which entries of rows (b, d) are; None is all of them."""
+        return ~x.isnan() if self.has_holes else None
 
     def class_numbers(self, label: Tensor) -> Tensor:
         """What the network is told of labels, which are -1 where unknown."""
@@ -136,34 +148,53 @@ class DiffusionModule(nn.Module):
 
     def terms(self, x: Tensor, x0: Tensor, level: Tensor, noise: Tensor, y: Tensor | None = None) -> Terms:
         """Of rows x with points x_0, noised to the levels (b,) by the noise."""
-        space, at = self.space, Noising.at(self.table, level)
+        space, at, observed = self.space, Noising.at(self.table, level), self.observed(x)
         xt = at.noised(x0, noise)
-        belief = self.belief(xt, level, y, at)
+        belief = self.belief(xt, level, y, at, observed)
+        # No term sees what stands in the place of a missing entry, but the number of a level must be one.
+        x, seen = (x, None) if observed is None else (x.nan_to_num(), space.spread(observed))
+        of_levels, of_numbers = space.observed_parts(observed)
         squares = (x0 - belief.mean).square()
         judged = squares.detach() if self.stops_mean else squares
-        nats = kl_entries(judged, belief.log_variance, at).sum(-1)
+        nats = observed_sum(kl_entries(judged, belief.log_variance, at), seen)
         first = (level == 1).nonzero()[:, 0]
         if len(first):
-            nats = nats.index_copy(0, first, -space.log_prob(belief_at(belief, first), x[first], x0[first]))
+            own = None if observed is None else observed[first]
+            nats = nats.index_copy(0, first, -space.log_prob(belief_at(belief, first), x[first], x0[first], own))
         simple = torch.zeros_like(nats)
         if space.n_numbers:
             numbers = squares[:, space.numbers] if belief.log_levels is not None else squares
-            simple = simple + (simple_weight(space.prediction, at) * numbers).sum(-1)
+            simple = simple + observed_sum(simple_weight(space.prediction, at) * numbers, of_numbers)
         if belief.log_levels is not None:
-            simple = simple + space.cross_entropy(belief, x).sum(-1)
-        return Terms(nats, simple / len(space.columns.names), squares.detach().sum(-1))
+            simple = simple + observed_sum(space.cross_entropy(belief, x), of_levels)
+        return Terms(nats, simple / len(space.columns.names), observed_sum(squares.detach(), seen))
 
-    def belief(self, xt: Tensor, level: Tensor, y: Tensor | None = None, at: Noising | None = None) -> Belief:
-        """What the network makes of points (b, D) at levels (b,)."""
+    def belief(
+        self,
+        xt: Tensor,
+        level: Tensor,
+        y: Tensor | None = None,
+        at: Noising | None = None,
+        observed: Tensor | None = None,
+    ) -> Belief:
+        """What the network makes of points (b, D) at levels (b,), of rows whose entries (b, d) are observed or not."""
         at = Noising.at(self.table, level) if at is None else at
-        return self.denoise(xt, self.times[level - 1], at, y)
+        return self.denoise(xt, self.times[level - 1], at, y, observed=observed)
 
-    def denoise(self, xt: Tensor, time: Tensor, at: Noising, y: Tensor | None = None, guidance: float = 0.0) -> Belief:
+    def denoise(
+        self,
+        xt: Tensor,
+        time: Tensor,
+        at: Noising,
+        y: Tensor | None = None,
+        guidance: float = 0.0,
+        observed: Tensor | None = None,
+    ) -> Belief:
         """The same at any times; guidance goes beyond the class, away from what is said without one.
 
         What is said enters x̂_0 and the logits of levels linearly, so it may be extrapolated itself.
         """
-        seen = self.view(xt)
+        seen = self.given(xt, observed)
         output: Tensor = self.network(seen, time, y).flatten(1)
         if guidance:
             beyond = guidance * (output - self.network(seen, time, None).flatten(1))
@@ -172,6 +203,14 @@ class DiffusionModule(nn.Module):
                 beyond[:, n : 2 * n] = 0.0
             output = output + beyond
         return self.space.belief(output, xt, at)
+
+    def given(self, xt: Tensor, observed: Tensor | None) -> Tensor:
+        """What the network is given of points; without word of what is observed everything is."""
+        if not self.has_holes:
+            return self.view(xt)  # type: ignore[no-any-return]
+        if observed is None:
+            observed = torch.ones((len(xt), len(self.space.columns.names)), dtype=torch.bool, device=xt.device)
+        return self.view(torch.where(self.space.spread(observed), xt, 0.0), observed)  # type: ignore[no-any-return]
 
 
 def belief_at(belief: Belief, rows: Tensor) -> Belief:

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import log_softmax
 
-from jensen.formulas.diffusion import Noising, data_of, discretised_gaussian
+from jensen.formulas.diffusion import Noising, data_of, discretised_gaussian, observed_sum
 from jensen.interop.columns import Columns
 
 __all__ = ["Belief", "Space"]
@@ -54,6 +54,7 @@ class Space(nn.Module):
         is_trained_by_levels: whether the gradient of levels comes from their cross-entropy alone, not from the bound.
     """
 
+    source: Tensor
     numbers: Tensor
     level_columns: Tensor
     place: Tensor
@@ -79,6 +80,7 @@ class Space(nn.Module):
         self.grid_levels = columns.n_levels[0] if columns.is_grid else 0
         has_levels = [kind != "continuous" and (kind != "grid" or prediction == "levels") for kind in columns.kinds]
         source = columns.plan.source
+        self.register_buffer("source", source, persistent=False)
         is_number = torch.tensor([not has_levels[j] for j in source.tolist()])
         self.register_buffer("numbers", is_number.nonzero()[:, 0], persistent=False)
         self.register_buffer("log_scale", columns.scale.log().float()[source[is_number]], persistent=False)
@@ -115,6 +117,10 @@ class Space(nn.Module):
     def embed(self, x: Tensor) -> Tensor:
         """Points (b, D) of rows (b, d) in the units of `Columns`."""
         return self.columns.expand(x)
+
+    def spread(self, observed: Tensor) -> Tensor:
+        """Which dimensions (b, D) are observed, of the columns (b, d) that are."""
+        return observed if self.n_dims == observed.shape[-1] else observed[:, self.source]
 
     def belief(self, output: Tensor, xt: Tensor, at: Noising) -> Belief:
         """Of outputs (b, n_outputs)."""
@@ -179,18 +185,27 @@ class Space(nn.Module):
         level = x[:, self.level_columns].long()[:, None]
         return -belief.log_levels.gather(-2, level).squeeze(-2)
 
-    def log_prob(self, belief: Belief, x: Tensor, x0: Tensor) -> Tensor:
-        """ln p(x_0|x_1) of every row (b,), in the units of the data."""
-        total = -self.cross_entropy(belief, x).sum(-1) if belief.log_levels is not None else 0.0
+    def log_prob(self, belief: Belief, x: Tensor, x0: Tensor, observed: Tensor | None = None) -> Tensor:
+        """ln p(x_0|x_1) of every row (b,), or of its observed entries (b, d), in the units of the data."""
+        of_levels, of_numbers = self.observed_parts(observed)
+        total = -observed_sum(self.cross_entropy(belief, x), of_levels) if belief.log_levels is not None else 0.0
         if not self.n_numbers:
             return torch.as_tensor(total)
         mean, truth = belief.mean[:, self.numbers], x0[:, self.numbers]
         log_variance = belief.log_variance
         log_variance = log_variance if log_variance.shape[-1] == 1 else log_variance[:, self.numbers]
         if self.grid_levels:
-            return total + discretised_gaussian(truth, mean, (0.5 * log_variance).exp(), self.grid_levels).sum(-1)
+            mass = discretised_gaussian(truth, mean, (0.5 * log_variance).exp(), self.grid_levels)
+            return total + observed_sum(mass, of_numbers)
         squares = (truth - mean).square() * (-log_variance).exp()
-        return total - 0.5 * (squares + log_variance + math.log(2 * math.pi)).sum(-1) - self.log_scale.sum()
+        density = -0.5 * (squares + log_variance + math.log(2 * math.pi)) - self.log_scale
+        return total + observed_sum(density, of_numbers)
+
+    def observed_parts(self, observed: Tensor | None) -> tuple[Tensor | None, Tensor | None]:
+        """Of the columns (b, d) that are observed, those with levels (b, J) and those that are numbers."""
+        if observed is None:
+            return None, None
+        return observed[:, self.level_columns], observed[:, self.source[self.numbers]]
 
     def draw(self, belief: Belief, generator: torch.Generator | None) -> Tensor:
         """Rows (b, d) in the units of `Columns`, drawn from p(x_0|x_1); without a generator the most probable."""
@@ -203,7 +218,7 @@ class Space(nn.Module):
             if self.grid_levels:
                 top = self.grid_levels - 1
                 mean = ((mean + 1) * (top / 2)).round().clamp(0, top)
-            out[:, self.columns.plan.source.to(self.numbers.device)[self.numbers]] = mean
+            out[:, self.source[self.numbers]] = mean
         if belief.log_levels is not None:
             scores = belief.log_levels
             if generator is not None:
@@ -228,18 +243,21 @@ class Space(nn.Module):
         return rows
 
     def marginal_start(self, x: Tensor) -> Tensor | None:
-        """Logits (L, J) with the frequencies of levels in rows x (n, d): what is true of all need not be learnt."""
+        """Logits (L, J) with the frequencies of levels in rows x (n, d): what is true of all need not be learnt.
+
+        What is missing counts nowhere.
+        """
         if not self.is_level.numel():
             return None
         own = x[:, self.level_columns]
-        n_levels = self.is_level.sum(0)
+        n_levels, n_seen = self.is_level.sum(0), (~own.isnan()).sum(0)
         counts = torch.stack([(own == k).float().sum(0) for k in range(len(self.is_level))])
         # As many rows more as there are levels, with equal shares: what few rows lack is not impossible. On a grid
         # half of them have the shares of all columns together, which have seen more.
         added = self.is_level / n_levels
         if self.is_line:
-            added = 0.5 * (added + counts.mean(1, keepdim=True) / len(own))
-        share = (counts + n_levels * added) / (len(own) + n_levels)
+            added = 0.5 * (added + counts.sum(1, keepdim=True) / n_seen.sum())
+        share = (counts + n_levels * added) / (n_seen + n_levels)
         return share.clamp_min(LEAST_SHARE / n_levels).log()
 
 

@@ -5,7 +5,7 @@ Rows are in the units of `Columns`, NaN where missing; so are the rows that come
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import torch
@@ -15,7 +15,10 @@ from jensen.contract.gradient import blocks
 from jensen.formulas.latent_gaussian import LatentGaussian, log_mean_exp, weighted_error
 from jensen.models.vae_module import VAEModule
 
-__all__ = ["Evidence", "elbo", "evidence", "fill", "fill_draws", "latent_means", "posterior", "reconstruction"]
+__all__ = ["Evidence", "Tilt", "elbo", "evidence", "fill", "fill_draws", "latent_means", "posterior", "reconstruction"]
+
+# Of draws z (k, C, b, m): ln p(z) - ln N(z; 0, I), of a model whose prior is another (k, C, b).
+Tilt = Callable[[Tensor], Tensor]
 
 
 @dataclass(frozen=True)
@@ -45,13 +48,16 @@ class Drawn:
     log_q: Tensor
 
 
-def draw(module: VAEModule, x: Tensor, k: int, generator: torch.Generator) -> Drawn:
+def draw(module: VAEModule, x: Tensor, k: int, generator: torch.Generator, tilt: Tilt | None = None) -> Drawn:
     latent, log_q = module.latents(x)
     noise = torch.randn((k, *latent.mean.shape), generator=generator).to(latent.mean)
     z = latent.draw(noise)
     outputs = module.decode_classes(z)
     log_likelihood = module.emission.log_prob(outputs, x.nan_to_num(), ~x.isnan())
-    return Drawn(log_likelihood.double(), latent.log_ratio(z, noise).double(), outputs, latent, log_q.T.double())
+    log_ratio = latent.log_ratio(z, noise).double()
+    if tilt is not None:
+        log_ratio = log_ratio - tilt(z)
+    return Drawn(log_likelihood.double(), log_ratio, outputs, latent, log_q.T.double())
 
 
 def row_blocks(module: VAEModule, x: Tensor, k: int, device: torch.device) -> Iterator[tuple[slice, Tensor]]:
@@ -96,19 +102,28 @@ def evidence(module: VAEModule, x: Tensor, k: int, generator: torch.Generator, d
     return Evidence(reconstruction, {"latent": divergence}, error)
 
 
-def importance(module: VAEModule, rows: Tensor, k: int, generator: torch.Generator) -> tuple[Drawn, Tensor]:
+def importance(
+    module: VAEModule, rows: Tensor, k: int, generator: torch.Generator, tilt: Tilt | None
+) -> tuple[Drawn, Tensor]:
     """Draws, and their normalised weights (k·C, b): p(y, z | what is observed) up to sampling."""
-    drawn = draw(module, rows, k, generator)
+    drawn = draw(module, rows, k, generator, tilt)
     log_weight = module.log_prior_class().double()[:, None] + drawn.log_likelihood - drawn.log_ratio
     return drawn, log_weight.flatten(0, 1).softmax(0)
 
 
-def fill(module: VAEModule, x: Tensor, k: int, generator: torch.Generator, device: torch.device) -> Tensor:
+def fill(
+    module: VAEModule,
+    x: Tensor,
+    k: int,
+    generator: torch.Generator,
+    device: torch.device,
+    tilt: Tilt | None = None,
+) -> Tensor:
     """Missing entries at their posterior mean, or most probable level, by self-normalised importance sampling."""
     out = x.clone()
     holes = x.isnan()
     for rows, block in row_blocks(module, x, k, device):
-        drawn, share = importance(module, block, k, generator)
+        drawn, share = importance(module, block, k, generator, tilt)
         expected = module.emission.expectation(drawn.outputs).flatten(0, 1)
         mean = module.emission.decide((share.to(expected)[..., None] * expected).sum(0)).cpu()
         out[rows] = torch.where(holes[rows], mean, x[rows])
@@ -116,13 +131,19 @@ def fill(module: VAEModule, x: Tensor, k: int, generator: torch.Generator, devic
 
 
 def fill_draws(
-    module: VAEModule, x: Tensor, n_draws: int, k: int, generator: torch.Generator, device: torch.device
+    module: VAEModule,
+    x: Tensor,
+    n_draws: int,
+    k: int,
+    generator: torch.Generator,
+    device: torch.device,
+    tilt: Tilt | None = None,
 ) -> list[Tensor]:
     """Copies with missing entries drawn: one of the draws of z by its weight, then x given it."""
     copies = [x.clone() for _ in range(n_draws)]
     holes = x.isnan()
     for rows, block in row_blocks(module, x, k, device):
-        drawn, share = importance(module, block, k, generator)
+        drawn, share = importance(module, block, k, generator, tilt)
         outputs = drawn.outputs.flatten(0, 1)
         chosen = torch.multinomial(share.T.cpu().float(), n_draws, replacement=True, generator=generator)
         every = torch.arange(len(block), device=outputs.device)

@@ -17,9 +17,7 @@ from torch import Tensor
 from jensen.bound import Bound
 from jensen.contract import whole_number
 from jensen.contract.gradient import GradientEstimator, has_classes
-from jensen.interop.events import as_array
 from jensen.interop.labels import decode_labels, numbers_of_classes
-from jensen.interop.tables import Kind
 from jensen.models import vae_answers as answers
 from jensen.models.network_views import read_latents
 from jensen.models.vae_module import VAEModule
@@ -195,11 +193,3 @@ class VariationalModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Gradie
         if values.shape != self._shape:
             raise ValueError(f"{name} has shape {values.shape}; expected one row of shape {self._shape}")
         return values[None]
-
-    def _restored(self, X: Any, holes: Tensor, filled: Tensor, kind: Kind) -> Any:
-        """X with its holes from `filled`."""
-        if kind.container in ("pandas", "polars"):
-            return self._columns.restore(X, filled.double())
-        values = self._decoded_matrix(filled)
-        given = torch.as_tensor(as_array(X).astype(kind.dtype))
-        return kind.values(torch.where(holes.reshape(given.shape), values.to(given), given))

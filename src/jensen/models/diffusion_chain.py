@@ -1,0 +1,36 @@
+"""The way down from pure noise that a user asks for."""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from numbers import Real
+from typing import Any
+
+from jensen.contract import whole_number
+from jensen.formulas.schedule import Schedule
+from jensen.models.diffusion_answers import Chain
+from jensen.samplers.ancestral import ancestral
+from jensen.samplers.ddim import ddim
+from jensen.samplers.denoise import Sampler
+from jensen.samplers.dpm_solver import dpm_solver
+
+__all__ = ["chain_of"]
+
+SAMPLERS: dict[str, Sampler] = {"ancestral": ancestral, "ddim": ddim, "dpm": dpm_solver}
+
+
+def chain_of(schedule: Schedule, steps: int | None, sampler: str, eta: float, guidance: float = 0.0) -> Chain:
+    """Through all levels of the schedule or so many steps, by a sampler of this name."""
+    if not isinstance(guidance, Real) or not 0 <= guidance < math.inf:
+        raise ValueError(f"guidance={guidance!r} must be a number, 0 or more; 0 draws from the class itself")
+    if sampler not in SAMPLERS:
+        raise ValueError(f"sampler={sampler!r} is not known; choose {', '.join(map(repr, SAMPLERS))}")
+    if not 0 <= eta <= 1:
+        raise ValueError(f"eta={eta!r} is the share of noise that 'ddim' keeps and must lie in [0, 1]")
+    if eta and sampler != "ddim":
+        raise ValueError(f"eta={eta:g} is for sampler='ddim'; {sampler!r} has none")
+    if steps is not None:
+        schedule = schedule.respace(whole_number("steps", steps), "uniform" if sampler == "ancestral" else "trailing")
+    step: Any = partial(ddim, eta=eta) if sampler == "ddim" else SAMPLERS[sampler]
+    return Chain(step, schedule, sampler == "ancestral", float(guidance))
