@@ -322,3 +322,25 @@ class TestProcesses:
         monkeypatch.setattr("jensen.engines.launch.launch", lambda command, n: (1, "Traceback\nMemoryError: 3 GB\n"))
         result = run("fit", "vae", tmp_path / "gone.csv", "-o", tmp_path / "m", "--processes", 3)
         assert (result.exit_code, result.stderr) == (1, "in a process beside the first: MemoryError: 3 GB\n")
+
+
+def test_a_latent_diffusion_from_recipes(folder, people, tmp_path):
+    file = tmp_path / "latent.jensen"
+    recipes = (
+        *("--vae", "VAE(2, encoder=MLP((20,)), decoder=MLP((20,)), max_epochs=10)"),
+        *("--diffusion", "Diffusion(n_steps=20, objective='variational', network=ResidualMLP(16, 1), max_epochs=5)"),
+    )
+    drop = ("--drop", "id", "--drop", "group")
+    succeed("fit", "latent-diffusion", folder / "people.csv", *drop, "--quiet", *recipes, "-o", file)
+    scores = json.loads(succeed("score", file, folder / "people.csv", "--levels", "all", "--json"))
+    assert np.isfinite(scores["nats_per_row"])
+    succeed("sample", file, "-n", 5, "--sampler", "ddim", "--steps", 5, "-o", tmp_path / "new.csv")
+    assert list(pd.read_csv(tmp_path / "new.csv")) == COLUMNS
+    succeed("impute", file, folder / "people.csv", "-o", tmp_path / "filled.csv")
+    filled = pd.read_csv(tmp_path / "filled.csv")
+    assert not filled[COLUMNS].isna().any(axis=None)
+    known = people["age"].notna()
+    np.testing.assert_array_equal(filled["age"][known], people["age"][known])
+    succeed("transform", file, folder / "people.csv", "-o", tmp_path / "z.csv")
+    assert pd.read_csv(tmp_path / "z.csv").shape == (150, 2)
+    assert "a latent diffusion knows none" in fail("sample", file, "--y", "young")

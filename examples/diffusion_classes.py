@@ -1,0 +1,105 @@
+"""One diffusion with classes: rows of a class, more than typical rows of it, and the class of a row.
+
+    python examples/diffusion_classes.py [picture.png]
+Three classes of two Gaussians each, with a label for every fifth row; the other rows teach what no class is. Left, the
+regions of the diffusion classifier, p(y|x) ∝ p(y) exp(bound of ln p(x|y)), with the borders of Bayes' rule for the
+true densities. Middle, rows drawn by class, and drawn with guidance: they keep away from the other classes, and are
+less varied than the class is. Right, how surely rows are told as the budget of levels grows: all classes are compared
+at the same levels with the same noise, and those far behind are dropped early.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from matplotlib.colors import ListedColormap
+from scipy.special import logsumexp
+
+from drawing import COLOURS, GREY, INK, figure, picture_path, save, title
+from jensen import Diffusion, ResidualMLP
+
+PICTURE = picture_path(__doc__)
+N_ROWS, STD, BUDGETS = 3000, 0.35, (16, 32, 64, 128)
+angle = np.arange(6) * np.pi / 3
+MEANS = 1.6 * np.stack([np.cos(angle), np.sin(angle)], 1) * np.where(np.arange(6) % 2, 1.0, 0.55)[:, None]
+CLASS = np.arange(6) % 3
+
+rng = np.random.default_rng(0)
+
+
+def rows(n: int) -> tuple[np.ndarray, np.ndarray]:
+    component = rng.integers(0, 6, n)
+    return MEANS[component] + STD * rng.normal(size=(n, 2)), CLASS[component]
+
+
+def log_joint(x: np.ndarray) -> np.ndarray:
+    """ln p(x, y) of the true densities (n, 3), up to a constant."""
+    each = -((x[:, None] - MEANS) ** 2).sum(-1) / (2 * STD**2)
+    return np.stack([logsumexp(each[:, y == CLASS], 1) for y in range(3)], 1)
+
+
+X, y = rows(N_ROWS)
+test, y_test = rows(400)
+known = np.arange(N_ROWS) % 5 == 0
+model = Diffusion(
+    n_steps=100, network=ResidualMLP(96, 2), max_epochs=150, batch_size=256, learning_rate=3e-3, random_state=0
+).fit(X, np.where(known, y, -1))
+
+bayes = log_joint(test).argmax(1)
+told = {budget: model.classify(test, budget=budget) for budget in BUDGETS}
+agreed = {budget: np.mean(found.probabilities.argmax(1) == bayes) for budget, found in told.items()}
+work = {budget: found.n_evaluations.mean() for budget, found in told.items()}
+drawn = {w: [model.sample(300, y=c, guidance=w, random_state=c)[0] for c in range(3)] for w in (0.0, 2.0)}
+right = {w: np.mean([(log_joint(part).argmax(1) == c).mean() for c, part in enumerate(drawn[w])]) for w in drawn}
+print(f"test rows as Bayes' rule has them: {np.mean(bayes == y_test):.1%} of their labels")
+for budget in BUDGETS:
+    print(
+        f"budget {budget}: {agreed[budget]:.1%} told like Bayes' rule, {work[budget]:.0f} of {3 * budget} evaluations"
+    )
+print("drawn rows that Bayes' rule gives the class asked for: ", end="")
+print(", ".join(f"{share:.1%} with guidance {w:g}" for w, share in right.items()))
+assert agreed[BUDGETS[-1]] > 0.93, "the classifier is nearly Bayes' rule"
+assert all(work[budget] < 3 * budget for budget in BUDGETS), "some classes are dropped early"
+assert right[2.0] > right[0.0] > 0.85, "guidance leads away from other classes"
+
+fig = figure(14.5, 4)
+axes = fig.subplots(1, 4, width_ratios=(1, 1, 1, 0.95))
+side = np.linspace(-2.6, 2.6, 45)
+grid = np.stack(np.meshgrid(side, side), -1).reshape(-1, 2)
+predicted = model.predict(grid, budget=32).reshape(len(side), -1)
+axes[0].pcolormesh(side, side, predicted, cmap=ListedColormap(COLOURS[:3]), alpha=0.25, lw=0, rasterized=True)
+fine = np.linspace(-2.6, 2.6, 300)
+exact = log_joint(np.stack(np.meshgrid(fine, fine), -1).reshape(-1, 2))
+for c in range(3):
+    margin = exact[:, c] - np.delete(exact, c, 1).max(1)
+    axes[0].contour(fine, fine, margin.reshape(len(fine), -1), [0], colors=INK, linewidths=1)
+    own = known & (y == c)
+    axes[0].plot(*X[own][:60].T, ".", color=COLOURS[c], ms=4)
+axes[0].plot(*X[~known][:250].T, ".", color=GREY, ms=1.5)
+axes[0].set_title("regions, and Bayes' borders")
+for ax, (w, parts) in zip(axes[1:3], drawn.items(), strict=True):
+    for c, part in enumerate(parts):
+        ax.plot(*part.T, ".", color=COLOURS[c], ms=2.5)
+    ax.set_title(f"drawn by class, guidance {w:g}")
+for ax in axes[:3]:
+    ax.set(xlim=(-2.6, 2.6), ylim=(-2.6, 2.6), aspect="equal", xticks=[], yticks=[])
+axes[3].plot(BUDGETS, [100 * agreed[budget] for budget in BUDGETS], "o-", color=COLOURS[0])
+for budget in BUDGETS:
+    axes[3].annotate(
+        f"{work[budget]:.0f} of {3 * budget}",
+        (budget, 100 * agreed[budget]),
+        (6, -12),
+        textcoords="offset points",
+        ha="left",
+        fontsize=8.5,
+        color=GREY,
+    )
+axes[3].set_xscale("log", base=2)
+axes[3].set(xlabel="budget, levels per class", title="told like Bayes' rule, %", xticks=BUDGETS, xlim=(12, 170))
+axes[3].set_xticklabels(BUDGETS)
+low, high = axes[3].get_ylim()
+axes[3].set_ylim(low - 0.35 * (high - low), high)
+axes[3].text(
+    0.98, 0.04, "grey: evaluations of the network", ha="right", transform=axes[3].transAxes, fontsize=8.5, color=GREY
+)
+title(fig, "A diffusion that knows classes draws them, exaggerates them, and tells them apart")
+save(fig, PICTURE)

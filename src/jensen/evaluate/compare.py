@@ -1,0 +1,293 @@
+"""Many models, one table: what each says of rows that it has not seen, in one unit.
+
+All models learn from the same rows and are scored on the same others, so differences are taken row by row.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from sklearn.base import clone, is_regressor
+from sklearn.model_selection import ShuffleSplit
+from sklearn.utils import check_random_state
+from tqdm.auto import tqdm
+
+from jensen.evaluate.entrants import EFFORTS, entrants
+from jensen.evaluate.footing import N_DRAWS, Footing, find_footing
+from jensen.evaluate.leaderboard import Leaderboard
+from jensen.evaluate.task import Task, as_array, n_rows, take
+from jensen.models.diffusion import Diffusion
+from jensen.models.latent_diffusion import LatentDiffusion
+from jensen.models.vae import VAE
+from jensen.registry import model_class
+
+__all__ = ["Leaderboard", "compare"]
+
+# Below so many rows one fifth of them is too few to tell models apart, and every row is held out once.
+FEW_ROWS = 500
+HELD_OUT = 0.2
+
+
+@dataclass(frozen=True, eq=False)
+class Entry:
+    """What a model came to.
+
+    Args:
+        name: in the table.
+        model: fitted to the rows to learn from, of the first fold; None if it failed.
+        nats: of every held-out row, in the order of the folds (n,).
+        value: "exact" or "bound", and how tight.
+        n_parameters: None where not known.
+        fit_seconds, score_seconds: of all folds.
+        failure: the reason why there is no more; empty if there is none.
+    """
+
+    name: str
+    model: Any
+    nats: np.ndarray
+    value: str
+    n_parameters: int | None
+    fit_seconds: float
+    score_seconds: float
+    failure: str = ""
+
+
+def compare(
+    X: Any,
+    models: str | Sequence[Any] | Mapping[str, Any] = "auto",
+    y: Any = None,
+    *,
+    discrete: str | bool = "auto",
+    cv: Any = None,
+    effort: str = "normal",
+    random_state: Any = 0,
+    verbose: int = 0,
+) -> Leaderboard:
+    """Fit many models to the same rows and score them on others: one table in nats per row.
+
+    Args:
+        X: a table (n, d), a data frame or images; NaN is missing.
+        models: "auto" enters all that suit the rows; or names such as "vae", estimators, or a dictionary of them.
+        y: labels for models that read them; scores are of X alone.
+        discrete: whether values lie on a grid and have probabilities; "auto" if every column has whole numbers of at
+            most 256 levels. Models of densities then learn from rows with uniform noise on their cells.
+        cv: how rows are held out: a number of folds, or a scikit-learn splitter; None is a fifth of the rows, once, and
+            below 500 rows five folds, unless the effort is "quick".
+        effort: "quick", "normal" or "thorough": steps of training and sizes that are tried by "auto".
+        random_state: of models without a seed of their own, of folds and of noise.
+        verbose: 1 shows a progress bar on a terminal.
+
+    A model that fails is a row with its reason.
+
+    Example:
+        >>> from sklearn.datasets import load_iris
+        >>> from jensen import GaussianMixture, ProbabilisticPCA, compare
+        >>> board = compare(load_iris().data, [GaussianMixture(3), ProbabilisticPCA(2)])
+        >>> board.best
+        'GaussianMixture'
+    """
+    if effort not in EFFORTS:
+        raise ValueError(f"effort={effort!r} is not known; choose 'quick', 'normal' or 'thorough'")
+    X = X if hasattr(X, "shape") else np.asarray(X)
+    seed = int(check_random_state(random_state).randint(2**31 - 1))
+    n = n_rows(X)
+    if y is not None and n_rows(y) != n:
+        raise ValueError(f"y has {n_rows(y)} labels, but X has {n} rows; give one per row, -1 for an unknown one")
+    footing = find_footing(X, discrete)
+    task = Task(X, y, None, default_cv(n, effort, seed) if cv is None else cv, 0, seed)
+    splits = task.splits
+    wanted = named(models, footing, len(splits[0][0]), count_classes(y), effort, seed)
+    bar = tqdm(wanted.items(), desc="compare", unit="model", leave=False, disable=None if verbose else True)
+    entries = []
+    for name, model in bar:
+        bar.set_postfix_str(name)
+        entries.append(attempt(name, model, task, footing))
+    if all(entry.failure for entry in entries):
+        raise ValueError(f"every model failed, {entries[0].name} with: {entries[0].failure}")
+    held_out = np.concatenate([test for _, test in splits])
+    how = f"{len(splits)} folds" if len(splits) > 1 else f"{len(held_out)} of {n} rows held out"
+    return board_of(entries, footing, task.rows(held_out), held_out, how)
+
+
+def default_cv(n: int, effort: str, seed: int) -> Any:
+    return 5 if n < FEW_ROWS and effort != "quick" else ShuffleSplit(1, test_size=HELD_OUT, random_state=seed)
+
+
+def count_classes(y: Any) -> int:
+    if y is None:
+        return 0
+    labels = pd.Series(as_array(y)).dropna()
+    return int(labels[labels.astype(str) != "-1"].nunique())
+
+
+def named(models: Any, footing: Footing, n_learnt: int, n_classes: int, effort: str, seed: int) -> dict[str, Any]:
+    """The estimators to compare, by name."""
+    if isinstance(models, str) and models == "auto":
+        return entrants(footing, n_learnt, n_classes, EFFORTS[effort], seed)
+    if isinstance(models, Mapping):
+        given = [(str(name), model) for name, model in models.items()]
+    else:
+        given = [(model if isinstance(model, str) else type(model).__name__, model) for model in listed(models)]
+    if not given:
+        raise ValueError("models is empty; name one at least, or choose 'auto'")
+    out: dict[str, Any] = {}
+    for name, model in given:
+        estimator = seeded(model_class(model)() if isinstance(model, str) else clone(model), seed)
+        if is_regressor(estimator):
+            raise TypeError(f"{name} is a regression, and compare is for models of rows")
+        n_alike = sum(other.split(" ")[0] == name for other in out)
+        out[f"{name} {n_alike + 1}" if n_alike else name] = estimator
+    return out
+
+
+def listed(models: Any) -> list[Any]:
+    return [models] if isinstance(models, str) or hasattr(models, "get_params") else list(models)
+
+
+def seeded(model: Any, seed: int) -> Any:
+    params = model.get_params()
+    names = [name for name in params if name.split("__")[-1] == "random_state" and params[name] is None]
+    return model.set_params(**dict.fromkeys(names, seed))
+
+
+def attempt(name: str, model: Any, task: Task, footing: Footing) -> Entry:
+    """The entry of a model, or one with the reason why there is none."""
+    fitting = scoring = 0.0
+    parts, first = [], None
+    try:
+        if isinstance(model, type):
+            raise TypeError(f"{model.__name__} is a class; give an estimator, {model.__name__}()")
+        for fold, (learnt, held_out) in enumerate(task.splits):
+            began = time.perf_counter()
+            fitted = fit(model, task, footing, learnt, task.seed + fold)
+            fitting += time.perf_counter() - began
+            began = time.perf_counter()
+            parts.append(score(fitted, footing, task.rows(held_out), task.seed + fold))
+            scoring += time.perf_counter() - began
+            first = fitted if first is None else first
+        nats = np.concatenate(parts)
+        if not np.isfinite(nats).all():
+            raise ValueError(f"{int((~np.isfinite(nats)).sum())} of {len(nats)} held-out rows have no finite score")
+        value = how_tight(first, footing, task.rows(task.splits[0][1][:2]))
+        return Entry(name, first, nats, value, n_parameters(first), fitting, scoring)
+    except KeyboardInterrupt:
+        raise
+    except Exception as error:
+        # Of any model whatever: one that breaks must not take the others with it.
+        reason = " ".join(str(error.__cause__ or error).split()) or type(error).__name__
+        return Entry(name, None, np.empty(0), "", None, fitting, scoring, reason)
+
+
+def fit(model: Any, task: Task, footing: Footing, rows: np.ndarray, seed: int) -> Any:
+    """A copy of the model, fitted to these rows as it takes them."""
+    X, y = task.rows(rows), None if task.y is None else take(task.y, rows)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        # An interrupted fit keeps its best parameters and warns; here it ends the whole comparison.
+        warnings.filterwarnings("error", "interrupted after", RuntimeWarning)
+        estimator = clone(model)
+        try:
+            return estimator.fit(given(model, footing, X, np.random.default_rng(seed)), y)
+        except RuntimeWarning as warning:
+            raise KeyboardInterrupt from warning
+
+
+def score(fitted: Any, footing: Footing, X: Any, seed: int) -> np.ndarray:
+    """ln p(x) of rows, ln P(x) on a grid, or a bound of it (n,)."""
+    if footing.unit != "probability" or says_probabilities(fitted, footing):
+        return as_array(fitted.score_samples(given(fitted, footing, X, None))).astype(np.float64)
+    rng = np.random.default_rng([seed, 1])
+    draws = [as_array(fitted.score_samples(footing.with_noise(X, rng))) for _ in range(N_DRAWS)]
+    return np.asarray(np.mean(draws, 0) + footing.log_cell(X))
+
+
+def given(model: Any, footing: Footing, X: Any, rng: np.random.Generator | None) -> Any:
+    """Rows as the model takes them: images, a table, or a table with noise on its cells."""
+    if footing.unit == "probability" and not says_probabilities(model, footing):
+        assert rng is not None
+        return footing.with_noise(X, rng)
+    return X if isinstance(model, (VAE, Diffusion, LatentDiffusion)) else footing.as_table(X)
+
+
+def says_probabilities(model: Any, footing: Footing) -> bool:
+    """Whether a model gives levels of a grid a probability by itself."""
+    if isinstance(model, Diffusion):
+        return model.data_levels is not None and (footing.is_image or footing.has_one_grid)
+    if isinstance(model, LatentDiffusion):
+        return says_probabilities(model.vae or VAE(), footing)
+    if isinstance(model, VAE):
+        likelihood = model.likelihood
+        name = likelihood if isinstance(likelihood, str) else type(likelihood).__name__.lower()
+        return name in ("categorical", "bernoulli")
+    return False
+
+
+def how_tight(fitted: Any, footing: Footing, X: Any) -> str:
+    """Whether scores are ln p(x) itself, or what they rest on; told from the bound of some rows."""
+    if isinstance(fitted, VAE):
+        value = f"bound, {fitted.evaluation_samples} importance samples"
+    elif isinstance(fitted, (Diffusion, LatentDiffusion)):
+        recipe = fitted if isinstance(fitted, Diffusion) else fitted._training_arguments()
+        value = f"bound, {recipe.evaluation_levels} levels"
+    else:
+        # Models from elsewhere have no bound, and are taken at their word.
+        rows = given(fitted, footing, X, np.random.default_rng(0))
+        value = "exact" if not hasattr(fitted, "bound") or fitted.bound(rows).is_exact else "bound"
+    if footing.unit == "probability" and not says_probabilities(fitted, footing):
+        return "bound, dequantised" if value == "exact" else f"{value}, dequantised"
+    return value
+
+
+def n_parameters(fitted: Any) -> int | None:
+    if hasattr(fitted, "module_"):
+        return sum(int(p.numel()) for p in fitted.module_.parameters())
+    found = getattr(fitted, "n_parameters_", None)
+    return None if found is None else int(found)
+
+
+def board_of(entries: Sequence[Entry], footing: Footing, rows: Any, numbers: np.ndarray, how: str) -> Leaderboard:
+    """The table, best first, and what goes with it."""
+    good = sorted((entry for entry in entries if not entry.failure), key=lambda entry: -entry.nats.mean())
+    best, entries_of = good[0], footing.n_observed(rows)
+    table = []
+    for entry in [*good, *(entry for entry in entries if entry.failure)]:
+        is_good = not entry.failure
+        behind = entry.nats - best.nats if is_good else np.array([math.nan])
+        error = standard_error(behind) if is_good else math.nan
+        table.append(
+            {
+                "model": entry.name,
+                "nats": entry.nats.mean() if is_good else math.nan,
+                "standard_error": standard_error(entry.nats) if is_good else math.nan,
+                "bits_per_dimension": -entry.nats.sum() / (entries_of.sum() * math.log(2)) if is_good else math.nan,
+                "behind": behind.mean(),
+                "behind_low": behind.mean() - 1.96 * error,
+                "behind_high": behind.mean() + 1.96 * error,
+                "value": entry.value,
+                "n_parameters": entry.n_parameters,
+                "fit_seconds": entry.fit_seconds,
+                "score_seconds": entry.score_seconds,
+                "failure": entry.failure,
+            }
+        )
+    frame = pd.DataFrame(table).astype({"n_parameters": "Int64"})
+    caption = f"{how}; {footing.reason}; {unit_of(footing)}"
+    scores = pd.DataFrame({entry.name: entry.nats for entry in good}, index=numbers)
+    return Leaderboard(frame, caption, scores, {entry.name: entry.model for entry in good})
+
+
+def unit_of(footing: Footing) -> str:
+    if footing.unit == "probability":
+        return "nats of ln P(x) per row, bits per entry; densities are dequantised"
+    return "nats of ln p(x) per row in the units of the data, bits per observed entry"
+
+
+def standard_error(values: np.ndarray) -> float:
+    return float(values.std(ddof=1) / math.sqrt(len(values))) if len(values) > 1 else math.nan

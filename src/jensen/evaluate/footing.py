@@ -1,0 +1,125 @@
+"""What the numbers of a table are, so that a density and a probability can stand in one column.
+
+    ln P(x) ≥ E_u ln p(x + u) + Σ_j ln h_j,   u uniform on a cell, h_j its size
+A density has units and can be any number; the probability of a value on a grid is at most one. A model of densities
+learns from rows with uniform noise on their cells, and what it says of new ones is a bound of their probability: Theis,
+van den Oord & Bethge (2016). Without it, a density may grow beyond bounds on values that repeat.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from jensen.interop.grids import MOST_LEVELS, find_grid
+
+__all__ = ["Footing", "find_footing"]
+
+# Draws of u that a held-out row is scored with.
+N_DRAWS = 4
+
+
+@dataclass(frozen=True, eq=False)
+class Footing:
+    """
+    Args:
+        unit: "density" of numbers, "probability" of values on a grid, or "mixed" columns.
+        steps: h_j of a grid (d,), None where there is none.
+        n_levels: the most of any column, 0 where there is no grid.
+        has_one_grid: whether all columns together have at most as many levels, as a diffusion's grid must.
+        shape: of a row as given.
+        reason: what was decided and why, a sentence for people.
+    """
+
+    unit: str
+    steps: np.ndarray | None
+    n_levels: int
+    shape: tuple[int, ...]
+    reason: str
+    has_one_grid: bool = False
+
+    @property
+    def is_image(self) -> bool:
+        return len(self.shape) > 1
+
+    @property
+    def n_entries(self) -> int:
+        """d."""
+        return math.prod(self.shape)
+
+    def as_table(self, X: Any) -> Any:
+        """Rows (n, d), for models that know no images."""
+        return np.asarray(X).reshape(len(X), -1) if self.is_image else X
+
+    def with_noise(self, X: Any, rng: np.random.Generator) -> Any:
+        """Rows (n, d) of a grid, anywhere in their cells: from x to x + h."""
+        assert self.steps is not None
+        numbers = np.asarray(X, dtype=np.float64).reshape(len(X), -1)
+        noised = numbers + self.steps * rng.random(numbers.shape)
+        if hasattr(X, "columns"):
+            return pd.DataFrame(noised, index=getattr(X, "index", None), columns=list(X.columns))
+        return np.asarray(noised)
+
+    def log_cell(self, X: Any) -> np.ndarray:
+        """Σ_j ln h_j over the observed entries of every row (n,)."""
+        assert self.steps is not None
+        observed = ~np.isnan(np.asarray(X, dtype=np.float64).reshape(len(X), -1))
+        return np.asarray(observed @ np.log(self.steps))
+
+    def n_observed(self, X: Any) -> np.ndarray:
+        """Entries of every row (n,) that are there."""
+        return np.asarray(np.asarray(pd.notna(X)).reshape(len(X), -1).sum(1))
+
+
+def find_footing(X: Any, discrete: Any) -> Footing:
+    """Of rows as a user gives them; `discrete` is "auto", True or False."""
+    if discrete not in ("auto", True, False):
+        raise ValueError(f"discrete={discrete!r} is not known; choose 'auto', True or False")
+    shape = tuple(X.shape[1:])
+    if hasattr(X, "columns") and any(kind.kind not in "biuf" for kind in numpy_types(X)):
+        if discrete is True:
+            raise ValueError("discrete=True is for tables of numbers, and X has columns of text or categories")
+        return Footing("mixed", None, 0, shape, "columns of text or categories have probabilities, numbers a density")
+    numbers = np.asarray(X, dtype=np.float64).reshape(len(X), -1)
+    if discrete is False:
+        return Footing("density", None, 0, shape, "numbers have a density, as asked")
+    steps, n_levels, wrong = steps_of(numbers, len(shape) > 1)
+    if steps is None and discrete is True:
+        raise ValueError(f"discrete=True needs columns of whole numbers of at most {MOST_LEVELS} levels; {wrong}")
+    if steps is None:
+        return Footing("density", None, 0, shape, f"numbers have a density: {wrong}")
+    size = f"steps of {steps[0]:g}" if np.ptp(steps) == 0 and steps[0] != 1 else "whole numbers"
+    reason = f"all values are {size} with at most {n_levels} levels: probabilities"
+    has_one_grid = find_grid(numbers, "auto", len(shape) > 1) is not None
+    return Footing("probability", steps, n_levels, shape, reason, has_one_grid)
+
+
+def numpy_types(X: Any) -> list[np.dtype[Any]]:
+    return [X[name].to_numpy().dtype for name in X.columns]
+
+
+def steps_of(numbers: np.ndarray, is_image: bool) -> tuple[np.ndarray | None, int, str]:
+    """h_j (d,), the most levels of any column, and why there are none."""
+    d = numbers.shape[1]
+    if is_image:
+        grid = find_grid(numbers, "auto", True)
+        if grid is None:
+            return None, 0, f"pixels have more than {MOST_LEVELS} levels, or stand on no grid"
+        return np.full(d, grid.step), grid.n_levels, ""
+    low, high = np.fmin.reduce(numbers, 0), np.fmax.reduce(numbers, 0)
+    fractional = (np.abs(numbers - np.rint(numbers)) > 0).any(0)
+    if fractional.any():
+        return None, 0, f"column {int(fractional.argmax())} has numbers that are not whole"
+    n_levels = np.nan_to_num(high - low) + 1
+    if (n_levels > MOST_LEVELS).any():
+        return None, 0, f"column {int(n_levels.argmax())} has {int(n_levels.max())} levels, more than {MOST_LEVELS}"
+    return np.ones(d), int(n_levels.max()), ""
+
+
+def bits(nats: Any, n_entries: Any) -> Any:
+    """-nats in bits per entry."""
+    return -nats / (math.log(2) * n_entries)

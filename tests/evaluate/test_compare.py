@@ -1,0 +1,187 @@
+"""Many models in one table: footing, pairing, failures."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose
+from scipy.stats import multivariate_normal
+from sklearn.datasets import load_digits, load_iris
+from sklearn.ensemble import IsolationForest
+from sklearn.model_selection import KFold
+
+import jensen
+from jensen import VAE, Autoencoder, Diffusion, GaussianMixture, KMeans, ProbabilisticPCA, ResidualMLP, compare
+from jensen.evaluate.entrants import EFFORTS, entrants
+from jensen.evaluate.footing import find_footing
+
+IRIS = load_iris().data
+TWO = [GaussianMixture(1), ProbabilisticPCA(1)]
+
+
+class TestFooting:
+    def test_whole_numbers_of_few_levels_are_a_grid(self):
+        found = find_footing(load_digits().data, "auto")
+        assert (found.unit, found.n_levels) == ("probability", 17)
+        assert_allclose(found.steps, 1.0)
+        assert "whole numbers with at most 17 levels" in found.reason
+
+    def test_scaled_pixels_are_a_grid_of_their_step(self):
+        found = find_footing(load_digits().images / 16, "auto")
+        assert found.unit == "probability"
+        assert_allclose(found.steps, 1 / 16)
+
+    @pytest.mark.parametrize(
+        ("X", "reason"),
+        [(IRIS, "column 0 has numbers that are not whole"), (np.array([[0.0], [256.0]]), "column 0 has 257 levels")],
+    )
+    def test_other_numbers_have_a_density(self, X, reason):
+        found = find_footing(X, "auto")
+        assert found.unit == "density"
+        assert reason in found.reason
+        with pytest.raises(ValueError, match=reason):
+            find_footing(X, True)
+
+    def test_text_is_mixed(self):
+        X = pd.DataFrame({"age": [1.0, 2.0], "town": ["Bonn", "Oslo"]})
+        assert find_footing(X, "auto").unit == "mixed"
+        with pytest.raises(ValueError, match="X has columns of text"):
+            find_footing(X, True)
+
+    def test_a_dequantised_density_is_the_probability_where_it_is_flat(self):
+        """A density that is constant on every cell: ln P(x) = ln p(x + u) + ln h exactly."""
+
+        class Flat(GaussianMixture):
+            def score_samples(self, X):
+                return -np.log(6 * 0.5) * np.ones(len(X))  # uniform on [0, 3) in steps of 0.5
+
+        X = np.random.default_rng(0).integers(0, 6, (60, 1, 1)) * 0.5
+        board = compare(X, {"flat": Flat()}, cv=2)
+        assert_allclose(board.table["nats"], -math.log(6))
+        assert_allclose(board.table["bits_per_dimension"], math.log2(6))
+
+    def test_missing_entries_have_no_cell(self):
+        X = load_digits().data[:100].copy()
+        X[0, :10] = np.nan
+        assert_allclose(find_footing(X / 2, "auto").unit == "density", True)
+        found = find_footing(X, "auto")
+        assert_allclose(found.log_cell(X), 0)
+        assert found.n_observed(X)[0] == 54
+
+
+class TestTable:
+    def test_scores_are_those_of_rows_that_were_held_out(self):
+        board = compare(IRIS, TWO, cv=KFold(3))
+        expected = np.concatenate(
+            [
+                multivariate_normal.logpdf(IRIS[test], IRIS[train].mean(0), np.cov(IRIS[train].T, bias=True))
+                for train, test in KFold(3).split(IRIS)
+            ]
+        )
+        assert_allclose(board.scores["GaussianMixture"].sort_index(), expected, rtol=1e-6)
+        row = board.table.set_index("model").loc["GaussianMixture"]
+        assert_allclose(row["nats"], expected.mean())
+        assert_allclose(row["standard_error"], expected.std(ddof=1) / math.sqrt(150))
+        assert_allclose(row["bits_per_dimension"], -expected.mean() / (4 * math.log(2)))
+        assert row["n_parameters"] == 14
+        assert row["value"] == "exact"
+
+    def test_differences_are_taken_row_by_row(self):
+        board = compare(IRIS, TWO)
+        assert board.best == "GaussianMixture"
+        behind = board.scores["ProbabilisticPCA"] - board.scores["GaussianMixture"]
+        row = board.table.set_index("model").loc["ProbabilisticPCA"]
+        error = behind.std(ddof=1) / math.sqrt(len(behind))
+        assert_allclose(
+            [row["behind"], row["behind_low"], row["behind_high"]], behind.mean() + error * np.array([0, -1.96, 1.96])
+        )
+        first = board.table.iloc[0]
+        assert (first["behind"], first["behind_low"], first["behind_high"]) == (0, 0, 0)
+
+    def test_a_seed_gives_one_result(self):
+        boards = [compare(IRIS, [KMeans(3), VAE(2, max_epochs=2)], cv=2, random_state=3) for _ in range(2)]
+        assert_allclose(boards[0].scores, boards[1].scores, rtol=0)
+
+    def test_a_failure_is_a_row_with_its_reason(self):
+        board = compare(IRIS, [GaussianMixture(1), GaussianMixture(1000), Autoencoder(1, max_epochs=1)])
+        assert list(board.table["model"]) == ["GaussianMixture", "GaussianMixture 2", "Autoencoder"]
+        assert "n_components=1000 needs at least 1000 distinct rows" in board.failures["GaussianMixture 2"]
+        assert "Autoencoder" in board.failures
+        assert set(board.models) == {"GaussianMixture"}
+        assert "failed" in repr(board)
+        assert "failed" in board._repr_html_()
+
+    def test_if_all_fail_there_is_an_error(self):
+        with pytest.raises(ValueError, match="every model failed, GaussianMixture with: n_components=1000 needs"):
+            compare(IRIS, [GaussianMixture(1000)])
+
+    def test_models_of_scikit_learn_may_take_part(self):
+        from sklearn.mixture import GaussianMixture as Theirs
+
+        board = compare(IRIS, {"ours": GaussianMixture(1, reg_covar=0), "theirs": Theirs(1, reg_covar=0)})
+        assert_allclose(board.scores["ours"], board.scores["theirs"], rtol=1e-6)
+
+    def test_holes_and_frames(self):
+        X = load_iris(as_frame=True).data
+        X.iloc[::4, 1] = np.nan
+        board = compare(X, [*TWO, Diffusion(n_steps=10, network=ResidualMLP(8, 1), max_epochs=1)])
+        assert "bound is of complete rows" in board.failures["Diffusion"]
+        assert np.isfinite(board.scores).all(axis=None)
+
+    def test_what_is_shown(self, tmp_path):
+        board = compare(IRIS, TWO)
+        from rich.console import Console
+
+        with (tmp_path / "out").open("w") as file:
+            Console(file=file, width=160).print(board.rich())
+        text = (tmp_path / "out").read_text()
+        assert "GaussianMixture" in text
+        assert "to the best" in text
+        assert "held out" not in board.table
+        ax = board.plot()
+        assert [label.get_text() for label in ax.get_yticklabels()] == ["ProbabilisticPCA", "GaussianMixture"]
+
+
+class TestEntrants:
+    def test_rows_of_numbers_meet_every_kind(self):
+        found = entrants(find_footing(IRIS, "auto"), 120, 0, EFFORTS["quick"], 0)
+        assert list(found) == [
+            *("k-means", "Gaussian", "Gaussian mixture", "PPCA", "factor analysis", "mixture of PPCA", "latent curve"),
+            *("VAE", "diffusion", "latent diffusion"),
+        ]
+
+    def test_text_meets_deep_models_only(self):
+        X = pd.DataFrame({"age": [1.0, 2.0], "town": ["Bonn", "Oslo"]})
+        assert list(entrants(find_footing(X, "auto"), 2, 0, EFFORTS["quick"], 0)) == [
+            "VAE",
+            "diffusion",
+            "latent diffusion",
+        ]
+
+    def test_names_of_the_command_line(self):
+        assert set(compare(IRIS, ["kmeans", "probabilistic-pca"]).models) == {"kmeans", "probabilistic-pca"}
+
+
+class TestBadInput:
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            ({"effort": "none"}, "effort='none' is not known; choose 'quick', 'normal' or 'thorough'"),
+            ({"discrete": "yes"}, "discrete='yes' is not known"),
+            ({"models": []}, "models is empty"),
+            ({"models": ["no-such"]}, "there is no model 'no-such'"),
+            ({"y": [1, 2]}, "y has 2 labels, but X has 150 rows"),
+            ({"cv": 1}, "cv=1 is no number of folds"),
+        ],
+    )
+    def test_a_mistake_is_told_before_any_fit(self, options, message):
+        with pytest.raises(ValueError, match=message):
+            compare(IRIS, **({"models": TWO} | options))
+
+    def test_regressions_are_refused(self):
+        with pytest.raises(TypeError, match="RidgeRegression is a regression"):
+            compare(IRIS, [jensen.RidgeRegression()])
+
+    def test_a_score_without_a_density_is_taken_at_its_word(self):
+        assert "IsolationForest" in compare(IRIS, [IsolationForest(n_estimators=5)]).models
