@@ -1,0 +1,381 @@
+"""Draws for what is missing, and their calibration: half-hidden digits, and tables with holes.
+
+    python benchmarks/diffusion_imputation.py digits [--model digits.jensen] [--rows 100] [--save FOLDER]
+    python benchmarks/diffusion_imputation.py tables --data DIR [--masks 5 6] [--only NAME ...] [--save FOLDER]
+Columns, over hidden entries alone:
+    error      RMSE of the posterior mean: a model's own where it has one, else the mean of its draws
+    coverage   of central 90 % intervals, in %: between the 5 % and the 95 % quantile of 50 draws, at the ranks p(n + 1)
+               with which draws from the true posterior cover 90 %. Both ends belong to an interval, which matters where
+               values lie on a grid: a pixel that is surely 0 has the interval [0, 0], and is covered
+    own        coverage of one more draw of the model instead of the truth: what `coverage` would be, were the model
+               right. Below it, intervals are too narrow
+    width      of these intervals, mean
+    CRPS       E|X - x| - E|X - X'| / 2, the continuous ranked probability score, from all pairs of different draws:
+               error and sharpness in one number, smaller is better, |error| of a point
+    seconds    on one thread: of the imputation with all draws, for tables with the fit
+The diffusion's draws are RePaint's, in --steps levels with --resamplings of each. The mean's draws are values of the
+column from other rows, observed ones.
+
+digits: scikit-learn's, the 1437 images to learn from complete; of --rows of the 360 test images the lower half is
+hidden where the row number is even, the right half where it is odd. Units are grey levels, 0 to 16, errors are over
+images. The mixture's size is that with the least error on a fifth of the training images, half-hidden alike; pixels are
+numbers to it, and its draws may lie between levels and beyond them. Both VAEs have categorical pixels; the second also
+learns from two copies of the training images, a half of each hidden at random: the first one's encoder never saw a
+hole. The diffusion is that of --model, fitted to these training images with or without labels, or a U-Net of 32 and 64
+channels trained for --epochs.
+
+tables: those of imputation.py, at most --rows rows in random order, 30 and 50 % of the entries hidden completely at
+random; models are fitted to that, standardised by what is observed, and judged on the first 200 rows. Units are
+deviations of the complete column, errors are over masks. Mixture and VAE have the settings of vae_missing.py; iterative
+imputation draws with sample_posterior=True. The diffusion has 100 levels, ResidualMLP(128, 2) and 1000 training steps,
+10 steps with 5 resamplings: chosen on wine and concrete, half of them hidden by mask 0, where three times the training
+and a wider network gained next to nothing, and more steps or resamplings lost. "refitted" is a second one, fitted to a
+draw of the first in the holes: rows are then complete, as they are while RePaint draws, and in a table with half of its
+entries hidden hardly any row is.
+
+With --save, figures are kept, and a run with the same arguments goes on where the last one ended.
+"""
+# ruff: noqa: I001 (the number of threads is set by the first import)
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import imputation  # first: it sets the number of threads
+
+import numpy as np
+import torch
+from measuring import seconds
+from sklearn.datasets import load_digits
+from sklearn.impute import IterativeImputer
+from sklearn.model_selection import train_test_split
+from threadpoolctl import threadpool_limits
+
+import jensen
+from jensen import MLP, VAE, ConjugatePrior, Diffusion, GaussianMixture, ResidualMLP, Trainer, UNet, select
+
+N_DRAWS = 50  # and one more, to stand in for the truth
+N_JUDGED = 200  # rows of a table
+SHARES = (0.3, 0.5)
+HALVES = (np.s_[4:, :], np.s_[:, 4:], np.s_[:4, :], np.s_[:, :4])  # lower, right, upper, left
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What decides about the figures."""
+
+    rows: int
+    steps: int
+    resamplings: int
+    epochs: int | None
+    model: str | None
+    quick: bool
+
+
+class Filled(NamedTuple):
+    """The posterior mean of rows (n, ...) and draws (1 + N_DRAWS, n, ...), observed entries as they were."""
+
+    mean: np.ndarray
+    draws: np.ndarray
+
+
+@dataclass(frozen=True)
+class Row:
+    """Squared error, coverage, own, width and CRPS of images or of a mask, (5, k), and seconds."""
+
+    values: list[list[float]]
+    seconds: float
+    note: str = ""
+
+
+# figures
+
+
+def judged(filled: Filled, truth: np.ndarray, hidden: np.ndarray) -> np.ndarray:
+    """Of every hidden entry: squared error, coverage, own, width and CRPS, (5, k)."""
+    mean, x, (own, *draws) = filled.mean[hidden], truth[hidden], filled.draws[:, hidden]
+    low, high = np.quantile(draws, (0.05, 0.95), axis=0, method="weibull")
+    covers = [(low <= value) & (value <= high) for value in (x, own)]
+    return np.stack([(mean - x) ** 2, *covers, high - low, ranked_score(np.array(draws), x)])
+
+
+def ranked_score(draws: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """CRPS of draws (n, k) for truths (k,), unbiased in n (Ferro 2014); E|X - X'| from ranks."""
+    n = len(draws)
+    rank = np.arange(n)[:, None]
+    between = (np.sort(draws, 0) * (2 * rank - n + 1)).sum(0) * 2 / (n * (n - 1))
+    score: np.ndarray = np.abs(draws - x).mean(0) - between / 2
+    return score
+
+
+def cells(values: np.ndarray) -> list[str]:
+    """Of values (5, k): means and their standard errors over the k."""
+    mean = values.mean(1)
+    error = values.std(1, ddof=1) / math.sqrt(values.shape[1]) if values.shape[1] > 1 else np.full(5, np.nan)
+    root = math.sqrt(mean[0])
+    shown = [f"{root:.3f} ± {error[0] / (2 * root):.3f}"]
+    shown += [f"{100 * mean[i]:.1f} ± {100 * error[i]:.1f}" for i in (1, 2)]
+    return shown + [f"{mean[i]:.3f} ± {error[i]:.3f}" for i in (3, 4)]
+
+
+def resumed(folder: Path | None, name: str, setting: Setting, study: Callable[[], Row]) -> Row:
+    """What an earlier run with this setting has come to, or the study."""
+    file = None if folder is None else folder / (name.replace(", ", "-").replace(" ", "-") + ".json")
+    if file is not None and file.exists():
+        found = json.loads(file.read_text())
+        if found["setting"] == asdict(setting):
+            return Row(**found["row"])
+    row = study()
+    if file is not None:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(json.dumps({"setting": asdict(setting), "row": asdict(row)}))
+    return row
+
+
+# imputers of digits: from images to learn from, one that fills images, and what was chosen
+
+Fill = Callable[[np.ndarray], Filled]
+
+
+def half_hidden(images: np.ndarray, n_halves: int = 2, order: Sequence[int] | None = None) -> np.ndarray:
+    """One of the halves missing, by the row number unless there is an order."""
+    holed = images.copy()
+    for i, image in enumerate(holed):
+        image[HALVES[i % n_halves if order is None else order[i]]] = np.nan
+    return holed
+
+
+def of_model(model: Any, holed: np.ndarray) -> Filled:
+    """By a model that has a posterior mean of its own."""
+    return Filled(model.impute(holed), np.stack(model.impute_draws(holed, 1 + N_DRAWS, random_state=0)))
+
+
+def of_draws(draws: Sequence[np.ndarray]) -> Filled:
+    return Filled(np.mean(draws[1:], 0), np.stack(draws))
+
+
+def from_others(train: np.ndarray, holed: np.ndarray) -> Filled:
+    """The mean of observed values, and draws from them."""
+    rng, shape = np.random.default_rng(0), (1 + N_DRAWS, *holed.shape)
+    drawn = np.empty(shape)
+    for place in np.ndindex(holed.shape[1:]):
+        values = train[(slice(None), *place)]
+        drawn[(..., *place)] = rng.choice(values[~np.isnan(values)], shape[:2])
+    return Filled(*(np.where(np.isnan(holed), new, holed) for new in (np.nanmean(train, 0), drawn)))
+
+
+def digits_mean(train: np.ndarray, setting: Setting) -> tuple[Fill, str]:
+    return partial(from_others, train), ""
+
+
+def digits_mixture(train: np.ndarray, setting: Setting) -> tuple[Fill, str]:
+    sizes = [("full", k) for k in (1, 2, 5, 10, 20)] + [("diag", k) for k in (20, 50, 100)]
+    rest, held_out = (part.reshape(-1, 64) for part in train_test_split(train, test_size=0.2, random_state=0))
+    holed = half_hidden(held_out.reshape(-1, 8, 8)).reshape(-1, 64)
+
+    def fitted(size: tuple[str, int], rows: np.ndarray) -> GaussianMixture:
+        return GaussianMixture(size[1], covariance_type=size[0], prior=ConjugatePrior(), random_state=0).fit(rows)
+
+    def error(size: tuple[str, int]) -> float:
+        return float(np.mean((fitted(size, rest).impute(holed) - held_out) ** 2))
+
+    size = min(sizes[:1] if setting.quick else sizes, key=error)
+    model = fitted(size, train.reshape(-1, 64))
+
+    def fill(images: np.ndarray) -> Filled:
+        mean, draws = of_model(model, images.reshape(-1, 64))
+        return Filled(mean.reshape(images.shape), draws.reshape(-1, *images.shape))
+
+    return fill, f"{size[0]}, K={size[1]}"
+
+
+def digits_vae(train: np.ndarray, setting: Setting, has_holes: bool = False) -> tuple[Fill, str]:
+    if has_holes:
+        twice = np.concatenate([train, train])
+        order = np.random.default_rng(0).integers(len(HALVES), size=len(twice)).tolist()
+        train = np.concatenate([train, half_hidden(twice, order=order)])
+    network = MLP(hidden=(256, 256), dropout=0.2)
+    options: dict[str, Any] = {"max_epochs": 2} if setting.quick else {}
+    model = VAE(16, likelihood="categorical", encoder=network, decoder=network, random_state=0, **options).fit(train)
+    model.set_params(evaluation_samples=1000)
+    # The model's own choice for a level is the most probable one, which is not what a squared error asks for.
+    return lambda images: of_draws(model.impute_draws(images, 1 + N_DRAWS, random_state=0)), "m=16"
+
+
+def digits_diffusion(train: np.ndarray, setting: Setting, file: Path | None) -> tuple[Fill, str]:
+    if file is None:
+        network = UNet(channels=(32, 64), dropout=0.2)
+        epochs = setting.epochs or (1 if setting.quick else 120)
+        model = Diffusion(network=network, learning_rate=2e-3, max_epochs=epochs, random_state=0).fit(train)
+    else:
+        model = jensen.load(file)
+    draw = partial(model.impute_draws, steps=setting.steps, resamplings=setting.resamplings)
+    note = f"{setting.steps} steps, {setting.resamplings} resamplings"
+    return lambda images: of_draws(draw(images, 1 + N_DRAWS, random_state=0)), note
+
+
+def digits(options: argparse.Namespace) -> None:
+    rows = options.rows or (4 if options.quick else 100)
+    model = None if options.model is None else options.model.name
+    how = options.steps or 25, options.resamplings or 10
+    setting = Setting(rows, *how, options.epochs, model, options.quick)
+    data = load_digits()
+    train, test, *_ = train_test_split(data.images, data.target, test_size=360, random_state=0, stratify=data.target)
+    train, test = train[: 300 if options.quick else None], test[:rows]
+    holed = half_hidden(test)
+    hidden = np.isnan(holed)
+    imputers: dict[str, Callable[[np.ndarray, Setting], tuple[Fill, str]]] = {
+        "mean": digits_mean,
+        "mixture": digits_mixture,
+        "VAE": digits_vae,
+        "VAE, with holes": partial(digits_vae, has_holes=True),
+        "diffusion": partial(digits_diffusion, file=options.model),
+    }
+
+    def study(make: Callable[[np.ndarray, Setting], tuple[Fill, str]]) -> Row:
+        fill, note = make(train, setting)
+        took, filled = seconds(partial(fill, holed))
+        assert np.array_equal(filled.draws[:, ~hidden], np.broadcast_to(test[~hidden], (1 + N_DRAWS, (~hidden).sum())))
+        values = judged(filled, test, hidden).reshape(5, len(test), -1).mean(-1)
+        return Row(values.tolist(), took, note)
+
+    print(f"{len(train)} images to learn from, {len(test)} half-hidden\n")
+    print("| imputer | error | coverage, % | own, % | width | CRPS | seconds | |\n" + "| --- " * 8 + "|", flush=True)
+    for name, make in imputers.items():
+        if options.only and name not in options.only:
+            continue
+        row = resumed(options.save, f"digits {name}", setting, partial(study, make))
+        print(f"| {' | '.join([name, *cells(np.array(row.values)), f'{row.seconds:.1f}', row.note])} |", flush=True)
+
+
+# imputers of tables: fitted to a table with holes, of which they fill the first rows
+
+
+def table_mean(x: np.ndarray, first: np.ndarray, seed: int, setting: Setting) -> Filled:
+    return from_others(x, first)
+
+
+def iterative(x: np.ndarray, first: np.ndarray, seed: int, setting: Setting) -> Filled:
+    mean = IterativeImputer(random_state=seed).fit(x).transform(first)
+    # One call for all draws: those of equal rows are independent.
+    model = IterativeImputer(random_state=seed, sample_posterior=True).fit(x)
+    return Filled(mean, model.transform(np.tile(first, (1 + N_DRAWS, 1))).reshape(-1, *first.shape))
+
+
+def mixture(x: np.ndarray, first: np.ndarray, seed: int, setting: Setting) -> Filled:
+    model = GaussianMixture(random_state=seed, prior=ConjugatePrior(), tol=1e-3)
+    n_components = (1, 2, 3) if x.shape[1] > 20 else (1, 2, 4, 8)
+    return of_model(select(model, x, {"n_components": n_components}, "bic", random_state=seed, verbose=0).winner, first)
+
+
+def vae(x: np.ndarray, first: np.ndarray, seed: int, setting: Setting) -> Filled:
+    model = VAE(
+        n_components=min(10, x.shape[1] - 1),
+        encoder=MLP((128,), "tanh"),
+        decoder=MLP((128,), "tanh"),
+        importance_samples=5,
+        evaluation_samples=1000,
+        learning_rate=2e-3,
+        max_epochs=2 if setting.quick else max(1, 1500 * 128 // len(x)),
+        trainer=Trainer(weight_decay=1e-3, patience=15),
+        random_state=seed,
+    )
+    return of_model(model.fit(x), first)
+
+
+def diffusion(x: np.ndarray, first: np.ndarray, seed: int, setting: Setting, is_refitted: bool = False) -> Filled:
+    epochs = setting.epochs or (2 if setting.quick else max(1, 1000 * 128 // len(x)))
+    network = ResidualMLP(width=128, n_blocks=2)
+    model = Diffusion(n_steps=100, network=network, data_levels=None, max_epochs=epochs, random_state=seed).fit(x)
+    how = {"steps": setting.steps, "resamplings": setting.resamplings}
+    if is_refitted:
+        model.fit(model.impute_draws(x, random_state=seed, **how)[0])
+    return of_draws(model.impute_draws(first, 1 + N_DRAWS, random_state=seed, **how))
+
+
+TABLE_IMPUTERS: dict[str, Callable[[np.ndarray, np.ndarray, int, Setting], Filled]] = {
+    "mean": table_mean,
+    "iterative": iterative,
+    "mixture": mixture,
+    "VAE": vae,
+    "diffusion": diffusion,
+    "diffusion, refitted": partial(diffusion, is_refitted=True),
+}
+
+
+def one_mask(complete: np.ndarray, share: float, seed: int, name: str, setting: Setting) -> Row:
+    hidden = imputation.hide(complete, share, seed)
+    x, origin, scale = imputation.standardised(np.where(hidden, np.nan, complete))
+    first, deviation = slice(0, N_JUDGED), complete.std(0) / scale
+    took, filled = seconds(lambda: TABLE_IMPUTERS[name](x, x[first], seed, setting))
+    truth = (complete[first] - origin) / scale / deviation
+    values = judged(Filled(filled.mean / deviation, filled.draws / deviation), truth, hidden[first])
+    return Row(values.mean(1, keepdims=True).tolist(), took)
+
+
+def tables(options: argparse.Namespace) -> None:
+    rows = options.rows or (300 if options.quick else 1500)
+    how = options.steps or 10, options.resamplings or 5
+    setting = Setting(rows, *how, options.epochs, None, options.quick)
+    imputation.DATA = options.data
+    names = [name for name in TABLE_IMPUTERS if not options.only or name in options.only]
+    print("| data, hidden | imputer | error | coverage, % | own, % | width | CRPS | seconds |\n" + "| --- " * 8 + "|")
+    for table, whole in imputation.all_tables():
+        if options.tables and table not in options.tables:
+            continue
+        complete = whole[np.random.default_rng(0).permutation(len(whole))[:rows]]
+        for share in SHARES[-1:] if options.quick else SHARES:
+            percent = f"{table} {share:.0%}".replace("%", " %")
+            for name in names:
+                found = [
+                    resumed(
+                        options.save,
+                        f"{table} {100 * share:.0f} {name} {seed}",
+                        setting,
+                        partial(one_mask, complete, share, seed, name, setting),
+                    )
+                    for seed in options.masks
+                ]
+                shown = cells(np.concatenate([row.values for row in found], 1))
+                took = float(np.median([row.seconds for row in found]))
+                print(f"| {' | '.join([percent, name, *shown, f'{took:.1f}'])} |", flush=True)
+
+
+PARTS: dict[str, Callable[[argparse.Namespace], None]] = {"digits": digits, "tables": tables}
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("parts", nargs="*", default=list(PARTS), help=f"of: {', '.join(PARTS)}")
+    parser.add_argument("--quick", action="store_true", help="few rows and epochs: does it run?")
+    parser.add_argument("--only", nargs="+", metavar="NAME", help="imputers")
+    parser.add_argument("--save", type=Path, help="folder for figures")
+    parser.add_argument("--rows", type=int, help="100 test images, 1500 rows of a table unless given")
+    parser.add_argument("--steps", type=int, help="of RePaint: 25 for digits, 10 for tables")
+    parser.add_argument("--resamplings", type=int, help="of every step: 10 and 5")
+    parser.add_argument("--epochs", type=int, help="of the diffusion")
+    parser.add_argument("--model", type=Path, help="a saved diffusion of the training images")
+    parser.add_argument("--data", type=Path, help="folder with the UCI tables")
+    parser.add_argument("--tables", nargs="+", metavar="NAME", help="of the tables")
+    parser.add_argument("--masks", type=int, nargs="+", default=[5, 6], help="seeds")
+    return parser.parse_args()
+
+
+def main() -> None:
+    options = arguments()
+    threadpool_limits(1)
+    torch.set_num_threads(1)
+    for part in options.parts:
+        print(f"\n## {part}", flush=True)
+        PARTS[part](options)
+
+
+if __name__ == "__main__":
+    main()
