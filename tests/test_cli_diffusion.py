@@ -189,8 +189,11 @@ class TestLabels:
         assert found.columns.tolist() == ["prediction", "probability_0", "probability_1", "probability_2"]
         np.testing.assert_allclose(found.iloc[:, 1:], model.predict_proba(x, budget=16), rtol=1e-6)
         np.testing.assert_array_equal(found["prediction"], model.predict(x, budget=16))
-        out = succeed("predict", labelled, tmp_path / "x.npy", "--budget", 16)
-        assert out == "\n".join(["prediction", *map(str, found["prediction"]), ""])
+        words = ("predict", labelled, tmp_path / "x.npy", "--budget", 16)
+        assert succeed(*words) == "\n".join(["prediction", *map(str, found["prediction"]), ""])
+        simple = model.predict(x, budget=16, weighting="simple", class_prior="uniform")
+        out = succeed(*words, "--weighting", "simple", "--class-prior", "uniform")
+        assert out == "\n".join(["prediction", *map(str, simple), ""])
 
     def test_sample_makes_one_class(self, labelled, tmp_path):
         wanted = {"y": 2, "guidance": 1.0, "steps": 5}

@@ -89,9 +89,13 @@ def summary_of_fit(estimator: Any, X: Any, y: Any, weights: Any) -> dict[str, An
     if is_deep:
         best = estimator.history_.max(numeric_only=True)
         shown = {"objective": getattr(estimator, "lower_bound_", None), "held_out": best.get("held_out")}
-        # The simple loss of a diffusion is no nats, and beside nats per row it would look like some.
-        if getattr(estimator, "objective", None) in ("simple", "hybrid"):
+        # The simple loss of a diffusion is no nats, and beside nats per row it would look like some; of a prior trained
+        # alone it is of latent vectors.
+        if getattr(estimator, "objective", None) in ("simple", "hybrid") or hasattr(estimator, "vae_"):
             shown = {"held_out": shown["held_out"]}
+        if needs_complete_rows(estimator) and summary["missing_entries"]:
+            # A sum over what is observed, which is no bound.
+            shown = {}
         summary |= {f"{name}_per_row": float(value) for name, value in shown.items() if value is not None}
     return summary
 

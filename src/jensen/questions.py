@@ -164,6 +164,12 @@ def predict(
     proba: Annotated[bool, typer.Option("--proba", help="Also the probability of each class or component.")] = False,
     std: Annotated[bool, typer.Option("--std", help="Also the standard deviation of a regression.")] = False,
     budget: Annotated[int | None, typer.Option(help="Of a diffusion: levels of noise per class at most.")] = None,
+    weighting: Annotated[
+        str | None, typer.Option(metavar="variational|simple", help="Of a diffusion: classes by bound or simple loss.")
+    ] = None,
+    class_prior: Annotated[
+        str | None, typer.Option(metavar="learned|uniform", help="Of a diffusion: how frequent classes are.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """The class of every row, its component after a fit without labels, or the number of a regression.
@@ -184,7 +190,8 @@ def predict(
     answer = method(estimator, "predict")
     if std and "return_std" not in inspect.signature(answer).parameters:
         raise ValueError(f"--std is for regressions; {type(estimator).__name__} predicts no numbers")
-    options = options_for(estimator, "predict", budget=budget) | ({"return_std": True} if std else {})
+    asked = {"budget": budget, "weighting": weighting, "class_prior": class_prior}
+    options = options_for(estimator, "predict", **asked) | ({"return_std": True} if std else {})
     if proba:
         # The most probable class follows: to ask for it again may take minutes.
         probabilities, classes = method(estimator, "predict_proba")(X, **options), getattr(estimator, "classes_", None)

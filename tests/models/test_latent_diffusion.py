@@ -252,7 +252,8 @@ class TestBadInput:
         ("options", "message"),
         [
             ({"data_levels": 17}, "diffusion has data_levels=17, but latent vectors are on no grid"),
-            ({"prediction": "levels"}, "diffusion has prediction='levels', but latent vectors have none"),
+            ({"prediction": "levels"}, "diffusion has prediction='levels', with which the prior does not begin as"),
+            ({"prediction": "noise"}, "diffusion has prediction='noise', .* choose 'velocity'"),
             ({"objective": "simple", "variance": "learned"}, "variance='learned' has no part in objective='simple'"),
             ({"n_steps": 10, "schedule": "linear"}, "1"),
         ],

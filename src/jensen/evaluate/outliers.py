@@ -53,6 +53,8 @@ def outlier_scores(model: Any, X: Any, reference: Any = None, *, by: str = "boun
     """
     if isinstance(model, type):
         raise TypeError(f"model={model.__name__} is a class; give a fitted model, {model.__name__}().fit(X)")
+    if not hasattr(model, "fit"):
+        raise TypeError(f"model={model!r} is no model; give a fitted one")
     if by not in ("bound", "profile"):
         raise ValueError(f"by={by!r} is not known; choose 'bound' or 'profile'")
     if by == "profile":

@@ -135,8 +135,8 @@ class DenoisingModel(GradientEstimator):
             X: rows.
             weighting: "variational" for the bound; "simple" for minus the mean simple loss, with equal classes.
             class_prior: "learned", the frequencies of the labels, or "uniform".
-            budget: levels per row and class at most; losing classes are dropped on the way. `classify` tells how sure
-                the answer is of its draws.
+            budget: levels per row and class at most, 16 or more; losing classes are dropped on the way. `classify`
+                tells how sure the answer is of its draws.
         """
         found = self.classify(X, weighting=weighting, class_prior=class_prior, budget=budget)
         return found.probabilities
@@ -232,7 +232,7 @@ class DenoisingModel(GradientEstimator):
             rows = chain.decoded(module, path[-1], generator, own)
         return [*(self._present_points(points.cpu(), self._kind) for points in path), self._present(rows, self._kind)]
 
-    def impute(self, X: Any, *, n_draws: int = 10, steps: int = 50, resamplings: int = 20) -> Any:
+    def impute(self, X: Any, *, n_draws: int = 10, steps: int = 50, resamplings: int = 10) -> Any:
         """X with missing entries at the mean of draws, or the level most frequent in them; observed ones bit for bit.
 
         Arguments are those of `impute_draws`.
@@ -242,7 +242,7 @@ class DenoisingModel(GradientEstimator):
         return self._filled(X, x, answers.mean_of_draws(self._columns, drawn), kind)
 
     def impute_draws(
-        self, X: Any, n_draws: int = 1, random_state: Any = None, *, steps: int = 50, resamplings: int = 20
+        self, X: Any, n_draws: int = 1, random_state: Any = None, *, steps: int = 50, resamplings: int = 10
     ) -> list[Any]:
         """Copies of X with missing entries drawn given the observed ones, which come back bit for bit.
 
@@ -255,7 +255,8 @@ class DenoisingModel(GradientEstimator):
             random_state: seed or RandomState; None is the model's own.
             steps: levels to go through; of fewer levels all.
             resamplings: how often each step is taken, so that what is drawn agrees with what is observed; rows with
-                holes go steps x resamplings times through the network.
+                holes go steps x resamplings times through the network for every draw. A network that was trained
+                little, or on few complete rows, errs a little more every time: give it fewer.
         """
         x, kind = self._read_events(X)
         drawn = self._drawn(x, n_draws, random_state, steps, resamplings)

@@ -25,8 +25,11 @@ def decide_prior(recipe: Diffusion, is_joint: bool) -> dict[str, Any]:
         raise ValueError(
             f"diffusion has data_levels={recipe.data_levels}, but latent vectors are on no grid; leave data_levels out"
         )
-    if recipe.prediction == "levels":
-        raise ValueError("diffusion has prediction='levels', but latent vectors have none; choose 'velocity'")
+    if recipe.prediction not in ("auto", "velocity"):
+        raise ValueError(
+            f"diffusion has prediction={recipe.prediction!r}, with which the prior does not begin as N(0, I), and the "
+            "bound not at the autoencoder's; choose 'velocity'"
+        )
     if is_joint and recipe.objective != "variational":
         raise ValueError(
             f"training='joint' raises one bound of all networks, but diffusion has objective={recipe.objective!r}; "

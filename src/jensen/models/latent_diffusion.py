@@ -47,7 +47,8 @@ class LatentDiffusion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Gradien
         vae: recipe of the autoencoder, an unfitted `VAE(...)`; None is VAE().
         diffusion: recipe of the prior, an unfitted `Diffusion(...)`, whose arguments about training count for the
             second stage; None is Diffusion(objective="variational"). Its variance is "beta" unless given, its network
-            ResidualMLP(), and with scaling=None latent vectors stay as they are: then the prior begins as N(0, I).
+            ResidualMLP(), its prediction "velocity", and with scaling=None latent vectors stay as they are: then the
+            prior begins as N(0, I).
         training: "two-stage" trains the autoencoder and then the prior alone; "joint" goes on with all networks
             together, which needs objective="variational".
         device: "auto", "cpu", "cuda", ...; this and the next two count, not those of the recipes.
@@ -167,7 +168,10 @@ class LatentDiffusion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Gradien
         return self.theta_.prior.schedule
 
     def score_samples(self, X: Any) -> Any:
-        """The bound of ln p(x) per row, over the entries that are observed; `bound` tells its standard error."""
+        """The bound of ln p(x) per row, over the entries that are observed; `bound` tells its standard error.
+
+        What the diffusion adds is seen beside `vae_.bound(X)`: scores of `vae_` are importance-weighted, and tighter.
+        """
         return self.bound(X).total
 
     def bound(self, X: Any, *, levels: str | int | None = None) -> Bound:
@@ -246,12 +250,14 @@ class LatentDiffusion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Gradien
         Draws of z from q are weighted by p(x|z) p(z) / q(z|x), p(z) by its bound, at common levels for all of a row.
         """
         x, kind = self._read_events(X)
-        k = whole_number("importance_samples", importance_samples or self._recipe_of_vae().evaluation_samples)
+        k = self._recipe_of_vae().evaluation_samples if importance_samples is None else importance_samples
         filled, holes, generator = x.clone(), x.isnan(), self._generator()
         some = holes.any(1)
         with self._answering() as (module, device):
             tilt = answers.tilt_of(module, IMPUTATION_LEVELS, generator)
-            filled[some] = vae_answers.fill(module.vae, x[some], k, generator, device, tilt)
+            filled[some] = vae_answers.fill(
+                module.vae, x[some], whole_number("importance_samples", k), generator, device, tilt
+            )
         return self._restored(X, holes, filled, kind)
 
     def impute_draws(self, X: Any, n_draws: int = 1, random_state: Any = None) -> list[Any]:

@@ -38,7 +38,8 @@ class VariationalModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Gradie
         It rises with the number of draws, `evaluation_samples` unless given here; `bound` also tells its standard
         error.
         """
-        return self.bound(X, importance_samples=importance_samples or self.evaluation_samples).total
+        k = self.evaluation_samples if importance_samples is None else importance_samples
+        return self.bound(X, importance_samples=k).total
 
     def bound(self, X: Any, *, importance_samples: int | None = None) -> Bound:
         """The evidence lower bound, term by term, or with `importance_samples` the tighter one of so many draws."""
@@ -110,7 +111,7 @@ class VariationalModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Gradie
         """X with missing entries at their posterior mean, or most probable level; observed ones bit for bit."""
         x, kind = self._read_events(X)
         with self._answering() as (module, device):
-            k = importance_samples or self.evaluation_samples
+            k = self.evaluation_samples if importance_samples is None else importance_samples
             filled = answers.fill(module, x, whole_number("importance_samples", k), self._generator(), device)
         return self._restored(X, x.isnan(), filled, kind)
 

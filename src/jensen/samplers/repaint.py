@@ -29,7 +29,7 @@ def repaint(
     *,
     known: Tensor,
     is_known: Tensor,
-    resamplings: int = 20,
+    resamplings: int = 10,
 ) -> Iterator[Tensor]:
     """From x_T, which holds its known part already: x_0 is `known` where `is_known`, both (n, D)."""
     of_noised, of_data = schedule.posterior_weights
