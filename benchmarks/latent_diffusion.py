@@ -29,7 +29,9 @@ from jensen import MLP, VAE, Bernoulli, Diffusion, LatentDiffusion, ResidualMLP,
 from jensen.report.pictures import image_grid, write_png
 
 CONFIDENCE = 0.9
-N_SAMPLES = 2000
+N_SAMPLES, N_STEPS = 1000, 200
+# Of the bound, per row.
+N_LEVELS = 100
 
 RECIPES: dict[str, dict[str, Any]] = {
     "two-stage, beta, variational": {},
@@ -57,7 +59,7 @@ def kept(folder: Path | None, name: str, make: Callable[[], LatentDiffusion]) ->
     return took, model
 
 
-def more(model: LatentDiffusion, rows: np.ndarray, levels: str | int) -> tuple[float, float, float]:
+def more(model: LatentDiffusion, rows: np.ndarray, levels: int) -> tuple[float, float, float]:
     """The mean bound of rows, and what the diffusion has added to it, with its standard error."""
     ours, own = model.bound(rows, levels=levels).total, model.vae_.bound(rows).total
     gain = ours - own
@@ -71,7 +73,7 @@ def held_out(model: LatentDiffusion, rows: np.ndarray, share: float) -> np.ndarr
 
 
 def line(name: str, took: float, model: LatentDiffusion, train: np.ndarray, test: np.ndarray, share: float) -> None:
-    stopped, tested = (more(model, rows, "all") for rows in (held_out(model, train, share)[:1000], test))
+    stopped, tested = (more(model, rows, N_LEVELS) for rows in (held_out(model, train, share)[:1000], test))
     print(
         f"| {name} | {took:.0f} | {tested[0]:.2f} | {tested[1]:+.3f} ± {tested[2]:.3f} | "
         f"{stopped[1]:+.3f} ± {stopped[2]:.3f} | {model.n_iter_} |",
@@ -125,7 +127,7 @@ def handwriting(options: argparse.Namespace) -> None:
         took, model = kept(options.save, f"mnist-{name}", lambda name=name: model_of(name, vae, prior).fit(train))
         line(name, took, model, train, binary, 0.02)
         n = 200 if options.quick else N_SAMPLES
-        _, z = model.sample(n, random_state=0)
+        _, z = model.sample(n, random_state=0, steps=N_STEPS)
         _, other = model.vae_.sample(n, random_state=0)
         shown[f"N(0, I) of {name}"] = model.inverse_transform(other)
         shown[name] = model.inverse_transform(z)
