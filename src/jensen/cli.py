@@ -1,4 +1,4 @@
-"""The `jensen` command: fit, select, score, sample, impute and predict on CSV, TSV, Parquet and npy files.
+"""The `jensen` command: fit, select, compare, score, sample, impute and predict on CSV, TSV, Parquet and npy files.
 
 Results go to standard output, messages to standard error; a mistake of the user's is one line and exit code 2.
 Libraries are imported inside functions, so that `jensen --help` answers at once.
@@ -14,6 +14,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from jensen.contest import compare
 from jensen.options import argument_descriptions, default_text, flag_of, read_grid, type_text
 from jensen.orders import (
     check_writable,
@@ -243,7 +244,7 @@ def select(
             tell(f"wrote the best model to {output}")
 
 
-for verb in (score, sample, impute, predict, transform):
+for verb in (compare, score, sample, impute, predict, transform):
     app.command()(verb)
 
 
