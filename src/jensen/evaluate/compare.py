@@ -22,6 +22,7 @@ from tqdm.auto import tqdm
 from jensen.evaluate.entrants import EFFORTS, entrants
 from jensen.evaluate.footing import N_DRAWS, Footing, find_footing
 from jensen.evaluate.leaderboard import Leaderboard
+from jensen.evaluate.select import configured
 from jensen.evaluate.task import Task, as_array, n_rows, take
 from jensen.models.diffusion import Diffusion
 from jensen.models.latent_diffusion import LatentDiffusion
@@ -139,7 +140,7 @@ def named(models: Any, footing: Footing, n_learnt: int, n_classes: int, effort: 
         raise ValueError("models is empty; name one at least, or choose 'auto'")
     out: dict[str, Any] = {}
     for name, model in given:
-        estimator = seeded(model_class(model)() if isinstance(model, str) else clone(model), seed)
+        estimator = configured(model_class(model)() if isinstance(model, str) else model, {}, seed)
         if is_regressor(estimator):
             raise TypeError(f"{name} is a regression, and compare is for models of rows")
         n_alike = sum(other.split(" ")[0] == name for other in out)
@@ -149,12 +150,6 @@ def named(models: Any, footing: Footing, n_learnt: int, n_classes: int, effort: 
 
 def listed(models: Any) -> list[Any]:
     return [models] if isinstance(models, str) or hasattr(models, "get_params") else list(models)
-
-
-def seeded(model: Any, seed: int) -> Any:
-    params = model.get_params()
-    names = [name for name in params if name.split("__")[-1] == "random_state" and params[name] is None]
-    return model.set_params(**dict.fromkeys(names, seed))
 
 
 def attempt(name: str, model: Any, task: Task, footing: Footing) -> Entry:

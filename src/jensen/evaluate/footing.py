@@ -118,8 +118,3 @@ def steps_of(numbers: np.ndarray, is_image: bool) -> tuple[np.ndarray | None, in
     if (n_levels > MOST_LEVELS).any():
         return None, 0, f"column {int(n_levels.argmax())} has {int(n_levels.max())} levels, more than {MOST_LEVELS}"
     return np.ones(d), int(n_levels.max()), ""
-
-
-def bits(nats: Any, n_entries: Any) -> Any:
-    """-nats in bits per entry."""
-    return -nats / (math.log(2) * n_entries)

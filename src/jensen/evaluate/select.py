@@ -21,7 +21,7 @@ from jensen.evaluate.selection import Selection
 from jensen.evaluate.task import Task, n_rows
 from jensen.interop.tables import read_weights
 
-__all__ = ["Selection", "select"]
+__all__ = ["Selection", "configured", "select"]
 
 # What a fit says when it cannot be done; anything else is a bug and keeps its traceback.
 FAILURES = (ValueError, ArithmeticError, torch.linalg.LinAlgError)  # type: ignore[attr-defined]
