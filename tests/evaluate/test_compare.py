@@ -179,6 +179,10 @@ class TestBadInput:
         with pytest.raises(ValueError, match=message):
             compare(IRIS, **({"models": TWO} | options))
 
+    def test_classes_are_no_estimators(self):
+        with pytest.raises(TypeError, match=r"KMeans is a class; give an estimator, KMeans\(\)"):
+            compare(IRIS, [KMeans])
+
     def test_regressions_are_refused(self):
         with pytest.raises(TypeError, match="RidgeRegression is a regression"):
             compare(IRIS, [jensen.RidgeRegression()])

@@ -140,6 +140,8 @@ def named(models: Any, footing: Footing, n_learnt: int, n_classes: int, effort: 
         raise ValueError("models is empty; name one at least, or choose 'auto'")
     out: dict[str, Any] = {}
     for name, model in given:
+        if isinstance(model, type):
+            raise TypeError(f"{model.__name__} is a class; give an estimator, {model.__name__}()")
         estimator = configured(model_class(model)() if isinstance(model, str) else model, {}, seed)
         if is_regressor(estimator):
             raise TypeError(f"{name} is a regression, and compare is for models of rows")
@@ -157,8 +159,6 @@ def attempt(name: str, model: Any, task: Task, footing: Footing) -> Entry:
     fitting = scoring = 0.0
     parts, first = [], None
     try:
-        if isinstance(model, type):
-            raise TypeError(f"{model.__name__} is a class; give an estimator, {model.__name__}()")
         for fold, (learnt, held_out) in enumerate(task.splits):
             began = time.perf_counter()
             fitted = fit(model, task, footing, learnt, task.seed + fold)
