@@ -3,13 +3,14 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
+SITE   := $(VENV)/.docs
 # Two workers with one thread each: numerical libraries would otherwise fight for the same cores.
 PYTEST := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -q
 
-.PHONY: demo test check format test-slow test-dropin benchmark setup clean
+.PHONY: demo test check format test-slow test-dropin benchmark docs setup clean
 
 demo: $(READY)
-	$(BIN)/python examples/demo.py
+	$(BIN)/jensen compare digits --effort quick --report report.html --samples samples.png
 
 test: $(READY)
 	$(PYTEST) --cov --cov-report=term
@@ -46,6 +47,11 @@ benchmark: $(READY)
 	$(BIN)/python benchmarks/imputation.py
 	$(BIN)/python benchmarks/vae_missing.py
 
+# The site, with every link checked. The first time it runs all examples for their pictures, which takes minutes.
+docs: $(SITE)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+	$(BIN)/python tools/check_site.py site
+
 setup: $(READY)
 
 $(READY): pyproject.toml constraints.txt
@@ -57,5 +63,9 @@ $(READY): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
 	@touch $(READY)
 
+$(SITE): $(READY)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[docs]'
+	@touch $(SITE)
+
 clean:
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .coverage build dist
+	rm -rf $(VENV) site .pytest_cache .mypy_cache .ruff_cache .coverage build dist

@@ -41,7 +41,7 @@ X, y = rows(N_ROWS)
 test, y_test = rows(400)
 known = np.arange(N_ROWS) % 5 == 0
 model = Diffusion(
-    n_steps=100, network=ResidualMLP(96, 2), max_epochs=150, batch_size=256, learning_rate=3e-3, random_state=0
+    n_steps=100, network=ResidualMLP(96, 2), max_epochs=150, batch_size=512, learning_rate=5e-3, random_state=0
 ).fit(X, np.where(known, y, -1))
 
 bayes = log_joint(test).argmax(1)

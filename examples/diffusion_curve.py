@@ -17,11 +17,11 @@ from drawing import INK, figure, picture_path, save, title
 from jensen import Diffusion, ResidualMLP
 
 PICTURE = picture_path(__doc__)
-N_ROWS, N_LEVELS, STD = 3000, 100, 0.05
+N_ROWS, N_TEST, N_LEVELS, STD = 3000, 1000, 100, 0.05
 SHOWN = (100, 75, 50, 25, 10, 0)
 
 X, _ = make_moons(N_ROWS, noise=STD, random_state=0)
-test, _ = make_moons(N_ROWS, noise=STD, random_state=1)
+test, _ = make_moons(N_TEST, noise=STD, random_state=1)
 angle = np.linspace(0, np.pi, 1001)
 upper = np.stack([np.cos(angle), np.sin(angle)], 1)
 curve = np.concatenate([upper, [1, 0.5] - upper])
@@ -45,10 +45,10 @@ def off(rows: np.ndarray) -> float:
 model = Diffusion(
     "cosine",
     N_LEVELS,
-    network=ResidualMLP(width=128),
-    max_epochs=120,
-    batch_size=256,
-    learning_rate=3e-3,
+    network=ResidualMLP(width=96),
+    max_epochs=150,
+    batch_size=512,
+    learning_rate=5e-3,
     random_state=0,
 ).fit(X)
 bound = model.bound(test, levels="all")

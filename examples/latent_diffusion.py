@@ -24,12 +24,12 @@ digits = load_digits()
 X, X_test, y, y_test = train_test_split(digits.data / 16, digits.target, test_size=360, random_state=0)
 network = MLP((128,), "relu")
 model = LatentDiffusion(
-    VAE(2, scaling="common", encoder=network, decoder=network, max_epochs=150, learning_rate=3e-3),
-    Diffusion(network=ResidualMLP(128, 2), max_epochs=500, batch_size=256, learning_rate=5e-3),
+    VAE(2, scaling="common", encoder=network, decoder=network, max_epochs=100, learning_rate=3e-3),
+    Diffusion(n_steps=200, network=ResidualMLP(64, 2), max_epochs=500, batch_size=512, learning_rate=1e-2),
     random_state=0,
 ).fit(X)
 
-bound, own = model.bound(X_test, levels=200), model.vae_.bound(X_test)
+bound, own = model.bound(X_test, levels="all"), model.vae_.bound(X_test)
 gain = bound.total - own.total
 error = gain.std() / np.sqrt(len(gain))
 posterior = model.posterior(X)

@@ -89,6 +89,12 @@ class Case:
     def fitted(self) -> Any:
         return self.make().fit(self.learnt, self.y)
 
+    def brief(self) -> Any:
+        """An unfitted model whose fit takes a few steps, for what holds of any parameters."""
+        model = self.make()
+        few = {"max_iter": 3, "max_epochs": 2, "vae__max_epochs": 2, "diffusion__max_epochs": 2}
+        return model.set_params(**{name: n for name, n in few.items() if name in model.get_params()})
+
     def log_likelihood(self, model: Any, x: np.ndarray) -> np.ndarray:
         """ln p(x) = ln Σ_z p(x, z)."""
         if self.evidence is not None:

@@ -38,18 +38,18 @@ class MixtureData(nn.Module):
         super().__init__()
         self.schedule, self.prediction = schedule, prediction
         self.unused = nn.Parameter(torch.zeros(1))
+        parts = schedule.alpha_bar, schedule.noise_variance, *schedule.posterior_weights
+        self.table = torch.stack([torch.tensor(part) for part in parts], -1)
 
     def forward(self, x, t, y=None):
         place = (t * self.schedule.n_levels / 1000).round().long()
-        bar = torch.tensor(self.schedule.alpha_bar)[place][:, None].to(x)
-        noise = torch.tensor(self.schedule.noise_variance)[place][:, None].to(x)
+        bar, noise, of_noised, of_data = self.table[place].to(x).split(1, -1)
         var = bar * STD**2 + noise
         means = torch.tensor(MEANS).to(x)
         squares = (x[:, None] - bar[..., None].sqrt() * means).square().sum(-1)
         share = (-squares / (2 * var)).softmax(-1)
         gain = bar.sqrt() * STD**2 / var
         x0 = share @ means + gain * (x - bar.sqrt() * (share @ means))
-        of_noised, of_data = (torch.tensor(w)[place][:, None].to(x) for w in self.schedule.posterior_weights)
         return {
             "data": lambda: x0,
             "noise": lambda: (x - bar.sqrt() * x0) / noise.sqrt(),

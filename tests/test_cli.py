@@ -20,7 +20,6 @@ from sklearn.exceptions import ConvergenceWarning
 import jensen
 from jensen.interop.datasets import read_dataset, write_dataset
 from jensen.options import convert, read_grid
-from jensen.registry import MODELS, model_class
 from shell import fail, run, succeed
 
 NAMES = ["sepal length", "sepal width", "petal length", "petal width"]
@@ -131,14 +130,6 @@ def test_a_text_is_read_by_its_annotation(text, annotation, value):
     found = convert(text, parameter)
     assert found == value
     assert type(found) is type(value)
-
-
-@pytest.mark.parametrize("name", MODELS)
-def test_models_lists_every_constructor_argument(name):
-    assert name in succeed("models")
-    out = succeed("models", name)
-    for argument in inspect.signature(model_class(name)).parameters:
-        assert f"--{argument.replace('_', '-')}" in out
 
 
 @pytest.mark.parametrize(
@@ -357,7 +348,7 @@ def test_select_prints_a_table_and_writes_the_best_model(folder, iris, tmp_path)
     result = run("select", "gaussian-mixture", folder / "bare.csv", *grid, "--tol", 1e-4, "-o", tmp_path / "m")
     assert result.exit_code == 0, result.output
     assert result.stderr == f"wrote the best model to {tmp_path / 'm'}\n"
-    for word in ("n components", "covariance type", "bic", "n parameters", "seconds"):
+    for word in ("n components", "covariance type", "bic", "behind", "n parameters"):
         assert word in result.stdout
     assert "failure" not in result.stdout
     chosen = jensen.select(
@@ -445,8 +436,8 @@ def test_a_grid_is_read_by_the_models_annotations(text, values):
         (["--grid", "n-components=1:2:1:1"], "--n-components '1:2:1:1' cannot be read as int | none"),
         (["--grid", "tol=1", "--grid", "tol=2"], "--grid 'tol=2' names tol a second time"),
         (["--grid", "tol=1", "--tol", 2], "--tol is given as an option and in --grid; give it once"),
-        (["--grid", "tol=1", "--criterion", "best"], "criterion='best' is unknown; choose among 'bic',"),
-        (["--grid", "tol=1", "--criterion", "gap"], "which GaussianMixture does not have; use 'bic', 'silhouette'"),
+        (["--grid", "tol=1", "--criterion", "best"], "criterion='best' is unknown; choose among 'auto', 'bic',"),
+        (["--grid", "tol=1", "--criterion", "gap"], "which GaussianMixture does not have; use 'bic', 'held_out'"),
         (["--grid", "tol=1", "--criterion", "silhouette"], "X contains NaN, and criterion='silhouette' needs complete"),
         (["--grid", "tol=1", "-o", "nowhere/model"], "--output nowhere/model cannot be written"),
         (["--grid", "tol=1", "--n-componets", 3], "there is no option --n-componets; did you mean --n-components?"),
@@ -495,10 +486,11 @@ def test_unreadable_files(tmp_path, name, content, message):
 @pytest.mark.parametrize(
     ("array", "message"),
     [
-        (np.zeros((2, 2, 2)), r"has shape \(2, 2, 2\); save rows and features"),
+        (np.zeros((2, 2, 2)), r"holds images of shape \(2, 2\), .* save rows and features, x.reshape\(2, 4\), or take"),
         (np.array(1.0), r"has shape \(\); save rows"),
-        (np.array(["a"]), "holds <U1 values, which are not real numbers"),
-        (np.array([{}]), "cannot be read as an npy file of numbers: Object arrays"),
+        (np.array(["a"]), "holds text, and rows of an npy file are real numbers; save numbers, .* as .csv or .parquet"),
+        (np.array([1j]), "holds complex128 values, and rows of an npy file are real numbers"),
+        (np.array([{}]), "cannot be read as an npy file of numbers: Object arrays .* save numbers, such as"),
         (np.zeros((0, 2)), "is empty: it has 0 rows and 2 columns"),
     ],
 )
@@ -525,13 +517,6 @@ def test_a_first_line_of_numbers_warns(tmp_path):
     (tmp_path / "x.csv").write_text("5.1,3.5\n4.9,3.0\n")
     with pytest.warns(UserWarning, match=r"first line of .* holds only numbers \(5.1, 3.5"):
         read_dataset(tmp_path / "x.csv")
-
-
-@pytest.mark.parametrize("command", ["", "fit", "select", "score", "sample", "impute", "predict", "models"])
-def test_help_has_examples(command):
-    out = succeed(*command.split(), "--help")
-    assert "Examples:" in out
-    assert f"jensen {command}" in out
 
 
 def test_help_answers_at_once():

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from sklearn.datasets import load_iris
 
-from shell import fail, succeed
+from shell import fail, run, succeed
 
 
 def test_data_that_come_with_scikit_learn():
@@ -37,9 +37,63 @@ def test_images(tmp_path):
     assert "at most 2 levels" in " ".join(out.split())
 
 
+def test_the_labels_that_come_with_the_data():
+    found = json.loads(succeed("compare", "iris", "--label", "target", "--models", "gaussian-mixture", "--json"))
+    # Three classes make three components: as many parameters as three Gaussians and their shares have.
+    assert found["table"][0]["n_parameters"] == 3 * (4 + 10) + 2
+
+
+class TestFiles:
+    def test_a_report_and_samples_of_a_table(self, tmp_path):
+        files = ("--report", tmp_path / "page.html", "--samples", tmp_path / "new.csv")
+        result = run("compare", "iris", "--models", "kmeans,probabilistic-pca", "--effort", "quick", *files)
+        assert f"wrote the report to {tmp_path / 'page.html'}" in result.stderr
+        assert f"wrote samples to {tmp_path / 'new.csv'}" in result.stderr
+        assert "<title>Models of iris</title>" in (tmp_path / "page.html").read_text()
+        new = pd.read_csv(tmp_path / "new.csv")
+        assert new["model"].value_counts().to_dict() == {"kmeans": 100, "probabilistic-pca": 100}
+        assert list(new)[1:] == load_iris().feature_names
+
+    def test_samples_of_images_are_a_picture(self, tmp_path):
+        np.save(tmp_path / "x.npy", np.random.default_rng(0).integers(0, 2, (60, 3, 3)))
+        words = ("compare", tmp_path / "x.npy", "--models", "kmeans", "--cv", 2, "--quiet")
+        succeed(*words, "--samples", tmp_path / "new.png")
+        assert (tmp_path / "new.png").read_bytes()[:4] == b"\x89PNG"
+
+    def test_a_wrong_kind_is_told_before_any_fit(self, tmp_path):
+        np.save(tmp_path / "x.npy", np.zeros((60, 3, 3)))
+        assert "new.png is a picture, and the rows are those of a table" in fail(
+            "compare", "iris", "--samples", tmp_path / "new.png"
+        )
+        assert "new.csv is no picture, and the rows are images of shape (3, 3)" in fail(
+            "compare", tmp_path / "x.npy", "--samples", tmp_path / "new.csv"
+        )
+        assert "cannot be written" in fail("compare", "iris", "--report", tmp_path / "none" / "page.html")
+
+
+class TestReport:
+    def test_a_page_of_one_model(self, tmp_path):
+        succeed("fit", "gaussian-mixture", "iris", "--n-components", 3, "--quiet", "-o", tmp_path / "m")
+        result = run("report", tmp_path / "m", "iris", "--label", "target", "-o", tmp_path / "page.html")
+        assert result.stderr == f"wrote the report to {tmp_path / 'page.html'}\n"
+        text = (tmp_path / "page.html").read_text()
+        assert "<title>GaussianMixture of iris</title>" in text
+        assert "The rows it finds least likely" in text
+
+    def test_of_a_regression_needs_what_it_predicts(self, tmp_path):
+        load_iris(as_frame=True).data.to_csv(tmp_path / "x.csv", index=False)
+        fit = ("fit", "ridge-regression", tmp_path / "x.csv", "--label", "petal width (cm)", "--quiet")
+        succeed(*fit, "-o", tmp_path / "m")
+        report = ("report", tmp_path / "m", tmp_path / "x.csv", "-o", tmp_path / "page.html")
+        assert "name it with --label" in fail(*report)
+        succeed(*report, "--label", "petal width (cm)", "--title", "Widths")
+        text = (tmp_path / "page.html").read_text()
+        assert "<title>Widths</title>" in text
+        assert "Coefficients" in text
+
+
 def test_mistakes_are_one_line(tmp_path):
     assert "there is no model 'none'" in fail("compare", "iris", "--models", "none")
     assert "effort='slow' is not known" in fail("compare", "iris", "--effort", "slow")
     assert "--discrete maybe is not known" in fail("compare", "iris", "--discrete", "maybe")
-    assert "iris has no columns to name" in fail("compare", "iris", "--label", "target")
     assert "no-such.csv" in fail("compare", tmp_path / "no-such.csv")

@@ -163,7 +163,7 @@ class TestImages:
 
     def test_mistakes(self, folder, tmp_path):
         digits = folder / "digits.npy"
-        message = "digits.npy has shape (200, 8, 8); save rows and features (n, d)"
+        message = "digits.npy holds images of shape (8, 8), and the model is one of tables; save rows and features"
         assert message in fail("fit", "gaussian-mixture", digits, "-o", tmp_path / "m")
         write_dataset(tmp_path / "x.csv", load_digits().data[:100, 20:24])
         succeed("fit", "probabilistic-pca", tmp_path / "x.csv", "-o", tmp_path / "pca.jensen", "--n-components", 2)
@@ -264,37 +264,45 @@ class TestCheckpoints:
         message = fail("fit", "vae", folder / "digits.npy", "--checkpoint", "nowhere/run.ckpt", "-o", tmp_path / "m")
         assert "checkpoint='nowhere/run.ckpt' cannot be written; give a file in a folder that exists" in message
 
-    def test_ctrl_c_leaves_a_checkpoint_and_a_model(self, folder, tmp_path):
-        trainer = ("--trainer", "Trainer(checkpoint_every=0, patience=100000)", "--checkpoint", tmp_path / "run.ckpt")
-        fit = ["fit", "vae", folder / "digits.npy", *trainer, "--max-epochs", 100_000, "--json", "-o", tmp_path / "m"]
+    def test_ctrl_c_leaves_a_model_and_a_checkpoint_that_ends_like_a_run_without(self, folder, tmp_path):
+        # Without decay a step does not depend on how many are to come.
+        trainer = "Trainer(checkpoint_every=0, patience=100000, decay=None)"
+        fit = ["fit", "vae", folder / "digits.npy", *SMALL[:4], "--trainer", trainer, "--json", "-o", tmp_path / "m"]
+        goes_on = ["--checkpoint", tmp_path / "run.ckpt"]
         fitting = subprocess.Popen(
-            [*COMMAND, *map(str, fit)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=ONE_THREAD
+            [*COMMAND, *map(str, [*fit, *goes_on, "--max-epochs", 100_000])],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=ONE_THREAD,
         )
         while fitting.poll() is None and not (tmp_path / "run.ckpt").exists():
-            time.sleep(0.05)
+            time.sleep(0.02)
         fitting.send_signal(signal.SIGINT)
         out, err = fitting.communicate(timeout=60)
         assert fitting.returncode == 0, err
         assert err.startswith("warning: interrupted after step ")
         assert err.endswith("run.ckpt goes on from here\n")
         assert jensen.load(tmp_path / "m").n_iter_ == json.loads(out)["epochs"] < 100_000
-        epochs = json.loads(out)["epochs"] + 3
-        more = ("--max-epochs", epochs, "--json", "-o", tmp_path / "m")
-        assert json.loads(succeed(*fit[:3], *trainer, *more))["epochs"] == epochs
+        longer = ["--max-epochs", json.loads(out)["epochs"] + 3]
+        resumed, whole = (json.loads(succeed(*fit, *words, *longer)) for words in (goes_on, []))
+        assert resumed["epochs"] == whole["epochs"] == longer[1]
+        # Single precision, and another number of threads.
+        assert resumed["nats_per_row"] == pytest.approx(whole["nats_per_row"], rel=1e-4)
 
 
 ONE_THREAD = {**os.environ, "OMP_NUM_THREADS": "1"}
 
 
 class TestProcesses:
-    def test_two_processes_write_one_model_and_print_once(self, folder, tmp_path):
+    def test_two_processes_write_one_model_and_print_once(self, folder, tmp_path, capfd):
         files = ("--checkpoint", tmp_path / "run.ckpt", "-o", tmp_path / "m")
-        fit = ["fit", "vae", folder / "digits.npy", *SMALL, "--likelihood", "bernoulli", "--processes", 2, *files]
-        done = subprocess.run(
-            [*COMMAND, *map(str, fit), "--json"], capture_output=True, text=True, timeout=120, env=ONE_THREAD
-        )
-        assert (done.returncode, done.stderr) == (0, "")
-        assert json.loads(done.stdout)["epochs"] == 15
+        fit = ("fit", "vae", folder / "digits.npy", *SMALL, "--likelihood", "bernoulli", "--processes", 2, *files)
+        assert succeed(*fit, "--json") == ""
+        # They have the terminal, not this process.
+        out, err = capfd.readouterr()
+        assert err == ""
+        assert json.loads(out)["epochs"] == 15
         assert sorted(path.name for path in tmp_path.iterdir()) == ["m", "run.ckpt"]
         assert jensen.load(tmp_path / "m").n_iter_ == 15
 

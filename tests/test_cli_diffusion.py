@@ -13,13 +13,15 @@ from PIL import Image
 from sklearn.datasets import load_digits
 
 import jensen
-from jensen import VAE, Diffusion, ResidualMLP, Schedule, UNet
+from jensen import MLP, VAE, Diffusion, ResidualMLP, Schedule, UNet
 from jensen.interop.datasets import read_dataset, write_dataset
 from jensen.options import convert
 from shell import fail, run, succeed
 
 SHORT = ("--n-steps", 25, "--max-epochs", 2, "--quiet")
 UNET = ("--network", "UNet(channels=(8,), n_blocks=1)")
+NETWORKS = ("--encoder", "MLP((8,))", "--decoder", "MLP((8,))")
+SMALL_VAE = (*NETWORKS, "--n-components", 2, "--max-epochs", 1, "--evaluation-samples", 2)
 
 
 @pytest.fixture(scope="module")
@@ -61,8 +63,7 @@ def labelled(folder, labels) -> Path:
 @pytest.fixture(scope="module")
 def filling(folder) -> Path:
     """A VAE of digits, and beside it four of which it has to fill the upper half."""
-    fit = ("fit", "vae", folder / "scaled.npy", "--n-components", 2, "--max-epochs", 2, "--quiet")
-    succeed(*fit, "-o", folder / "vae.jensen")
+    succeed("fit", "vae", folder / "scaled.npy", *SMALL_VAE, "--quiet", "-o", folder / "vae.jensen")
     x = read_dataset(folder / "scaled.npy", images=True)[:4]
     x[:, :4] = np.nan
     write_dataset(folder / "half.npy", x)
@@ -159,7 +160,7 @@ class TestLabels:
         else:
             lines = np.where(known, names, "").tolist()
             file.write_text("\n".join([*(["kind"] if suffix == ".csv" else []), *lines, ""]))
-        fit = ("fit", "vae", folder / "scaled.npy", "--n-components", 2, "--max-epochs", 1, "--quiet")
+        fit = ("fit", "vae", folder / "scaled.npy", *SMALL_VAE, "--quiet")
         succeed(*fit, "--label", file, "-o", tmp_path / "m")
         expected = [0, 1, 2] if suffix == ".npy" else ["one", "two", "zero"]
         assert jensen.load(tmp_path / "m").classes_.tolist() == expected
@@ -181,7 +182,7 @@ class TestLabels:
         np.testing.assert_allclose(jensen.load(tmp_path / "m").cluster_centers_[0], rows.iloc[only])
 
     def test_predict_gives_a_class_per_row(self, folder, labelled, tmp_path):
-        x = read_dataset(folder / "digits.npy", images=True)[:12]
+        x = read_dataset(folder / "digits.npy", images=True)[:4]
         write_dataset(tmp_path / "x.npy", x)
         model = jensen.load(labelled)
         succeed("predict", labelled, tmp_path / "x.npy", "--proba", "--budget", 16, "-o", tmp_path / "p.csv")
@@ -233,7 +234,7 @@ class TestLabels:
     def test_a_column_comes_before_a_file(self, folder, tmp_path, monkeypatch):
         monkeypatch.chdir(tmp_path)
         Path("town").write_text("a")
-        succeed("fit", "vae", folder / "people.csv", "--label", "town", "--max-epochs", 1, "--quiet", "-o", "m")
+        succeed("fit", "vae", folder / "people.csv", "--label", "town", *SMALL_VAE, "--quiet", "-o", "m")
         assert jensen.load("m").classes_.tolist() == ["Bonn", "Oslo", "Rome"]
 
     def test_other_models_have_no_budget(self, folder, tmp_path):
@@ -274,7 +275,7 @@ class TestImpute:
             assert picture.format == "PNG"
 
     def test_mistakes(self, folder, filling, tmp_path):
-        message = "rows of shape (8, 8) are no table; write them to an .npy or .png file with --output"
+        message = "rows of shape (8, 8) are no table; write them to an .npy or .png file, or to a folder, with --output"
         assert message in fail("impute", filling, folder / "half.npy")
         assert message in fail("impute", filling, folder / "half.npy", "-o", tmp_path / "f.csv")
         message = "--steps is for diffusions, which VAE is not; leave it out"
@@ -283,8 +284,9 @@ class TestImpute:
 
 class TestScore:
     def test_levels_are_of_the_bound(self, folder, tmp_path):
-        score = ("score", folder / "digits.jensen", folder / "digits.npy", "--json")
-        model, x = jensen.load(folder / "digits.jensen"), read_dataset(folder / "digits.npy", images=True)
+        model, x = jensen.load(folder / "digits.jensen"), read_dataset(folder / "digits.npy", images=True)[:20]
+        write_dataset(tmp_path / "x.npy", x)
+        score = ("score", folder / "digits.jensen", tmp_path / "x.npy", "--json")
         for levels, given in (("all", "all"), (5, 5)):
             out = json.loads(succeed(*score, "--levels", given, "-o", tmp_path / "s.csv"))
             total = model.bound(x, levels=levels).total
@@ -370,8 +372,8 @@ class TestOtherModels:
     def test_draw_pictures_of_one_or_three_channels(self, folder, tmp_path):
         x = read_dataset(folder / "scaled.npy", images=True)[:, None]
         for n_channels in (1, 2, 3):
-            file = tmp_path / f"{n_channels}.jensen"
-            VAE(2, max_epochs=1, random_state=0).fit(np.repeat(x, n_channels, axis=1)).save(file)
+            model = VAE(2, encoder=MLP((8,)), decoder=MLP((8,)), max_epochs=1, random_state=0)
+            model.fit(np.repeat(x, n_channels, axis=1)).save(tmp_path / f"{n_channels}.jensen")
         succeed("sample", tmp_path / "1.jensen", "-n", 2, "-o", tmp_path / "grey.png")
         succeed("sample", tmp_path / "3.jensen", "-n", 2, "-o", tmp_path / "colours.png")
         for name, mode in (("grey", "L"), ("colours", "RGB")):

@@ -98,9 +98,9 @@ class TestFromDiffusers:
         module, level = model.module_, torch.arange(1, T + 1)
         with torch.no_grad():
             found = module.terms(torch.from_numpy(X).float().flatten(1), x0.flatten(1), level, noise.flatten(1)).nats
-        for i in range(T):
-            xt = math.sqrt(bar[i]) * x0[i] + math.sqrt(1 - bar[i]) * noise[i]
-            out = said(source.unet, xt[None], i)[0]
+        signal, spread = (torch.from_numpy(part).float().view(T, 1, 1, 1).sqrt() for part in (bar, 1 - bar))
+        points_t = signal * x0 + spread * noise
+        for i, (xt, out) in enumerate(zip(points_t, said(source.unet, points_t, level - 1), strict=True)):
             guess = {
                 "noise": (xt - math.sqrt(1 - bar[i]) * out) / math.sqrt(bar[i]),
                 "data": out,

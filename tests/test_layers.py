@@ -11,7 +11,7 @@ ROOT = Path(jensen.__file__).parent
 # From the top to the ground, as in the design: a module may import from its own layer's folder and from below.
 LAYERS = [
     ["cli"],
-    ["contest", "questions"],
+    ["contest", "questions", "reporting"],
     ["orders"],
     ["options", "printing"],
     ["evaluate"],

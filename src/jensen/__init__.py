@@ -52,6 +52,7 @@ _HOMES = {
     "load": "jensen.registry",
     "outlier_scores": "jensen.evaluate.outliers",
     "select": "jensen.evaluate.select",
+    "write_report": "jensen.report.page",
 }
 
 __all__ = [*_HOMES]

@@ -1,21 +1,24 @@
-"""The `jensen` command: fit, select, compare, score, sample, impute and predict on CSV, TSV, Parquet and npy files.
+"""The `jensen` command: models of tables and images, from the shell.
 
-Results go to standard output, messages to standard error; a mistake of the user's is one line and exit code 2.
+Results go to standard output, messages to standard error; a mistake of the user's is one line and exit code 2, and
+Ctrl-C is 130.
 Libraries are imported inside functions, so that `jensen --help` answers at once.
 """
 
 from __future__ import annotations
 
 import inspect
+import json
 import warnings
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
-from jensen.contest import compare
-from jensen.options import argument_descriptions, default_text, flag_of, read_grid, type_text
+from jensen.contest import compare, select
+from jensen.options import argument_descriptions, default_text, flag_of, type_text
 from jensen.orders import (
     check_writable,
     is_first_process,
@@ -26,8 +29,10 @@ from jensen.orders import (
     takes_images,
     tell_of_ignored,
 )
-from jensen.printing import cell, plain, report, show, summary_of_fit, tell
-from jensen.questions import TABLE, Json, impute, predict, sample, score, transform
+from jensen.printing import report, show, summary_of_fit, tell
+from jensen.questions import impute, predict, sample, score, transform
+from jensen.reporting import report as report_page
+from jensen.words import MODEL_OPTIONS, Drop, FitSeed, Json, Label, Name, Quiet, Weight, Word
 
 __all__ = ["app", "main"]
 
@@ -49,8 +54,17 @@ class Commands(TyperGroup):
                 return super().invoke(ctx)
             except BrokenPipeError:
                 raise
+            except KeyboardInterrupt:
+                tell("interrupted")
+                raise typer.Exit(130) from None
             except (ValueError, TypeError, OSError, ImportError) as error:
                 tell(f"error: {error}")
+                raise typer.Exit(2) from None
+            except AttributeError as error:
+                # A method that a model does not offer says why in the cause; any other is a bug.
+                if not isinstance(error.__cause__, AttributeError):
+                    raise
+                tell(f"error: {error}: {error.__cause__}")
                 raise typer.Exit(2) from None
 
 
@@ -61,24 +75,6 @@ app = typer.Typer(
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
 )
-
-Name = Annotated[str, typer.Argument(help="Name of a model; `jensen models` lists them.")]
-# Where options of a model may follow, any word may land here.
-Word = Annotated[str, TABLE]
-Label = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="COLUMN|FILE",
-        help="Labels: a column (npy: its number), or a file of one per row, .npy, .csv or .txt; empty, NaN and -1 are "
-        "unlabelled. Of a regression what to predict.",
-    ),
-]
-Weight = Annotated[
-    str | None, typer.Option(metavar="COLUMN|FILE", help="Row weights: a column (npy: its number), or a file.")
-]
-Drop = Annotated[list[str] | None, typer.Option(help="Column to leave out; may be repeated.")]
-FitSeed = Annotated[int | None, typer.Option(help="Random seed; 0 when not given.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar and no table.")]
 
 
 def print_version(wanted: bool) -> None:
@@ -96,18 +92,22 @@ Version = Annotated[bool, typer.Option("--version", callback=print_version, is_e
 def root(version: Version = False) -> None:
     """Latent-variable models of tables and images: learn p(x), then score, sample, impute and predict.
 
-    Missing cells need no preparation, and every score is in nats per row.
+    Data are .csv, .tsv, .parquet and .npy files, folders of images, or the names
+    digits, iris and wine. Missing cells need no preparation, and every score is
+    in nats per row.
+
+    Exit codes: 0 done; 2 a mistake in what was given, told in one line;
+    130 stopped by Ctrl-C. A fit that Ctrl-C ends early writes its model: 0.
 
     Examples:
       jensen fit gaussian-mixture iris.csv --label species -o iris.jensen
       jensen score iris.jensen new.csv
       jensen impute iris.jensen holes.csv --output filled.csv
+      jensen fit diffusion digits -o digits.jensen
       jensen sample digits.jensen -n 64 --output grid.png
+      jensen compare iris --effort quick
+      jensen models
     """
-
-
-# A model's own options are not known before its name.
-MODEL_OPTIONS = {"allow_extra_args": True, "ignore_unknown_options": True}
 
 
 @app.command(context_settings=MODEL_OPTIONS)
@@ -130,6 +130,9 @@ def fit(
     Lists are written a,b and arrays and objects as JSON; none is None.
     Recipes are written as in Python, in quotes: 'MLP(hidden=(50, 50))'.
 
+    Ctrl-C ends the training, and the best model so far is written; a second one
+    ends all at once. With --checkpoint the same command goes on from there.
+
     Examples:
       jensen fit gaussian-mixture iris.csv --label species -o iris.jensen
       jensen fit gaussian-mixture x.npy --n-components 3 --n-init 5 -o x.jensen
@@ -140,6 +143,8 @@ def fit(
       jensen fit diffusion e.npy --network 'UNet(channels=(16, 32))' -o e.jensen
       jensen fit diffusion images.npy --label labels.npy -o g.jensen
       jensen fit diffusion f.csv --schedule cosine --n-steps 50 -o f.jensen
+      jensen fit vae faces/ --label folder --checkpoint h.ckpt -o h.jensen
+      jensen fit gaussian-mixture iris --label target -o iris.jensen
     """
     from jensen.interop.datasets import read_dataset, split_columns
 
@@ -163,113 +168,86 @@ def fit(
     if not is_first_process():
         return
     tell_of_ignored(estimator, column)
-    # The bar and the checkpoint are this command's, not properties of the model.
-    own = [*(["verbose"] if has_own_bar else []), *(["checkpoint"] if "checkpoint" in parameters else [])]
-    estimator.set_params(**{name: parameters[name].default for name in own})
+    # The bar and the checkpoint, of parts, too, are this command's, not properties of the model.
+    places = [name for name in estimator.get_params() if name.split("__")[-1] == "checkpoint"]
+    estimator.set_params(**dict.fromkeys(places), **({"verbose": 0} if has_own_bar else {}))
     estimator.save(output)
     summary = summary_of_fit(estimator, X, y, weights)
     report(estimator, len(X), summary, output, as_json, quiet)
 
 
-@app.command(context_settings=MODEL_OPTIONS)
-def select(
-    ctx: typer.Context,
-    model: Name,
-    data: Word,
-    grid: Annotated[list[str], typer.Option(help="Values to try: NAME=1:10, NAME=2:20:2 or NAME=a,b; repeatable.")],
-    criterion: Annotated[str, typer.Option(help="bic, silhouette, gap or cv.")] = "bic",
-    cv: Annotated[int, typer.Option(help="Number of folds of cv.")] = 5,
-    n_references: Annotated[int, typer.Option(help="Number of reference tables of gap.")] = 20,
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="File to write the best model to.")] = None,
-    label: Label = None,
-    weight: Weight = None,
-    drop: Drop = None,
-    seed: FitSeed = None,
-    as_json: Json = False,
-    quiet: Quiet = False,
-) -> None:
-    """Choose the number of clusters, or other options of a model, by a criterion.
-
-    Options of the model that stay the same are options here; `jensen models NAME` lists them.
-
-    Examples:
-      jensen select gaussian-mixture x.csv --grid n-components=1:9 -o best.jensen
-      jensen select kmeans x.csv --grid n-clusters=2:20:2 --criterion gap --seed 1
-      jensen select gaussian-mixture x.csv --grid covariance-type=full,diag
-    """
-    from sklearn.base import is_regressor
-
-    from jensen.interop.datasets import read_dataset, split_columns
-
-    order = read_order(ctx, model, data, seed)
-    if is_regressor(order.estimator):
-        raise ValueError("select compares models of rows, not regressions; fit with --alpha evidence, or score each")
-    values = read_grid(grid, order.parameters)
-    twice = [flag_of(name) for name in values if name in order.given]
-    if twice:
-        raise ValueError(f"{', '.join(twice)} is given as an option and in --grid; give it once")
-    if output:
-        check_writable(output)
-    column = only("--label", label)
-    X, y, weights = split_columns(read_dataset(order.path), label=column, weight=weight, drop=drop or [])
-    from jensen.evaluate.select import select as select_model
-
-    found = select_model(
-        order.estimator,
-        X,
-        values,
-        criterion,
-        y=y,
-        sample_weight=weights,
-        cv=cv,
-        n_references=n_references,
-        random_state=seed or 0,
-        verbose=int(not (as_json or quiet)),
-    )
-    tell_of_ignored(found.winner, column)
-    if output:
-        found.winner.save(output)
-    rows = [{str(name): plain(value) for name, value in row.items()} for row in found.table.to_dict("records")]
-    if as_json:
-        best = {name: plain(value) for name, value in found.best_params.items()}
-        return report(found.winner, len(X), {"criterion": criterion, "best": best, "table": rows}, output, as_json)
-    if not quiet:
-        columns = [name for name in rows[0] if name != "failure" or found.table["failure"].any()]
-        marks = ["*" if i == found.best_index else "" for i in range(len(rows))]
-        show(
-            ["", *(name.replace("_", " ") for name in columns)],
-            [[mark, *(cell(row[name]) for name in columns)] for mark, row in zip(marks, rows, strict=True)],
-        )
-        if output:
-            tell(f"wrote the best model to {output}")
-
-
-for verb in (compare, score, sample, impute, predict, transform):
+app.command(context_settings=MODEL_OPTIONS)(select)
+for verb in (compare, score, sample, impute, predict, transform, report_page):
     app.command()(verb)
 
 
 @app.command()
-def models(name: Annotated[str | None, typer.Argument(help="A model, to list its options.")] = None) -> None:
-    """List the models, or all options of one with their defaults.
+def models(
+    name: Annotated[str | None, typer.Argument(help="A model, to list its options.")] = None, as_json: Json = False
+) -> None:
+    """List the models and what each can do, or all options of one with their defaults.
+
+    A verb that a model cannot honour says why when it is asked for.
 
     Examples:
       jensen models
       jensen models gaussian-mixture
+      jensen models --json
     """
-    from jensen.registry import MODELS, model_class
+    from jensen.registry import ANSWERS, MATERIAL, MODELS, abilities, model_class
 
-    if name is None:
-        lines = {known: inspect.getdoc(model_class(known)) or "" for known in MODELS}
-        return show(("model", "what it is"), [(known, text.partition("\n")[0]) for known, text in lines.items()])
-    cls = model_class(name)
-    meaning = argument_descriptions(cls)
-    show(
-        ("option", "type", "default", "meaning"),
-        [
-            (flag_of(p.name), type_text(p), default_text(p.default), meaning.get(p.name, ""))
-            for p in inspect.signature(cls, eval_str=True).parameters.values()
-        ],
+    if name is not None:
+        return show_model(name, as_json)
+    found = {known: abilities(known) for known in MODELS}
+    what = {known: summary_of(model_class(known)) for known in MODELS}
+    if as_json:
+        return typer.echo(json.dumps([{"model": known, "what": what[known], **found[known]} for known in MODELS]))
+    show(("model", "what it is"), [*what.items()])
+    for heading, words in (("what it answers", ANSWERS), ("what it learns from", MATERIAL)):
+        show((heading, *words), [(known, *(mark(can[word]) for word in words)) for known, can in found.items()])
+    typer.echo(
+        "score: ln p(x) exactly, or a lower bound of it. predict, labels: after a fit\n"
+        "with labels only. holes: missing values. batches: partial_fit, in Python."
     )
+
+
+def show_model(name: str, as_json: bool) -> None:
+    """What a model is and can do, and its options."""
+    from jensen.registry import ANSWERS, MATERIAL, MODELS, PAGES, abilities, model_class
+
+    cls = model_class(name)
+    name = next(known for known in MODELS if model_class(known) is cls)
+    can, meaning, header = abilities(name), argument_descriptions(cls), ("option", "type", "default", "meaning")
+    options = [
+        (flag_of(p.name), type_text(p), default_text(p.default), meaning.get(p.name, ""))
+        for p in inspect.signature(cls, eval_str=True).parameters.values()
+    ]
+    if as_json:
+        told = [dict(zip(header, option, strict=True)) for option in options]
+        summary = {"model": name, "what": summary_of(cls), **can, "page": PAGES[name], "options": told}
+        return typer.echo(json.dumps(summary))
+    head = [
+        ("model", f"{name}, the class {cls.__name__}"),
+        ("what it is", summary_of(cls)),
+        ("what it answers", listed(can, ANSWERS)),
+        ("what it learns from", listed(can, MATERIAL)),
+        ("page of the documentation", PAGES[name]),
+    ]
+    show(("", ""), head)
+    show(header, options)
+
+
+def summary_of(cls: type) -> str:
+    return (inspect.getdoc(cls) or "").partition("\n")[0]
+
+
+def listed(can: Mapping[str, bool | str], words: Sequence[str]) -> str:
+    """What a model can, in words: score (exact), sample, ..."""
+    return ", ".join(word if can[word] is True else f"{word} ({can[word]})" for word in words if can[word])
+
+
+def mark(ability: bool | str) -> str:
+    return ability if isinstance(ability, str) else "yes" if ability else "-"
 
 
 def main() -> None:

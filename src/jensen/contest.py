@@ -1,4 +1,4 @@
-"""`jensen compare` on the command line: all models on one table of data.
+"""`jensen compare` and `jensen select` on the command line: many models on one table of data, or one in many ways.
 
 Libraries are imported inside functions, so that `jensen --help` answers at once.
 """
@@ -11,17 +11,18 @@ from typing import Annotated, Any
 
 import typer
 
-from jensen.orders import check_writable
-from jensen.printing import plain, tell
+from jensen.options import flag_of, read_grid
+from jensen.orders import check_writable, only, read_order, takes_images, tell_of_ignored
+from jensen.printing import plain, report, tell
+from jensen.words import Drop, FitSeed, Json, Label, Name, Quiet, Weight, Word
 
-__all__ = ["compare"]
+__all__ = ["compare", "select"]
 
-# Data that scikit-learn ships.
-EMBEDDED = ("digits", "iris", "wine")
+PICTURES = (".png", ".pdf", ".svg")
 
 
 def compare(
-    data: Annotated[str, typer.Argument(help=f"A table or images, as for `fit`; or {', '.join(EMBEDDED)}.")],
+    data: Word,
     models: Annotated[str, typer.Option(help="auto, or names of models: kmeans,vae,...")] = "auto",
     label: Annotated[
         str | None, typer.Option(metavar="COLUMN|FILE", help="Labels for models that read them; empty is unlabelled.")
@@ -32,8 +33,16 @@ def compare(
     effort: Annotated[str, typer.Option(metavar="quick|normal|thorough", help="Steps and sizes of auto.")] = "normal",
     seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="File for the table: .csv or .parquet.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar and no table.")] = False,
+    report_to: Annotated[
+        Path | None,
+        typer.Option("--report", help="Page of HTML to write: the table, and what every model makes of it."),
+    ] = None,
+    samples: Annotated[
+        Path | None,
+        typer.Option(help="File for new rows of every model: .png for images, .csv or .parquet for tables."),
+    ] = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
 ) -> None:
     """Fit many models to the same rows and score them on others: one table, the best first.
 
@@ -43,6 +52,7 @@ def compare(
       jensen compare digits --effort quick
       jensen compare data.csv --label species --models gaussian-mixture,vae
       jensen compare images.npy --cv 3 --output board.csv
+      jensen compare digits --report report.html --samples samples.png
     """
     from jensen.evaluate.compare import compare as compare_models
     from jensen.interop.datasets import write_dataset
@@ -50,9 +60,12 @@ def compare(
     answers: dict[str, str | bool] = {"auto": "auto", "yes": True, "no": False}
     if discrete not in answers:
         raise ValueError(f"--discrete {discrete} is not known; choose auto, yes or no")
-    if output:
-        check_writable(output)
+    for file in (output, report_to, samples):
+        if file:
+            check_writable(file)
     X, y = rows_of(data, label, drop or [])
+    if samples:
+        check_samples(samples, X)
     board = compare_models(
         X,
         models if models == "auto" else models.split(","),
@@ -63,29 +76,157 @@ def compare(
         random_state=seed,
         verbose=int(not (as_json or quiet)),
     )
+    is_shown = not (as_json or quiet)
+    written = {}
     if output:
         write_dataset(output, board.table)
+        written["the table"] = output
+    if report_to:
+        board.report(report_to, f"Models of {Path(data).name}", verbose=int(is_shown))
+        written["the report"] = report_to
+    if samples:
+        write_samples(samples, board)
+        written["samples"] = samples
     if as_json:
         rows = [{str(name): plain(value) for name, value in row.items()} for row in board.table.to_dict("records")]
         typer.echo(json.dumps({"best": board.best, "caption": board.caption, "table": rows}))
     elif not quiet:
         from rich.console import Console
 
-        Console().print(board.rich())
-    if output and not as_json:
-        tell(f"wrote the table to {output}")
+        console = Console()
+        console.print(board.rich(console.width))
+    if is_shown:
+        for what, file in written.items():
+            tell(f"wrote {what} to {file.resolve()}")
+
+
+def check_samples(file: Path, X: Any) -> None:
+    """Images go to a picture and rows to a table."""
+    is_picture = file.suffix.lower() in PICTURES
+    if is_picture and len(X.shape) < 3:
+        raise ValueError(f"--samples {file} is a picture, and {data_kind(X)}; give a .csv or .parquet file")
+    if not is_picture and len(X.shape) > 2:
+        raise ValueError(f"--samples {file} is no picture, and {data_kind(X)}; give a .png file")
+
+
+def data_kind(X: Any) -> str:
+    return "the rows are those of a table" if len(X.shape) < 3 else f"the rows are images of shape {X.shape[1:]}"
+
+
+def write_samples(file: Path, board: Any) -> None:
+    """A line of images per model, or a table with the model's name in its first column."""
+    import pandas as pd
+
+    from jensen.interop.datasets import as_frame, write_dataset
+
+    if file.suffix.lower() in PICTURES:
+        board.plot_samples().savefig(file)
+        return
+    tables = {name: as_frame(rows) for name, rows in board.sample(100).items()}
+    write_dataset(file, pd.concat(tables, names=["model"]).reset_index("model"))
 
 
 def rows_of(data: str, label: str | None, drop: list[str]) -> tuple[Any, Any]:
-    """Rows and labels of a file, or of data that scikit-learn ships."""
-    from sklearn import datasets
+    """Rows and labels of a file, a folder of images, or data that scikit-learn ships."""
+    from jensen.interop.datasets import read_dataset, split_columns
+
+    X, y, _ = split_columns(read_dataset(data, images=True), label=label, drop=drop)
+    return X, y
+
+
+def select(
+    ctx: typer.Context,
+    model: Name,
+    data: Word,
+    grid: Annotated[list[str], typer.Option(help="Values to try: NAME=1:10, NAME=2:20:2 or NAME=a,b; repeatable.")],
+    criterion: Annotated[
+        str,
+        typer.Option(
+            help="bic, held-out, cv, silhouette, gap or reconstruction; auto is bic, and of deep models held-out, the "
+            "bound of rows not learnt from."
+        ),
+    ] = "auto",
+    cv: Annotated[int, typer.Option(help="Number of folds of cv.")] = 5,
+    held_out: Annotated[float, typer.Option(help="Share of rows that held-out and reconstruction score.")] = 0.2,
+    n_references: Annotated[int, typer.Option(help="Number of reference tables of gap.")] = 20,
+    cold: Annotated[bool, typer.Option("--cold", help="No starts of mixtures from neighbours in the grid.")] = False,
+    n_jobs: Annotated[int, typer.Option(help="Processes; -1 is one on every core.")] = 1,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="File to write the best model to.")] = None,
+    plot: Annotated[Path | None, typer.Option(help="Picture of the criterion: .png, .pdf or .svg.")] = None,
+    label: Label = None,
+    weight: Weight = None,
+    drop: Drop = None,
+    seed: FitSeed = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Choose the number of clusters, or other options of a model, by a criterion.
+
+    A matrix of all entries where several options vary, and those in the lead; the best is marked with a star.
+    Options of the model that stay the same are options here; `jensen models NAME` lists them.
+
+    Examples:
+      jensen select gaussian-mixture x.csv --grid n-components=1:9 -o best.jensen
+      jensen select gaussian-mixture x.csv --grid n-components=1:9 \\
+        --grid covariance-type=full,tied,diag,spherical --plot bic.png --n-jobs 2
+      jensen select kmeans x.csv --grid n-clusters=2:20:2 --criterion gap --seed 1
+      jensen select vae images.npy --grid n-components=2,4,8,16 --max-epochs 50
+      jensen select autoencoder x.csv --grid n-components=1:4
+    """
+    from sklearn.base import is_regressor
 
     from jensen.interop.datasets import read_dataset, split_columns
 
-    if data in EMBEDDED and not Path(data).exists():
-        if label or drop:
-            raise ValueError(f"{data} has no columns to name; leave out --label and --drop")
-        found = getattr(datasets, f"load_{data}")()
-        return (found.images if data == "digits" else found.data), None
-    X, y, _ = split_columns(read_dataset(data, images=True), label=label, weight=None, drop=drop)
-    return X, y
+    order = read_order(ctx, model, data, seed)
+    if is_regressor(order.estimator):
+        raise ValueError("select compares models of rows, not regressions; fit with --alpha evidence, or score each")
+    values = read_grid(grid, order.parameters)
+    twice = [flag_of(name) for name in values if name in order.given]
+    if twice:
+        raise ValueError(f"{', '.join(twice)} is given as an option and in --grid; give it once")
+    for file in (output, plot):
+        if file:
+            check_writable(file)
+    if plot and plot.suffix.lower() not in PICTURES:
+        raise ValueError(f"--plot {plot} is no picture that can be written; give one ending in {', '.join(PICTURES)}")
+    column = only("--label", label)
+    table = read_dataset(order.path, images=takes_images(order.estimator))
+    X, y, weights = split_columns(table, label=column, weight=weight, drop=drop or [])
+    from jensen.evaluate.select import select as select_model
+
+    found = select_model(
+        order.estimator,
+        X,
+        values,
+        criterion.replace("-", "_"),
+        y=y,
+        sample_weight=weights,
+        cv=cv,
+        held_out=held_out,
+        n_references=n_references,
+        warm_start=not cold,
+        n_jobs=n_jobs,
+        random_state=seed or 0,
+        verbose=int(not (as_json or quiet)),
+    )
+    tell_of_ignored(found.winner, column)
+    if output:
+        found.winner.save(output)
+    if plot:
+        from matplotlib.figure import Figure
+
+        figure = Figure(layout="constrained")
+        found.plot(figure.subplots())
+        figure.savefig(plot, dpi=150)
+    if as_json:
+        rows = [{str(name): plain(value) for name, value in row.items()} for row in found.table.to_dict("records")]
+        best = {name: plain(value) for name, value in found.best_params.items()}
+        summary = {"criterion": found.criterion, "best": best, "table": rows}
+        return report(found.winner, len(X), summary, output, as_json)
+    if not quiet:
+        from rich.console import Console
+
+        Console().print(found.rich())
+        for file, what in ((output, "best model"), (plot, "picture")):
+            if file:
+                tell(f"wrote the {what} to {file}")

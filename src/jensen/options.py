@@ -47,7 +47,7 @@ def read_arguments(
             words.append(token)
             continue
         if name not in parameters:
-            raise unknown(flag, [*map(flag_of, parameters), *own_flags])
+            raise unknown(flag, [*map(flag_of, parameters), *own_flags], parts_with(name, parameters))
         if not equals and isinstance(parameters[name].default, bool):
             text = queue.popleft() if queue and queue[0].lower() in BOOLEANS else "true"
         elif not equals:
@@ -102,10 +102,21 @@ def spread(text: str) -> list[str]:
     return [format((start + i * step).normalize(), "f") for i in range(int((stop - start) / step) + 1)]
 
 
-def unknown(flag: str, flags: Iterable[str]) -> ValueError:
+def unknown(flag: str, flags: Iterable[str], parts: Sequence[str] = ()) -> ValueError:
     flags = sorted(flags)
     close = "".join(f"; did you mean {match}?" for match in get_close_matches(flag, flags, 1))
-    return ValueError(f"there is no option {flag}{close or ';'} There are {', '.join(flags)}")
+    parts_text = f"; it belongs to a part: {' or '.join(parts)}." if parts else ""
+    return ValueError(f"there is no option {flag}{parts_text or close or ';'} There are {', '.join(flags)}")
+
+
+def parts_with(name: str, parameters: Mapping[str, inspect.Parameter]) -> list[str]:
+    """How an argument is given that is one of a model's parts."""
+    return [
+        f"{flag_of(part.name)} '{kind.__name__}({name}=...)'"
+        for part in parameters.values()
+        for kind in kinds_of(part)
+        if hasattr(kind, "get_params") and not inspect.isabstract(kind) and name in inspect.signature(kind).parameters
+    ]
 
 
 def convert(text: str, parameter: inspect.Parameter) -> Any:

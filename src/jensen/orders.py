@@ -24,12 +24,14 @@ __all__ = [
     "check_rows_fit",
     "check_writable",
     "is_first_process",
+    "is_folder",
     "is_picture",
     "is_trained_by_gradients",
     "method",
     "only",
     "open_both",
     "open_labelled",
+    "open_model",
     "options_for",
     "predicts_numbers",
     "read_order",
@@ -83,21 +85,31 @@ def is_picture(output: Path | None) -> bool:
     return output is not None and output.suffix.lower() == ".png"
 
 
+def is_folder(output: Path | None) -> bool:
+    """Whether images are to go to a folder, one file each: a name without a suffix, as a path drops its last slash."""
+    return output is not None and not output.suffix
+
+
 def check_rows_fit(estimator: Any, output: Path | None) -> None:
     """An error where the rows of a model cannot go to this file: before they are drawn, which may take long."""
     from jensen.interop.datasets import known_suffix
     from jensen.report.pictures import check_images
 
-    if output is not None:
-        check_writable(output)
     shape = getattr(estimator, "_shape", ())
-    if len(shape) > 1 and is_picture(output):
+    if output is not None and len(shape) > 1 and is_folder(output) and output.is_dir():
+        if any(output.iterdir()):
+            raise ValueError(f"--output {output} is a folder with files in it; give a new or an empty one")
+    elif output is not None:
+        check_writable(output)
+    if len(shape) > 1 and (is_picture(output) or is_folder(output)):
         try:
             check_images((1, *shape))
         except ValueError as error:
             raise ValueError(f"--output {output}: {error}; an .npy file takes all") from None
     elif len(shape) > 1 and (output is None or output.suffix.lower() != ".npy"):
-        raise ValueError(f"rows of shape {shape} are no table; write them to an .npy or .png file with --output")
+        raise ValueError(
+            f"rows of shape {shape} are no table; write them to an .npy or .png file, or to a folder, with --output"
+        )
     elif is_picture(output):
         raise ValueError(
             f"--output {output} is a picture, but {type(estimator).__name__} was fitted on a table and not on images; "
@@ -164,21 +176,33 @@ def named(label: str) -> str:
     return label if Path(label).is_file() else f"the column {label!r}"
 
 
-def open_both(model: Path, data: Path) -> tuple[Any, Any]:
+def open_model(model: Path, seed: int | None = None, is_shown: bool = True) -> Any:
+    """A fitted model, with a seed if one is given, and a bar on a terminal for what may take long."""
+    if not model.is_file():
+        raise FileNotFoundError(f"there is no model {model}; `jensen fit` writes one")
+    from jensen.registry import load
+
+    estimator = load(model)
+    asked = {"verbose": int(is_shown)} | ({} if seed is None else {"random_state": seed})
+    known = estimator.get_params(deep=False)
+    return estimator.set_params(**{name: value for name, value in asked.items() if name in known})
+
+
+def open_both(model: Path, data: Path, seed: int | None = None, is_shown: bool = True) -> tuple[Any, Any]:
     """A fitted model, and its own columns of a table."""
-    estimator, X, _ = open_labelled(model, data, None, needed=False)
+    estimator, X, _ = open_labelled(model, data, None, seed, is_shown, needed=False)
     return estimator, X
 
 
-def open_labelled(model: Path, data: Path, label: str | None, needed: bool = True) -> tuple[Any, Any, Any]:
+def open_labelled(
+    model: Path, data: Path, label: str | None, seed: int | None = None, is_shown: bool = True, needed: bool = True
+) -> tuple[Any, Any, Any]:
     """The same, and the column that a regression predicts; without it an error where it is needed."""
     from jensen.interop.datasets import need_table, read_dataset, select_features, split_columns
 
     # First the table: a mistake in its name need not wait for the import of torch.
     table = read_dataset(data, images=True)
-    from jensen.registry import load
-
-    estimator = load(model)
+    estimator = open_model(model, seed, is_shown)
     if not takes_images(estimator):
         need_table(data, table)
     is_number = needed and predicts_numbers(estimator, label)

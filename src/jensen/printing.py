@@ -12,10 +12,11 @@ from typing import Any
 import typer
 
 __all__ = [
+    "answer",
     "cell",
     "columns_of",
     "deliver",
-    "deliver_picture",
+    "deliver_pictures",
     "in_units",
     "plain",
     "report",
@@ -107,7 +108,7 @@ def needs_complete_rows(estimator: Any) -> bool:
     return isinstance(estimator, DenoisingModel)
 
 
-def deliver(table: Any, output: Path | None) -> None:
+def deliver(table: Any, output: Path | None, is_told: bool = True) -> None:
     """A table to a file, or as CSV to standard output."""
     from jensen.interop.datasets import as_frame, write_dataset
 
@@ -115,18 +116,45 @@ def deliver(table: Any, output: Path | None) -> None:
         as_frame(table).to_csv(sys.stdout, index=False, lineterminator="\n")
         return
     write_dataset(output, table)
-    tell(f"wrote {len(table)} rows to {output}")
+    if is_told:
+        tell(f"wrote {len(table)} rows to {output}")
 
 
-def deliver_picture(estimator: Any, images: Any, output: Path) -> None:
-    """Images that a model drew, side by side; black and white are the least and the greatest level it knows, if any."""
+def answer(estimator: Any, table: Any, output: Path | None, as_json: bool, **summary: Any) -> None:
+    """A table to a file, or to standard output as CSV, or all in one JSON object."""
+    if output or not as_json:
+        deliver(table, output, is_told=not as_json)
+    if not as_json:
+        return
+    from jensen.interop.datasets import as_frame
+
+    if output is None:
+        frame = as_frame(table).astype(object)
+        summary["table"] = frame.where(frame.notna(), None).to_dict("list")
+    report(estimator, len(table), summary, output, as_json)
+
+
+def deliver_pictures(estimator: Any, images: Any, output: Path, is_told: bool = True) -> None:
+    """Images that a model made, side by side in one .png, or one by one in a folder.
+
+    Black and white are the least and the greatest level that the model knows, or else those of all images.
+    """
+    import numpy as np
+
     from jensen.report.pictures import image_grid, write_png
 
-    known = estimator.columns_.levels
-    levels = [float(level) for one in known for level in one] if all(known) else [0.0]
-    limits = (min(levels), max(levels))
-    write_png(image_grid(images, limits=limits if limits[0] < limits[1] else None), output)
-    tell(f"wrote {len(images)} images to {output}")
+    values, known = np.asarray(images), estimator.columns_.levels
+    levels = np.concatenate(known).astype(float) if all(known) else values[np.isfinite(values)]
+    limits = (float(levels.min()), float(levels.max())) if len(np.unique(levels)) > 1 else None
+    if output.suffix:
+        write_png(image_grid(values, limits=limits), output)
+    else:
+        output.mkdir(exist_ok=True)
+        n_digits = len(str(len(values) - 1))
+        for i, image in enumerate(values):
+            write_png(image_grid(image[None], scale=1, limits=limits), output / f"{i:0{n_digits}}.png")
+    if is_told:
+        tell(f"wrote {len(values)} images to {output}")
 
 
 def report(

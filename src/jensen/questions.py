@@ -13,25 +13,33 @@ from typing import Annotated, Any
 import typer
 
 from jensen.options import value_of
-from jensen.orders import check_rows_fit, is_picture, method, open_both, open_labelled, options_for
-from jensen.printing import columns_of, deliver, deliver_picture, in_units, report
-
-__all__ = ["TABLE", "Json", "impute", "predict", "sample", "score", "transform"]
-
-TABLE = typer.Argument(
-    help="Table: .csv, .tsv, .parquet or .npy; empty cells are missing. Images: .npy of (n, h, w) or (n, c, h, w)."
+from jensen.orders import (
+    check_rows_fit,
+    is_folder,
+    is_picture,
+    method,
+    open_both,
+    open_labelled,
+    open_model,
+    options_for,
 )
+from jensen.printing import answer, columns_of, deliver, deliver_pictures, in_units, report
+from jensen.words import TABLE, Json
+
+__all__ = ["impute", "predict", "sample", "score", "transform"]
+
 Data = Annotated[Path, TABLE]
 Model = Annotated[Path, typer.Argument(help="Model file that `jensen fit` wrote.")]
 Output = Annotated[Path | None, typer.Option("--output", "-o", help="File to write: .csv, .tsv, .parquet or .npy.")]
 RowsOutput = Annotated[
     Path | None,
     typer.Option(
-        "--output", "-o", help="File to write: .csv, .tsv, .parquet or .npy; images: .npy, or .png to look at."
+        "--output",
+        "-o",
+        help="File to write: .csv, .tsv, .parquet or .npy; images: .npy, to look at one .png or a folder of them.",
     ),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
-Seed = Annotated[int | None, typer.Option(help="Random seed; without it the model's own.")]
+Seed = Annotated[int | None, typer.Option(help="Random seed of what is drawn; without it the model's own.")]
 
 
 def score(
@@ -45,24 +53,26 @@ def score(
         str | None,
         typer.Option(metavar="all|N", help="Of a diffusion: sum over all levels of noise, or estimate from so many."),
     ] = None,
+    seed: Seed = None,
     output: Output = None,
     as_json: Json = False,
 ) -> None:
     """How likely are the rows of a table? ln p(x), or the model's lower bound of it.
 
-    Of a regression ln p(y|x), and R²; --label names y. With --output also writes a column log_likelihood, one value
-    per row.
+    Of a regression ln p(y|x), and R²; --label names y. With --output also writes
+    a column log_likelihood, one value per row.
 
     Examples:
       jensen score iris.jensen new.csv
       jensen score iris.jensen new.csv --output scores.csv --json
       jensen score price.jensen new.csv --label price
-      jensen score digits.jensen new.npy --levels all
+      jensen score digits.jensen digits --levels all --seed 1
+      jensen score faces.jensen faces/
     """
     import numpy as np
     import pandas as pd
 
-    estimator, X, y = open_labelled(model, data, label)
+    estimator, X, y = open_labelled(model, data, label, seed, is_shown=not as_json)
     given = (X,) if y is None else (X, y)
     if levels is None:
         found = method(estimator, "score_samples")(*given)
@@ -76,7 +86,7 @@ def score(
         "least_likely": [{"row": int(i), "nats": scores[i]} for i in scores.argsort()[:5]],
     }
     if output:
-        deliver(pd.DataFrame({"log_likelihood": scores}), output)
+        deliver(pd.DataFrame({"log_likelihood": scores}), output, is_told=not as_json)
     report(estimator, len(scores), summary, output, as_json)
 
 
@@ -93,30 +103,30 @@ def sample(
     guidance: Annotated[float | None, typer.Option(help="Of a diffusion: how far to go beyond the class.")] = None,
     seed: Seed = None,
     output: RowsOutput = None,
+    as_json: Json = False,
 ) -> None:
     """Draw new rows, with the column names of the fit; without --output as CSV to standard output.
 
-    Images go to an .npy file, or side by side into one picture.
+    Images go to an .npy file, side by side into one .png, or with a name without
+    a suffix to a folder of them.
 
     Examples:
       jensen sample iris.jensen -n 100 --y setosa --seed 1 --output new.csv
       jensen sample iris.jensen -n 1000 | head
+      jensen sample iris.jensen -n 3 --json
       jensen sample digits.jensen -n 64 --output grid.png
       jensen sample digits.jensen -n 64 --sampler ddim --steps 20 --output new.npy
       jensen sample digits.jensen -n 64 --y 3 --guidance 1 --output threes.png
+      jensen sample digits.jensen -n 64 --output new/
     """
-    from jensen.registry import load
-
-    estimator = load(model)
+    estimator = open_model(model, seed, is_shown=not as_json)
     classes = {str(value): value for value in getattr(estimator, "classes_", [])}
     wanted = None if y is None else classes.get(y, value_of(y, Any))
     draw = method(estimator, "sample")
     options = options_for(estimator, "sample", steps=steps, sampler=sampler, eta=eta, guidance=guidance)
     check_rows_fit(estimator, output)
     rows, _ = draw(n_samples, y=wanted, random_state=seed, **options)
-    if output and is_picture(output):
-        return deliver_picture(estimator, rows, output)
-    deliver(rows, output)
+    hand_over(estimator, rows, output, as_json)
 
 
 def impute(
@@ -127,34 +137,46 @@ def impute(
     resamplings: Annotated[int | None, typer.Option(help="Of a diffusion: how often each step is taken.")] = None,
     seed: Seed = None,
     output: RowsOutput = None,
+    as_json: Json = False,
 ) -> None:
     """Fill empty cells with their posterior mean; all other cells and columns stay as they are.
 
-    With --draws N writes filled-1.csv to filled-N.csv, drawn from the posterior. Pixels of images are missing where
-    they are NaN.
+    With --draws N writes filled-1.csv to filled-N.csv, drawn from the posterior.
+    Pixels of images are missing where they are NaN.
 
     Examples:
       jensen impute iris.jensen holes.csv > filled.csv
       jensen impute iris.jensen holes.csv --draws 5 --seed 0 --output filled.csv
       jensen impute digits.jensen holes.npy --steps 50 --output filled.npy
     """
+    import numpy as np
+    import pandas as pd
+
     from jensen.interop.datasets import fill_cells, is_text, read_cells, read_dataset
 
     if draws and draws > 1 and output is None:
         raise ValueError(f"--draws {draws} makes {draws} tables, too many for standard output; give --output")
-    estimator, X = open_both(model, data)
+    estimator, X = open_both(model, data, seed, is_shown=not as_json)
     verb = "impute" if draws is None else "impute_draws"
     fill, options = method(estimator, verb), options_for(estimator, verb, steps=steps, resamplings=resamplings)
     check_rows_fit(estimator, output)
-    as_written = output is None or (not is_picture(output) and is_text(output))
+    is_image = is_picture(output) or is_folder(output)
+    as_written = not as_json and (output is None or (not is_image and is_text(output)))
     cells = read_cells(data) if as_written else read_dataset(data, images=True)
     tables = [fill(X, **options)] if draws is None else fill(X, draws, random_state=seed, **options)
     for i, filled in enumerate(tables, start=1):
         file = output if output is None or draws is None else output.with_name(f"{output.stem}-{i}{output.suffix}")
-        if file and is_picture(file):
-            deliver_picture(estimator, filled, file)
-        else:
-            deliver(fill_cells(cells, X, filled), file)
+        table = filled if is_image else fill_cells(cells, X, filled)
+        hand_over(estimator, table, file, as_json, filled_entries=int(np.asarray(pd.isna(X)).sum()))
+
+
+def hand_over(estimator: Any, rows: Any, output: Path | None, as_json: bool, **summary: Any) -> None:
+    """Rows that a model made: images as pictures where they are asked for, tables by their file or as text."""
+    if output is None or not (is_picture(output) or is_folder(output)):
+        return answer(estimator, rows, output, as_json, **summary)
+    deliver_pictures(estimator, rows, output, is_told=not as_json)
+    if as_json:
+        report(estimator, len(rows), summary, output, as_json)
 
 
 def predict(
@@ -170,6 +192,7 @@ def predict(
     class_prior: Annotated[
         str | None, typer.Option(metavar="learned|uniform", help="Of a diffusion: how frequent classes are.")
     ] = None,
+    seed: Seed = None,
     as_json: Json = False,
 ) -> None:
     """The class of every row, its component after a fit without labels, or the number of a regression.
@@ -180,15 +203,15 @@ def predict(
       jensen predict iris.jensen new.csv
       jensen predict iris.jensen new.csv --proba --output predicted.csv
       jensen predict price.jensen new.csv --std
-      jensen predict digits.jensen new.npy --budget 50
+      jensen predict digits.jensen new.npy --budget 50 --seed 1
     """
     import pandas as pd
 
     from jensen.interop.labels import decode_labels
 
-    estimator, X = open_both(model, data)
-    answer = method(estimator, "predict")
-    if std and "return_std" not in inspect.signature(answer).parameters:
+    estimator, X = open_both(model, data, seed, is_shown=not as_json)
+    ask = method(estimator, "predict")
+    if std and "return_std" not in inspect.signature(ask).parameters:
         raise ValueError(f"--std is for regressions; {type(estimator).__name__} predicts no numbers")
     asked = {"budget": budget, "weighting": weighting, "class_prior": class_prior}
     options = options_for(estimator, "predict", **asked) | ({"return_std": True} if std else {})
@@ -198,7 +221,7 @@ def predict(
         best = probabilities.argmax(1)
         values, deviations = best if classes is None else decode_labels(best, classes), []
     else:
-        values, *deviations = answer(X, **options) if std else (answer(X, **options),)
+        values, *deviations = ask(X, **options) if std else (ask(X, **options),)
     tables = [columns_of("prediction", values), *(columns_of("standard_deviation", found) for found in deviations)]
     result = pd.concat(tables, axis=1)
     if proba:
@@ -206,20 +229,23 @@ def predict(
         names = [*known, *(f"component_{k}" for k in range(len(known), probabilities.shape[1]))]
         result[[f"probability_{name}" for name in names]] = probabilities
     if output or not as_json:
-        deliver(result, output)
+        deliver(result, output, is_told=not as_json)
     if as_json:
         report(estimator, len(result), {str(name): list(result[name]) for name in result}, output, as_json)
 
 
-def transform(model: Model, data: Data, output: Output = None) -> None:
-    """What is hidden in every row: the posterior mean of its latent vector; without --output as CSV.
+def transform(model: Model, data: Data, output: Output = None, as_json: Json = False) -> None:
+    """What is hidden in every row: the posterior mean of its latent vector.
+
+    Of k-means and K medoids the distance to every centre. Without --output as CSV.
 
     Examples:
       jensen transform pca.jensen new.csv
       jensen transform pca.jensen new.csv --output latent.csv
+      jensen transform vae.jensen digits --json
     """
     import pandas as pd
 
-    estimator, X = open_both(model, data)
+    estimator, X = open_both(model, data, is_shown=not as_json)
     values = method(estimator, "transform")(X)
-    deliver(pd.DataFrame(values, columns=estimator.get_feature_names_out()), output)
+    answer(estimator, pd.DataFrame(values, columns=estimator.get_feature_names_out()), output, as_json)

@@ -1,18 +1,21 @@
-"""Names to classes, for files and the command line."""
+"""Names to classes, for files and the command line, and what each class can do."""
 
 from __future__ import annotations
 
+import inspect
 import os
 from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
 
 from sklearn.base import BaseEstimator
+from sklearn.utils import get_tags
 
 from jensen.contract import Persistent
+from jensen.contract.gradient import has_classes
 from jensen.interop.files import decode, read_record
 
-__all__ = ["MODELS", "load", "model_class", "recipe_classes"]
+__all__ = ["ANSWERS", "MATERIAL", "MODELS", "PAGES", "abilities", "load", "model_class", "recipe_classes"]
 
 # The command line's name of a model, and its class.
 MODELS = {
@@ -30,6 +33,25 @@ MODELS = {
     "ridge-regression": "RidgeRegression",
     "vae": "VAE",
 }
+# The title of a model's page in the documentation.
+PAGES = {
+    "autoencoder": "Autoencoder",
+    "diffusion": "Denoising diffusion",
+    "factor-analysis": "Factor analysis",
+    "gaussian-mixture": "Gaussian mixture",
+    "kmeans": "k-means",
+    "kmedoids": "K medoids",
+    "latent-curve": "Latent curve",
+    "latent-diffusion": "Latent diffusion",
+    "mixture-of-factor-analysers": "Mixtures of subspaces: PPCA and factor analysers",
+    "mixture-of-ppca": "Mixtures of subspaces: PPCA and factor analysers",
+    "probabilistic-pca": "Probabilistic PCA",
+    "ridge-regression": "Ridge regression",
+    "vae": "Variational autoencoder",
+}
+# What a model may answer, and what it may learn from.
+ANSWERS = ("score", "sample", "impute", "predict", "transform")
+MATERIAL = ("labels", "weights", "holes", "images", "batches")
 RECIPES = (
     "Bernoulli",
     "Categorical",
@@ -57,6 +79,40 @@ def model_class(name: str) -> type[Persistent]:
         raise ValueError(f"there is no model {name!r}; there are {', '.join(sorted(MODELS))}")
     found: type[Persistent] = getattr(import_module("jensen"), class_name)
     return found
+
+
+def abilities(name: str) -> dict[str, bool | str]:
+    """What a model with its usual arguments can do, told from its class: every word of ANSWERS and MATERIAL.
+
+    score is "exact" or "bound"; predict is "labels" where only a fit with labels can; labels are "needed" by a
+    regression; batches are those of `partial_fit`.
+    """
+    cls = model_class(name)
+    model: Any = cls()
+    tags = get_tags(model)
+    return {
+        "score": hasattr(model, "score_samples") and tightness(cls),
+        "sample": hasattr(model, "sample"),
+        "impute": hasattr(model, "impute"),
+        "predict": "labels" if needs_classes(cls) else hasattr(model, "predict"),
+        "transform": hasattr(model, "transform"),
+        # What reads labels as classes says how probable each of them is.
+        "labels": "needed" if tags.target_tags.required else hasattr(model, "predict_proba"),
+        "weights": "sample_weight" in inspect.signature(model.fit).parameters,
+        "holes": tags.input_tags.allow_nan,
+        "images": tags.input_tags.three_d_array,
+        "batches": hasattr(model, "partial_fit"),
+    }
+
+
+def tightness(cls: Any) -> str:
+    """Whether scores are ln p or a bound of it, by the first sentence that the class says of them."""
+    return "bound" if "bound" in (inspect.getdoc(cls.score_samples) or "").partition("\n")[0] else "exact"
+
+
+def needs_classes(cls: type) -> bool:
+    """Whether only a fit with labels makes classes to predict."""
+    return getattr(inspect.getattr_static(cls, "predict", None), "check", None) is has_classes
 
 
 def recipe_classes() -> dict[str, type[BaseEstimator]]:

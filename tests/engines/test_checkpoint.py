@@ -6,6 +6,7 @@ import re
 import signal
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -77,11 +78,16 @@ def trained(path=None, ctrl_c_at=None, max_epochs=30, patience=100, phases=False
     return fingerprint(module), history, run.objective, n_steps
 
 
+@cache
+def trained_at_once(phases):
+    return trained(phases=phases)
+
+
 @pytest.mark.parametrize("phases", [False, True], ids=["joint", "phases"])
 @pytest.mark.parametrize("step", [1, N_STEPS, 3 * N_STEPS + 2, 9 * N_STEPS, 20 * N_STEPS + 5])
 def test_a_run_that_ctrl_c_ended_goes_on_to_the_same_weights(tmp_path, step, phases):
     """In the first step, at the end of an epoch, inside one, at the end of a round, and after two rounds."""
-    whole = trained(phases=phases)
+    whole = trained_at_once(phases)
     with pytest.warns(RuntimeWarning, match="the best weights so far are kept, and .*run.ckpt goes on from here"):
         *_, n_before = trained(tmp_path / "run.ckpt", ctrl_c_at=step, phases=phases)
     *resumed, n_after = trained(tmp_path / "run.ckpt", phases=phases)

@@ -1,5 +1,6 @@
 """Many models in one table: footing, pairing, failures."""
 
+import io
 import math
 
 import numpy as np
@@ -141,6 +142,42 @@ class TestTable:
         assert "held out" not in board.table
         ax = board.plot()
         assert [label.get_text() for label in ax.get_yticklabels()] == ["ProbabilisticPCA", "GaussianMixture"]
+
+
+@pytest.fixture(scope="module")
+def board():
+    return compare(load_digits().images[:200], {"kmeans": KMeans(2), "absent": jensen.KMedoids(2)}, cv=2)
+
+
+class TestShown:
+    def test_samples_have_the_shape_of_the_rows(self, board):
+        assert {name: rows.shape for name, rows in board.sample(3).items()} == {"kmeans": (3, 8, 8)}
+
+    def test_samples_are_drawn_below_real_rows(self, board):
+        real, made = (np.asarray(ax.images[0].get_array()) for ax in (board.plot_samples(4).axes[i] for i in (0, 4)))
+        first = board.held_out.rows[0]
+        # The darkest and the brightest of the real rows that are shown are black and white.
+        shown = board.held_out.rows[:4]
+        expected = np.rint((first - shown.min()) / (shown.max() - shown.min()) * 255)
+        assert_allclose(real, expected)
+        assert made.shape == (8, 8)
+
+    def test_rows_of_a_table_are_no_pictures(self):
+        with pytest.raises(ValueError, match="rows of a table are no pictures; take the samples from"):
+            compare(IRIS, TWO, cv=2).plot_samples()
+
+    @pytest.mark.parametrize("width", [80, 200])
+    def test_a_terminal_shows_every_model_and_why_one_failed(self, board, width):
+        from rich.console import Console
+
+        console = Console(width=width, record=True, file=io.StringIO())
+        console.print(board.rich(width))
+        text = console.export_text()
+        assert max(map(len, text.splitlines())) <= width
+        assert "kmeans" in text
+        assert "absent failed: a dissimilarity has no density" in " ".join(text.split())
+        assert ("95 % interval" in text) == (width == 200)
+        assert "…" not in text
 
 
 class TestEntrants:

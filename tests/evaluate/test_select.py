@@ -308,6 +308,7 @@ def test_the_table_follows_the_grid():
         "covariance_type",
         "n_components",
         "bic",
+        "behind",
         "n_parameters",
         "seconds",
         "failure",
@@ -437,11 +438,11 @@ NO_DENSITY = "a dissimilarity has no density"
 @pytest.mark.parametrize(
     ("model", "criterion", "message"),
     [
-        (GaussianMixture(), "aicc", r"criterion='aicc' is unknown; choose among 'bic', 'silhouette', 'gap' or 'cv'"),
+        (GaussianMixture(), "aicc", r"criterion='aicc' is unknown; choose among 'auto', 'bic', .*'gap' or"),
         (
             GaussianMixture(),
             "gap",
-            r"needs inertia_, which GaussianMixture does not have; use 'bic', 'silhouette' or 'cv'",
+            r"needs inertia_, which GaussianMixture does not have; use 'bic', 'held_out', 'cv' or 'silhouette'",
         ),
         (
             KMedoids(),
@@ -511,7 +512,8 @@ def test_mistakes_in_the_other_arguments(arguments, message):
 def test_distances_between_rows_with_holes_are_refused(criterion):
     X = IRIS.copy()
     X[3, 1] = np.nan
-    message = f"X contains NaN, and criterion='{criterion}' needs complete rows; use 'bic' or 'cv', or impute X first"
+    message = f"X contains NaN, and criterion='{criterion}' needs complete rows; use 'bic', 'held_out' or 'cv', or "
+    message += "impute X first"
     with pytest.raises(ValueError, match=message):
         select(KMeans(), pd.DataFrame(X), CLUSTERS, criterion)
     with pytest.raises(ValueError, match=f"criterion='{criterion}' needs complete rows; impute X first"):
@@ -534,7 +536,7 @@ class TestPlot:
         grid = {"covariance_type": ["full", "diag"], "n_components": [1, 2], "tol": [1e-3]}
         ax = select(GaussianMixture(), IRIS, grid).plot(Figure().subplots())
         labels = [text.get_text() for text in ax.get_legend().get_texts()]
-        assert labels == ["covariance_type=full", "covariance_type=diag", "chosen"]
+        assert labels == ["full", "diag", "chosen"]
         assert ax.get_xlabel() == "n_components"
 
     def test_draws_words_as_words_and_one_entry_as_a_point(self):

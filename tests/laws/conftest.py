@@ -1,5 +1,7 @@
 """Every law runs on every case that offers what the law asks: `pytestmark = pytest.mark.asks("score_samples")`."""
 
+from copy import deepcopy
+
 import numpy as np
 import pytest
 
@@ -15,9 +17,27 @@ def pytest_generate_tests(metafunc):
         metafunc.parametrize("case", cases, ids=lambda case: case.name)
 
 
+@pytest.fixture(scope="session")
+def fits():
+    return {}
+
+
 @pytest.fixture
-def model(case):
-    return case.fitted()
+def fitted_to(case, fits):
+    """The case's model fitted to rows, once for all laws that ask for it; each has a copy of its own."""
+
+    def of(rows, y):
+        key = (case.name, rows.shape, rows.tobytes(), y is None)
+        if key not in fits:
+            fits[key] = case.make().fit(rows, y)
+        return deepcopy(fits[key])
+
+    return of
+
+
+@pytest.fixture
+def model(case, fitted_to):
+    return fitted_to(case.learnt, case.y)
 
 
 @pytest.fixture

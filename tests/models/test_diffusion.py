@@ -1,6 +1,7 @@
 """Denoising diffusion: its bound against known denoisers, and what is special about the model."""
 
 import math
+from functools import cache
 
 import numpy as np
 import pandas as pd
@@ -23,7 +24,8 @@ from jensen.models.diffusion_space import Space
 from known_denoisers import MEANS, STD, known_module, mixture_log_density, mixture_rows
 
 CPU = torch.device("cpu")
-SMALL = UNet(channels=(8,), n_blocks=1, middle_attention=False)
+# Where no claim is about the network, images are rows of 64 numbers: a fit takes a fifth of the time of the U-Net's.
+FLAT = ResidualMLP(width=32, n_blocks=1)
 
 
 def seeded(seed=0):
@@ -70,10 +72,16 @@ def test_every_prediction_has_the_same_bound():
         assert_allclose(other, noise, atol=0.02)
 
 
-def expected_gap(schedule, n_grid=161):
+@cache
+def entropy_of_the_mixture():
+    return -mixture_log_density(mixture_rows(400_000, seed=9)).mean()
+
+
+def expected_gap(schedule, n_grid=61):
     """E[ln p(x) - bound] of the mixture with its own denoiser and variance β, by quadrature.
 
-    E(x_0 - x̂_0)² is what x_t leaves open of x_0, integrated over a grid of x_t; everything else is closed form.
+    E(x_0 - x̂_0)² is what x_t leaves open of x_0, integrated over a grid of x_t; everything else is closed form. The
+    grid has three points per deviation or more: a finer one changes the gap by less than 1e-5.
     """
     total = 0.0
     second = STD**2 + (MEANS**2).mean(0)  # E x_0² of each number
@@ -98,8 +106,7 @@ def expected_gap(schedule, n_grid=161):
             total += 0.5 * (of_data[t] ** 2 * left / variance[t] + 2 * (ratio - 1 - math.log(ratio)))
     last = schedule.alpha_bar[-1]
     total += 0.5 * (last * second.sum() - 2 * last - 2 * math.log1p(-last))
-    rows = mixture_rows(400_000, seed=9)
-    return total + mixture_log_density(rows).mean()
+    return total - entropy_of_the_mixture()
 
 
 @pytest.mark.parametrize("n_levels", [30, 200])
@@ -255,7 +262,7 @@ def digits():
 
 
 def quick(**arguments):
-    options = {"network": SMALL, "max_epochs": 16, "n_steps": 50, "batch_size": 64, "random_state": 0} | arguments
+    options = {"network": FLAT, "max_epochs": 16, "n_steps": 50, "batch_size": 64, "random_state": 0} | arguments
     return Diffusion(**options)
 
 
@@ -361,7 +368,7 @@ def test_noised_rows(fitted, digits):
         {"schedule": "linear"},
         {"schedule": np.linspace(0.01, 0.3, 30), "n_steps": None},
         {"schedule": Schedule.cosine(30), "n_steps": None},
-        {"network": ResidualMLP(width=32, n_blocks=1)},
+        {"network": UNet(channels=(8,), n_blocks=1, middle_attention=False)},
         {"network": MLP((32,), "relu")},
         {"data_levels": 17},
         {"data_levels": None},

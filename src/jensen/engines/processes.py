@@ -6,6 +6,7 @@ What decides how the training goes on, a held-out score or Ctrl-C, is made known
 
 from __future__ import annotations
 
+import atexit
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -42,6 +43,9 @@ class World:
         # Parameters may rest for a phase, or have no part in a batch without labels.
         options = DistributedDataParallelKwargs(find_unused_parameters=True)
         accelerator = Accelerator(cpu=chosen.type == "cpu", kwargs_handlers=[options])
+        # A thread that still listens to the others when Python ends aborts the process.
+        atexit.unregister(part)
+        atexit.register(part)
         return cls(accelerator.device, accelerator)
 
     @property
@@ -95,6 +99,12 @@ class World:
         if self.accelerator is not None:
             for tensor in tensors:
                 torch.distributed.broadcast(tensor, 0)
+
+
+def part() -> None:
+    """Leave the other processes."""
+    if torch.distributed.is_initialized():
+        torch.distributed.destroy_process_group()
 
 
 def choose_device(device: str) -> torch.device:

@@ -20,13 +20,11 @@ from sklearn.utils import check_random_state
 from tqdm.auto import tqdm
 
 from jensen.evaluate.entrants import EFFORTS, entrants
-from jensen.evaluate.footing import N_DRAWS, Footing, find_footing
-from jensen.evaluate.leaderboard import Leaderboard
+from jensen.evaluate.footing import Footing, find_footing
+from jensen.evaluate.leaderboard import HeldOut, Leaderboard
+from jensen.evaluate.scoring import given, how_tight, n_parameters, score
 from jensen.evaluate.select import configured
 from jensen.evaluate.task import Task, as_array, n_rows, take
-from jensen.models.diffusion import Diffusion
-from jensen.models.latent_diffusion import LatentDiffusion
-from jensen.models.vae import VAE
 from jensen.registry import model_class
 
 __all__ = ["Leaderboard", "compare"]
@@ -112,9 +110,11 @@ def compare(
         entries.append(attempt(name, model, task, footing))
     if all(entry.failure for entry in entries):
         raise ValueError(f"every model failed, {entries[0].name} with: {entries[0].failure}")
-    held_out = np.concatenate([test for _, test in splits])
-    how = f"{len(splits)} folds" if len(splits) > 1 else f"{len(held_out)} of {n} rows held out"
-    return board_of(entries, footing, task.rows(held_out), held_out, how)
+    tested = np.concatenate([test for _, test in splits])
+    how = f"{len(splits)} folds" if len(splits) > 1 else f"{len(tested)} of {n} rows held out"
+    first = splits[0][1]
+    held_out = HeldOut(task.rows(first), None if y is None else take(y, first), first, footing)
+    return board_of(entries, footing, task.rows(tested), tested, how, held_out)
 
 
 def default_cv(n: int, effort: str, seed: int) -> Any:
@@ -194,60 +194,9 @@ def fit(model: Any, task: Task, footing: Footing, rows: np.ndarray, seed: int) -
             raise KeyboardInterrupt from warning
 
 
-def score(fitted: Any, footing: Footing, X: Any, seed: int) -> np.ndarray:
-    """ln p(x) of rows, ln P(x) on a grid, or a bound of it (n,)."""
-    if footing.unit != "probability" or says_probabilities(fitted, footing):
-        return as_array(fitted.score_samples(given(fitted, footing, X, None))).astype(np.float64)
-    rng = np.random.default_rng([seed, 1])
-    draws = [as_array(fitted.score_samples(footing.with_noise(X, rng))) for _ in range(N_DRAWS)]
-    return np.asarray(np.mean(draws, 0) + footing.log_cell(X))
-
-
-def given(model: Any, footing: Footing, X: Any, rng: np.random.Generator | None) -> Any:
-    """Rows as the model takes them: images, a table, or a table with noise on its cells."""
-    if footing.unit == "probability" and not says_probabilities(model, footing):
-        assert rng is not None
-        return footing.with_noise(X, rng)
-    return X if isinstance(model, (VAE, Diffusion, LatentDiffusion)) else footing.as_table(X)
-
-
-def says_probabilities(model: Any, footing: Footing) -> bool:
-    """Whether a model gives levels of a grid a probability by itself."""
-    if isinstance(model, Diffusion):
-        return model.data_levels is not None and (footing.is_image or footing.has_one_grid)
-    if isinstance(model, LatentDiffusion):
-        return says_probabilities(model.vae or VAE(), footing)
-    if isinstance(model, VAE):
-        likelihood = model.likelihood
-        name = likelihood if isinstance(likelihood, str) else type(likelihood).__name__.lower()
-        return name in ("categorical", "bernoulli")
-    return False
-
-
-def how_tight(fitted: Any, footing: Footing, X: Any) -> str:
-    """Whether scores are ln p(x) itself, or what they rest on; told from the bound of some rows."""
-    if isinstance(fitted, VAE):
-        value = f"bound, {fitted.evaluation_samples} importance samples"
-    elif isinstance(fitted, (Diffusion, LatentDiffusion)):
-        recipe = fitted if isinstance(fitted, Diffusion) else fitted._training_arguments()
-        value = f"bound, {recipe.evaluation_levels} levels"
-    else:
-        # Models from elsewhere have no bound, and are taken at their word.
-        rows = given(fitted, footing, X, np.random.default_rng(0))
-        value = "exact" if not hasattr(fitted, "bound") or fitted.bound(rows).is_exact else "bound"
-    if footing.unit == "probability" and not says_probabilities(fitted, footing):
-        return "bound, dequantised" if value == "exact" else f"{value}, dequantised"
-    return value
-
-
-def n_parameters(fitted: Any) -> int | None:
-    if hasattr(fitted, "module_"):
-        return sum(int(p.numel()) for p in fitted.module_.parameters())
-    found = getattr(fitted, "n_parameters_", None)
-    return None if found is None else int(found)
-
-
-def board_of(entries: Sequence[Entry], footing: Footing, rows: Any, numbers: np.ndarray, how: str) -> Leaderboard:
+def board_of(
+    entries: Sequence[Entry], footing: Footing, rows: Any, numbers: np.ndarray, how: str, held_out: HeldOut
+) -> Leaderboard:
     """The table, best first, and what goes with it."""
     good = sorted((entry for entry in entries if not entry.failure), key=lambda entry: -entry.nats.mean())
     best, entries_of = good[0], footing.n_observed(rows)
@@ -275,7 +224,7 @@ def board_of(entries: Sequence[Entry], footing: Footing, rows: Any, numbers: np.
     frame = pd.DataFrame(table).astype({"n_parameters": "Int64"})
     caption = f"{how}; {footing.reason}; {unit_of(footing)}"
     scores = pd.DataFrame({entry.name: entry.nats for entry in good}, index=numbers)
-    return Leaderboard(frame, caption, scores, {entry.name: entry.model for entry in good})
+    return Leaderboard(frame, caption, scores, {entry.name: entry.model for entry in good}, held_out)
 
 
 def unit_of(footing: Footing) -> str:

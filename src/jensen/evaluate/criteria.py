@@ -5,8 +5,8 @@
                 those of the nearest other cluster;  Rousseeuw (1987)
     gap         Gap(K) = mean_b ln W*_b(K) - ln W(K),  W the inertia_, W* that of uniform reference rows; the smallest
                 K with Gap(K) ≥ Gap(K+1) - s_{K+1};  Tibshirani, Walther & Hastie (2001)
-    cv          mean of ln p(x_i) under models that did not learn from x_i
-A weight is a count: n is the sum of weights, and every mean over rows is weighted.
+Those of rows that were not learnt from stand in `held_out`. A weight is a count: n is the sum of weights, and every
+mean over rows is weighted.
 """
 
 from __future__ import annotations
@@ -14,64 +14,24 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
-from numbers import Integral, Real
-from typing import Any, Literal
+from numbers import Integral
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from sklearn.metrics import pairwise_distances_chunked
 
+from jensen.evaluate.criterion import Criterion, Score, Settings, is_number, n_parameters, varied_names
+from jensen.evaluate.held_out import measure_cv, measure_held_out, measure_reconstruction
 from jensen.evaluate.task import Task, as_array, fit_copy
 
-__all__ = ["CRITERIA", "Criterion", "Score", "Settings", "is_number", "varied_names"]
+__all__ = ["AUTO", "CRITERIA", "Criterion", "Score"]
 
-# The grid's parameters at every entry.
-Settings = Sequence[Mapping[str, Any]]
 # The work grows with the square of the rows, and the mean over this many has a standard error below 0.01.
 SILHOUETTE_ROWS = 10_000
-
-
-@dataclass(frozen=True)
-class Score:
-    """What an entry reached; `model` is fitted to all rows, where the criterion had to fit one."""
-
-    value: float
-    standard_error: float = math.nan
-    n_parameters: int | None = None
-    model: Any = None
-
-
-@dataclass(frozen=True)
-class Criterion:
-    """A way to compare models.
-
-    Args:
-        name: what users call it.
-        direction: which values are better.
-        needs: methods or fitted attributes that a model must have.
-        measure: fits copies of an estimator and scores them; a ValueError becomes the entry's reason to have no value.
-        takes_missing: whether X may hold NaN for this estimator.
-        check: refuses a grid or a task that cannot be measured; before any fit.
-        choose: the number of the winner, of settings, values (NaN where an entry failed) and standard errors; None
-            takes the best value.
-    """
-
-    name: str
-    direction: Literal["smaller", "larger"]
-    needs: tuple[str, ...]
-    measure: Callable[[Any, Task], Score]
-    takes_missing: Callable[[Any], bool] = lambda estimator: True
-    check: Callable[[Sequence[Any], Settings, Task], Any] = lambda entries, settings, task: None
-    choose: Callable[[Settings, np.ndarray, np.ndarray], int] | None = None
-
-    def winner(self, settings: Settings, values: np.ndarray, errors: np.ndarray) -> int:
-        if self.choose is not None:
-            return self.choose(settings, values, errors)
-        best = np.nanmin(values) if self.direction == "smaller" else np.nanmax(values)
-        # Equal models differ by rounding, and the first of them is kept.
-        return int(np.flatnonzero(np.abs(values - best) <= 1e-9 * abs(best))[0])
+# What "auto" tries, in this order: what a model says of itself in one fit, or else of rows that it did not see.
+AUTO = ("bic", "held_out", "reconstruction")
 
 
 def measure_bic(estimator: Any, task: Task) -> Score:
@@ -83,20 +43,6 @@ def measure_bic(estimator: Any, task: Task) -> Score:
         scores = as_array(fitted.score_samples(task.X))[task.counted]
         value = -2 * scores @ task.weight[task.counted] + fitted.n_parameters_ * math.log(task.weight.sum())
     return Score(float(value), n_parameters=n_parameters(fitted), model=fitted)
-
-
-def measure_cv(estimator: Any, task: Task) -> Score:
-    total, times = np.zeros(task.n_rows), np.zeros(task.n_rows)
-    for train, test in task.splits:
-        fitted = task.fit_rows(estimator, train)
-        total[test] += as_array(fitted.score_samples(task.rows(test)))
-        times[test] += 1
-    # Rows are independent; scores of one row, where a splitter holds it out several times, are not.
-    rows = task.counted[times[task.counted] > 0]
-    scores, weight = total[rows] / times[rows], np.ones(len(rows)) if task.weight is None else task.weight[rows]
-    n, mean = float(weight.sum()), float(np.average(scores, weights=weight))
-    variance = float(weight @ (scores - mean) ** 2) / (n - 1) if n > 1 else math.nan
-    return Score(mean, math.sqrt(variance / n), n_parameters(fitted))
 
 
 def measure_silhouette(estimator: Any, task: Task) -> Score:
@@ -207,15 +153,6 @@ def first_within_error(settings: Settings, gaps: np.ndarray, errors: np.ndarray)
     return order[-1]
 
 
-def varied_names(settings: Settings) -> list[str]:
-    """The parameters with more than one value."""
-    return [name for name in settings[0] if len({repr(setting[name]) for setting in settings}) > 1]
-
-
-def is_number(value: Any) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool)
-
-
 def knows_no_rows(estimator: Any) -> bool:
     return isinstance(metric := getattr(estimator, "metric", None), str) and metric == "precomputed"
 
@@ -224,17 +161,22 @@ def compares_what_is_observed(estimator: Any) -> bool:
     return isinstance(metric := getattr(estimator, "metric", None), str) and metric == "nan_euclidean"
 
 
-def n_parameters(fitted: Any) -> int | None:
-    found = getattr(fitted, "n_parameters_", None)
-    return None if found is None else int(found)
+def check_splits(entries: Sequence[Any], settings: Settings, task: Task) -> None:
+    _ = task.splits
+
+
+def check_split(entries: Sequence[Any], settings: Settings, task: Task) -> None:
+    _ = task.split
 
 
 CRITERIA = {
     criterion.name: criterion
     for criterion in (
         Criterion("bic", "smaller", ("bic",), measure_bic),
+        Criterion("held_out", "larger", ("score_samples",), measure_held_out, check=check_split),
+        Criterion("cv", "larger", ("score_samples",), measure_cv, check=check_splits),
         Criterion("silhouette", "larger", ("predict",), measure_silhouette, compares_what_is_observed),
         Criterion("gap", "larger", ("inertia_",), measure_gap, lambda _: False, check_gap, first_within_error),
-        Criterion("cv", "larger", ("score_samples",), measure_cv, check=lambda entries, settings, task: task.splits),
+        Criterion("reconstruction", "smaller", ("reconstruction_error",), measure_reconstruction, check=check_split),
     )
 }

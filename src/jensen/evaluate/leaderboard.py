@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 import html
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
+from jensen.evaluate.footing import Footing
+from jensen.evaluate.scoring import given
+from jensen.evaluate.task import as_array
+from jensen.report.board import board_html
+from jensen.report.page import page
+from jensen.report.pictures import shades
+from jensen.report.subject import Subject
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
     from rich.table import Table
 
-__all__ = ["Leaderboard"]
+__all__ = ["HeldOut", "Leaderboard"]
 
 # What people read, and how; the numbers of `table` are not rounded.
 SHOWN = {
@@ -29,6 +40,9 @@ SHOWN = {
     "fit_seconds": "fit, s",
     "score_seconds": "score, s",
 }
+# A terminal of so many columns has room for all of them.
+WIDE = 130
+NOT_NARROW = ("interval", "n_parameters", "score_seconds")
 
 
 class _Row(NamedTuple):
@@ -48,6 +62,16 @@ class _Row(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
+class HeldOut:
+    """Rows of the first fold that its models have not seen: as given, their labels, numbers and footing."""
+
+    rows: Any
+    y: Any
+    numbers: np.ndarray
+    footing: Footing
+
+
+@dataclass(frozen=True, eq=False)
 class Leaderboard:
     """What `compare` found.
 
@@ -59,12 +83,14 @@ class Leaderboard:
         caption: units, footing and the rows held out, for people.
         scores: nats of every held-out row (index) under every model (column).
         models: the fitted models by name, those of the first fold.
+        held_out: the rows of the first fold that these have not seen.
     """
 
     table: pd.DataFrame
     caption: str
     scores: pd.DataFrame
     models: Mapping[str, Any]
+    held_out: HeldOut
 
     @property
     def best(self) -> str:
@@ -97,18 +123,25 @@ class Leaderboard:
         failed = self.table[self.table["failure"] != ""]
         return dict(zip(failed["model"], failed["failure"], strict=True))
 
-    def rich(self) -> Table:
-        """A table for `rich.print`."""
+    def rich(self, width: int = 80) -> Table:
+        """A table for `rich.print`; a wide one has intervals, parameters and the seconds of scores, too."""
+        from rich.box import SIMPLE_HEAD
         from rich.table import Table
 
-        out = Table(caption=self.caption, caption_justify="left")
         shown = self.shown()
+        if width < WIDE:
+            shown = shown.drop(columns=[SHOWN[name] for name in NOT_NARROW])
+        # Reasons are long, and have no place in a column.
+        reasons = [f"{name} failed: {reason}" for name, reason in self.failures.items()]
+        caption = "\n".join([*reasons, self.caption])
+        out = Table(caption=caption, caption_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
         for name in shown.columns:
-            out.add_column(name, justify="left" if name in ("model", "value") else "right", no_wrap=name == "model")
+            # What wraps is the words on how tight a bound is.
+            out.add_column(name, justify="left" if name in ("model", "value") else "right", no_wrap=name != "value")
         for row in shown.to_numpy().tolist():
             out.add_row(*row)
-        for name, reason in self.failures.items():
-            out.add_row(name, "failed", *[""] * 4, reason)
+        for name in self.failures:
+            out.add_row(name, "failed")
         return out
 
     def plot(self, ax: Axes | None = None) -> Axes:
@@ -126,6 +159,59 @@ class Leaderboard:
         ax.set(xlabel=f"nats per held-out row, to {self.best}")
         return ax
 
+    def sample(self, n_samples: int = 12, random_state: Any = 0) -> dict[str, Any]:
+        """New rows of every model that can make some, best model first: in the shape of the rows given."""
+        makers = {name: model for name, model in self.models.items() if hasattr(model, "sample")}
+        shape = (n_samples, *self.held_out.footing.shape)
+        made = {name: model.sample(n_samples, random_state=random_state)[0] for name, model in makers.items()}
+        is_image = self.held_out.footing.is_image
+        return {name: as_array(rows).reshape(shape) if is_image else rows for name, rows in made.items()}
+
+    def plot_samples(self, n_samples: int = 12, random_state: Any = 0) -> Figure:
+        """Draw held-out images, and below them a line of samples of every model."""
+        from matplotlib.figure import Figure
+
+        if not self.held_out.footing.is_image:
+            raise ValueError("rows of a table are no pictures; take the samples from board.sample()")
+        real = as_array(self.held_out.rows)[:n_samples].astype(np.float64)
+        limits = float(np.nanmin(real)), float(np.nanmax(real))
+        lines = {"real": real, **self.sample(n_samples, random_state)}
+        fig = Figure(figsize=(1.6 + 0.62 * n_samples, 0.68 * len(lines)), dpi=150, layout="constrained")
+        axes = fig.subplots(len(lines), n_samples, squeeze=False)
+        for panels, (name, images) in zip(axes, lines.items(), strict=True):
+            for ax, image in zip(panels, images, strict=False):
+                ax.imshow(picture_of(image, limits), cmap="gray", vmin=0, vmax=255)
+            for ax in panels:
+                ax.set_axis_off()
+            panels[0].text(-0.25, 0.5, name, transform=panels[0].transAxes, ha="right", va="center", fontsize=11)
+        return fig
+
+    def report(self, path: str | os.PathLike[str], title: str = "Models compared", verbose: int = 0) -> None:
+        """Write one page of HTML: this table, and what every model makes of the held-out rows.
+
+        Args:
+            path: the file.
+            title: of the page.
+            verbose: 1 shows a progress bar on a terminal.
+        """
+        there = self.held_out
+        rng = np.random.default_rng(0)
+        subjects = [
+            Subject(
+                name,
+                model,
+                given(model, there.footing, there.rows, rng),
+                there.y,
+                there.footing.shape if there.footing.is_image else None,
+                self.scores[name].to_numpy()[: len(there.numbers)],
+                there.numbers,
+            )
+            for name, model in self.models.items()
+        ]
+        lead = f"{len(self.table)} models, and what each makes of {len(there.numbers)} rows that it has not seen"
+        text = page(title, lead, board_html(self.table, self.caption), subjects, verbose)
+        Path(path).write_text(text, encoding="utf-8")
+
     def __repr__(self) -> str:
         lines = [self.shown().to_string(index=False), *(f"{k} failed: {v}" for k, v in self.failures.items())]
         return "\n".join([*lines, self.caption])
@@ -133,3 +219,9 @@ class Leaderboard:
     def _repr_html_(self) -> str:
         failed = "".join(f"<p>{html.escape(k)} failed: {html.escape(v)}</p>" for k, v in self.failures.items())
         return f"{self.shown().to_html(index=False, border=0)}{failed}<p>{html.escape(self.caption)}</p>"
+
+
+def picture_of(image: np.ndarray, limits: tuple[float, float]) -> np.ndarray:
+    """Shades (h, w), or colours (h, w, c)."""
+    shaded = shades(image.astype(np.float64), limits)
+    return shaded if shaded.ndim == 2 else shaded.transpose(1, 2, 0).squeeze()

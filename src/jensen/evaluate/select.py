@@ -2,41 +2,42 @@
 
 from __future__ import annotations
 
-import time
-import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from numbers import Integral
 from typing import Any
 
 import numpy as np
 import pandas as pd
-import torch
-from sklearn.base import ClusterMixin, clone, is_regressor
+from sklearn.base import clone, is_regressor
 from sklearn.model_selection import ParameterGrid
 from sklearn.utils import check_random_state
-from tqdm.auto import tqdm
 
-from jensen.evaluate.criteria import CRITERIA, Criterion, Score, Settings
+from jensen.evaluate.criteria import CRITERIA
+from jensen.evaluate.criterion import Criterion, Score, Settings
+from jensen.evaluate.held_out import difference
+from jensen.evaluate.offers import find_criterion, lack_of, offered, quoted
+from jensen.evaluate.pool import check_n_jobs
+from jensen.evaluate.search import Search
 from jensen.evaluate.selection import Selection
 from jensen.evaluate.task import Task, n_rows
 from jensen.interop.tables import read_weights
 
 __all__ = ["Selection", "configured", "select"]
 
-# What a fit says when it cannot be done; anything else is a bug and keeps its traceback.
-FAILURES = (ValueError, ArithmeticError, torch.linalg.LinAlgError)  # type: ignore[attr-defined]
-
 
 def select(
     model: Any,
     X: Any,
     grid: Mapping[str, Any] | Sequence[Mapping[str, Any]],
-    criterion: str | Criterion = "bic",
+    criterion: str | Criterion = "auto",
     *,
     y: Any = None,
     sample_weight: Any = None,
     cv: Any = 5,
+    held_out: float = 0.2,
     n_references: int = 20,
+    warm_start: bool = True,
+    n_jobs: int | None = None,
     random_state: Any = 0,
     verbose: int = 0,
 ) -> Selection:
@@ -44,13 +45,19 @@ def select(
 
     Args:
         model: an estimator; copies of it are fitted, with its own random_state if it has one.
-        X: rows (n, d).
+        X: rows (n, d), or whatever else the model takes: images, data frames of mixed columns; NaN is missing.
         grid: values for some parameters, {"n_components": range(1, 10)}, or a list of such mappings.
-        criterion: "bic", "silhouette", "gap", "cv", or a `Criterion` of your own.
+        criterion: "bic", "held_out", "cv", "silhouette", "gap", "reconstruction", or a `Criterion` of your own; "auto"
+            is "bic" where the model has one, "held_out" for models trained by gradients, which have a bound instead,
+            and "reconstruction" for those that have no likelihood at all.
         y: labels for the fits.
         sample_weight: a count per row.
         cv: for "cv", the number of folds, or a scikit-learn splitter.
+        held_out: for "held_out" and "reconstruction", the share of rows that is not learnt from but scored.
         n_references: for "gap", the number of reference tables.
+        warm_start: whether mixtures also start from the fits with the next smaller and larger n_components, beside
+            their own start, where the criterion is of a fit to all rows. The best is kept, so no entry gets worse.
+        n_jobs: processes; -1 is one on every core. The outcome is the same.
         random_state: of models without a seed of their own, folds, references and drawn rows.
         verbose: 1 shows a progress bar on a terminal.
 
@@ -61,8 +68,12 @@ def select(
         >>> from jensen import GaussianMixture, select
         >>> rng = np.random.default_rng(0)
         >>> X = np.concatenate([rng.normal(0, 1, (100, 2)), rng.normal(9, 1, (100, 2))])
-        >>> select(GaussianMixture(), X, {"n_components": range(1, 5)}).best_params
-        {'n_components': 2}
+        >>> chosen = select(GaussianMixture(), X, {"n_components": range(1, 4), "covariance_type": ["full", "diag"]})
+        >>> chosen.best_params
+        {'covariance_type': 'diag', 'n_components': 2}
+        >>> chosen.pivot().round(1)  # doctest: +SKIP
+        >>> chosen.runners_up(2)["n_components"].tolist()
+        [2, 3]
     """
     if isinstance(model, type):
         raise TypeError(f"model={model.__name__} is a class; give an estimator, {model.__name__}()")
@@ -71,11 +82,12 @@ def select(
             f"select compares models of rows, and {type(model).__name__} is a regression; fit it with alpha='evidence' "
             "or use scikit-learn's GridSearchCV"
         )
-    rule = find_criterion(criterion)
+    check_n_jobs(n_jobs)
     points = read_grid(model, grid)
     is_seed = isinstance(random_state, Integral)
     seed = int(random_state if is_seed else check_random_state(random_state).randint(2**31 - 1))
     entries = [configured(model, point, seed) for point in points]
+    rule = find_criterion(criterion, entries)
     names = list(dict.fromkeys(name for point in points for name in point))
     settings = [{name: entry.get_params().get(name) for name in names} for entry in entries]
     weight = read_weights(sample_weight, n_rows(X))
@@ -83,31 +95,37 @@ def select(
         raise ValueError(
             f"y has {n_rows(y)} labels, but X has {n_rows(X)} rows; give one per row, -1 for an unknown one"
         )
-    task = Task(X, y, None if weight is None else weight.numpy(), cv, n_references, seed)
+    task = Task(X, y, None if weight is None else weight.numpy(), cv, n_references, seed, held_out)
     check_task(rule, entries, settings, task)
 
-    attempts = []
-    with warnings.catch_warnings():
-        # An interrupted fit keeps its best parameters and warns; here it ends the whole search.
-        warnings.filterwarnings("error", "interrupted after", RuntimeWarning)
-        for entry in tqdm(entries, desc="select", unit="entry", leave=False, disable=None if verbose else True):
-            attempts.append(attempt(rule, entry, task))
-    scores, failures, seconds = zip(*attempts, strict=True)
-    if all(failures):
-        raise ValueError(f"every entry of the grid failed, the first with {settings[0]}: {failures[0]}")
+    search = Search(rule, task, entries, settings, n_jobs, bool(verbose))
+    attempts = search.measured()
+    if warm_start:
+        attempts = search.warmed(attempts)
+    scores = [one.score for one in attempts]
+    if all(one.failure for one in attempts):
+        raise ValueError(f"every entry of the grid failed, the first with {settings[0]}: {attempts[0].failure}")
     values = np.array([score.value for score in scores])
     errors = np.array([score.standard_error for score in scores])
     best = rule.winner(settings, values, errors)
-    table = as_table(rule, settings, scores).assign(seconds=seconds, failure=failures)
+    table = as_table(rule, settings, scores, best, task.weight)
+    table = table.assign(seconds=[one.seconds for one in attempts], failure=[one.failure for one in attempts])
     winner = task.fit(entries[best]) if scores[best].model is None else scores[best].model
     return Selection(table, winner, points[best], best, rule.name, rule.direction)
 
 
-def as_table(rule: Criterion, settings: Settings, scores: Sequence[Score]) -> pd.DataFrame:
+def as_table(
+    rule: Criterion, settings: Settings, scores: Sequence[Score], best: int, weight: np.ndarray | None
+) -> pd.DataFrame:
     columns: dict[str, Any] = {name: column([setting[name] for setting in settings]) for name in settings[0]}
     columns[rule.name] = [score.value for score in scores]
-    if not all(np.isnan(score.standard_error) for score in scores):
-        columns["standard_error"] = [score.standard_error for score in scores]
+    columns["standard_error"] = [score.standard_error for score in scores]
+    columns["behind"], columns["behind_error"] = zip(
+        *(difference(score, scores[best], weight) for score in scores), strict=True
+    )
+    for name in ("standard_error", "behind_error"):
+        if np.isnan(columns[name]).all():
+            del columns[name]
     if any(score.n_parameters is not None for score in scores):
         columns["n_parameters"] = pd.array([score.n_parameters for score in scores], dtype="Int64")
     return pd.DataFrame(columns)
@@ -117,31 +135,6 @@ def column(values: list[Any]) -> pd.Series[Any]:
     """Values as they are: beside None, pandas would make floats of whole numbers."""
     found = pd.Series(values, dtype=object)
     return found if any(value is None for value in values) else found.infer_objects()
-
-
-def attempt(rule: Criterion, entry: Any, task: Task) -> tuple[Score, str, float]:
-    """The score of an entry or the reason why it has none, and the seconds it took."""
-    began, failure = time.perf_counter(), ""
-    try:
-        failure = lack_of(rule, entry)
-        score = Score(np.nan) if failure else rule.measure(entry, task)
-        if np.isnan(score.value) and not failure:
-            failure = f"{rule.name} is not a number"
-    except RuntimeWarning as warning:
-        if isinstance(warning.__context__, KeyboardInterrupt):
-            raise KeyboardInterrupt from None
-        raise
-    except FAILURES as error:
-        score, failure = Score(np.nan), " ".join(str(error).split()) or type(error).__name__
-    return score, failure, time.perf_counter() - began
-
-
-def find_criterion(criterion: str | Criterion) -> Criterion:
-    if isinstance(criterion, Criterion):
-        return criterion
-    if criterion not in CRITERIA:
-        raise ValueError(f"criterion={criterion!r} is unknown; choose among {quoted(CRITERIA)}")
-    return CRITERIA[criterion]
 
 
 def read_grid(model: Any, grid: Any) -> list[dict[str, Any]]:
@@ -176,6 +169,10 @@ def configured(model: Any, point: Mapping[str, Any], seed: int) -> Any:
 
 def check_task(rule: Criterion, entries: Sequence[Any], settings: Settings, task: Task) -> None:
     """Refuse before any fit what cannot be measured for any entry."""
+    for entry in entries:
+        for name, value in entry.get_params().items():
+            if name.split("__")[-1] == "checkpoint" and value is not None:
+                raise ValueError(f"{name}={value!r} is one file, and select fits many models; leave it out")
     lacks = [lack_of(rule, entry) for entry in entries]
     if all(lacks):
         raise ValueError(lacks[0])
@@ -186,34 +183,3 @@ def check_task(rule: Criterion, entries: Sequence[Any], settings: Settings, task
             f"{f'use {quoted(others)}, or ' if others else ''}impute X first"
         )
     rule.check(entries, settings, task)
-
-
-def lack_of(rule: Criterion, entry: Any) -> str:
-    """What an estimator lacks for a criterion, why, and the way out; empty if nothing."""
-    for need in rule.needs:
-        reason = why_absent(entry, need)
-        if reason is not None:
-            others = quoted(offered(entry))
-            because, instead = f": {reason}" if reason else "", f"; use {others}" if others else ""
-            return f"criterion={rule.name!r} needs {need}, which {type(entry).__name__} does not have{because}{instead}"
-    return ""
-
-
-def offered(entry: Any) -> list[str]:
-    return [name for name, rule in CRITERIA.items() if all(why_absent(entry, need) is None for need in rule.needs)]
-
-
-def why_absent(entry: Any, need: str) -> str | None:
-    # What a fit leaves only the kind of model can tell before one.
-    if need.endswith("_") and isinstance(entry, ClusterMixin):
-        return None
-    try:
-        getattr(entry, need)
-    except AttributeError as error:
-        return str(error.__cause__ or "")
-    return None
-
-
-def quoted(names: Iterable[str]) -> str:
-    *first, last = [repr(name) for name in names] or [""]
-    return " or ".join([", ".join(first), last] if first else [last])

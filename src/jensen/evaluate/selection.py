@@ -4,17 +4,28 @@ from __future__ import annotations
 
 import html
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pandas as pd
 
-from jensen.evaluate.criteria import is_number, varied_names
+from jensen.evaluate.criterion import is_number, varied_names
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from rich.console import Group
 
 __all__ = ["Selection"]
+
+# Positive numbers that span so much are drawn on a logarithmic axis.
+WIDE = 50
+# Up to so many values each has its own tick.
+MANY = 12
+# Entries that are listed below a matrix: the winner and those behind it.
+N_LISTED = 3
+# What the bars of a picture are, the best first.
+ERRORS = ("behind_error", "standard_error")
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,8 +33,9 @@ class Selection:
     """What `select` found.
 
     Args:
-        table: a row per entry, in the order of the grid: its parameters, the criterion, `standard_error` and
-            `n_parameters` where there are any, `seconds`, and `failure`, the reason why an entry has no value.
+        table: a row per entry, in the order of the grid: its parameters, the criterion, its `standard_error` where it
+            has one, how far the entry is `behind` the winner, `behind_error`, the standard error of that from row to
+            row, `n_parameters` where they are known, `seconds`, and `failure`, the reason why an entry has no value.
         winner: the chosen model, fitted to all rows.
         best_params: its entry of the grid.
         best_index: its row of the table.
@@ -38,52 +50,145 @@ class Selection:
     criterion: str
     direction: Literal["smaller", "larger"]
 
+    def runners_up(self, n: int = 3) -> pd.DataFrame:
+        """The n entries that come next after the winner, the best first, with how far they are `behind` it."""
+        others = self.table[self.table["failure"] == ""].drop(index=self.best_index)
+        return others.sort_values(self.criterion, ascending=self.direction == "smaller", kind="stable").head(n)
+
+    def pivot(self, values: str | None = None) -> pd.DataFrame:
+        """The criterion, or another column of the table, as a matrix: a row for every value of the first numeric
+        parameter, such as n_components, and a column for every combination of the others; NaN where an entry failed.
+        """
+        along, lines = self._axes
+        cells = self.table[self.criterion if values is None else values].tolist()
+        found = dict(zip(zip(along, lines, strict=True), cells, strict=True))
+        rows, columns = list(dict.fromkeys(along)), list(dict.fromkeys(lines))
+        if self._is_numeric:
+            rows.sort()
+        out = pd.DataFrame([[found.get((row, column), np.nan) for column in columns] for row in rows])
+        out.index = pd.Index(rows, name=self._names[0])
+        out.columns = pd.Index([line or self.criterion for line in columns], name=", ".join(self._names[1:]) or None)
+        return out
+
     def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw the criterion over the first numeric parameter, a line for every combination of the others."""
-        from matplotlib.ticker import MaxNLocator
+        """Draw the criterion over the first numeric parameter, a line for every combination of the others.
+
+        Bars are standard errors: of the difference to the winner where that is known, else of the criterion.
+        """
+        from matplotlib.ticker import NullLocator, ScalarFormatter
 
         if ax is None:
             import matplotlib.pyplot as plt
 
             ax = plt.subplots()[1]
-        names = list(self.table.columns[: self.table.columns.get_loc(self.criterion)])
-        settings = [dict(zip(names, row, strict=True)) for row in self.table[names].astype(object).to_numpy()]
-        varied = varied_names(settings) or names
-        numeric = [name for name in varied if all(is_number(setting[name]) for setting in settings)]
-        along = (numeric or varied)[0]
-        others = [name for name in varied if name != along]
-        x = [setting[along] if numeric else str(setting[along]) for setting in settings]
-        lines = np.array([", ".join(f"{name}={setting[name]}" for name in others) for setting in settings])
-        y, error = self.table[self.criterion].to_numpy(), self.table.get("standard_error")
+        x, lines = self._axes
+        y, error = self.table[self.criterion].to_numpy(), next((name for name in ERRORS if name in self.table), None)
+        bars = None if error is None else self.table[error].to_numpy()
         handles: list[Any] = []
         for line in dict.fromkeys(lines):
-            rows = np.flatnonzero(lines == line)
-            if numeric:
-                rows = rows[np.argsort([x[i] for i in rows], kind="stable")]
-            bars = None if error is None else error.to_numpy()[rows]
-            drawn = ax.errorbar([x[i] for i in rows], y[rows], bars, marker="o", ms=4, capsize=3, label=line)
+            rows = [i for i in range(len(x)) if lines[i] == line and not np.isnan(y[i])]
+            # Between words there is nothing to join.
+            rows, style = (sorted(rows, key=lambda i: x[i]), "o-") if self._is_numeric else (rows, "o")
+            at, shown = [x[i] for i in rows], None if bars is None else bars[rows]
+            drawn = ax.errorbar(at, y[rows], shown, fmt=style, ms=4, lw=1.2, capsize=3, label=line)
             handles += [drawn] if line else []
         best = self.best_index
-        handles += ax.plot(x[best], y[best], "o", color="black", fillstyle="none", ms=12, label="chosen")
-        if all(isinstance(value, int) for value in x):
-            ax.xaxis.set_major_locator(MaxNLocator(integer=True))
-        ax.set(xlabel=along, ylabel=f"{self.criterion} ({self.direction} is better)")
-        ax.legend(handles=handles)
+        handles += ax.plot(x[best], y[best], "o", color="black", fillstyle="none", ms=11, label="chosen")
+        drawn_at = list(dict.fromkeys(value for value, height in zip(x, y, strict=True) if not np.isnan(height)))
+        if self._is_numeric and min(drawn_at) > 0 and max(drawn_at) >= WIDE * min(drawn_at):
+            ax.set_xscale("log")
+            ax.xaxis.set_minor_locator(NullLocator())
+            ax.xaxis.set_major_formatter(ScalarFormatter())
+        if len(drawn_at) <= MANY:
+            ax.set_xticks(drawn_at)
+        if not self._is_numeric:
+            ax.margins(x=0.2)
+        ax.set(xlabel=self._names[0], ylabel=f"{self.criterion} ({self.direction} is better)")
+        ax.legend(handles=handles, title=", ".join(self._names[1:]) or None)
         return ax
 
+    def rich(self) -> Group:
+        """Tables for `rich.print`."""
+        from rich.console import Group
+        from rich.table import Table
+        from rich.text import Text
+
+        parts: list[Any] = []
+        for title, frame in self._shown().items():
+            out = Table()
+            for name in frame.columns:
+                out.add_column(name.replace("_", " "), justify="left" if name in ("", "failure") else "right")
+            for row in frame.to_numpy().tolist():
+                out.add_row(*(Text(cell, "bold" if cell.endswith("*") else "", overflow="fold") for cell in row))
+            parts += [Text(title), out]
+        return Group(*parts)
+
     def __repr__(self) -> str:
-        return f"{self._headline()}\n{self._marked().to_string(index=False, max_colwidth=60)}"
+        return "\n\n".join(f"{title}\n{frame.to_string(index=False)}" for title, frame in self._shown().items())
 
     def _repr_html_(self) -> str:
-        return f"<p>{html.escape(self._headline())}</p>{self._marked().to_html(index=False, border=0)}"
+        return "".join(
+            f"<p>{html.escape(title)}</p>{frame.to_html(index=False, border=0)}"
+            for title, frame in self._shown().items()
+        )
 
-    def _headline(self) -> str:
-        best = ", ".join(f"{name}={value!r}" for name, value in self.best_params.items())
-        return f"Selection by {self.criterion} ({self.direction} is better): {best}"
+    @cached_property
+    def _names(self) -> list[str]:
+        """The parameters that vary, first the one that is drawn along."""
+        names = self._parameters
+        settings = [dict(zip(names, row, strict=True)) for row in self.table[names].astype(object).to_numpy().tolist()]
+        varied = varied_names(settings) or names
+        along = next((name for name in varied if all(map(is_number, self.table[name]))), varied[0])
+        return [along, *(name for name in varied if name != along)]
 
-    def _marked(self) -> pd.DataFrame:
-        """The table with a star at the winner, and `failure` only where something failed."""
-        table = self.table if self.table["failure"].any() else self.table.drop(columns="failure")
-        table = table.copy()
-        table.insert(0, "", ["*" if i == self.best_index else "" for i in range(len(table))])
-        return table
+    @property
+    def _parameters(self) -> list[str]:
+        return list(self.table.columns[: self.table.columns.tolist().index(self.criterion)])
+
+    @property
+    def _is_numeric(self) -> bool:
+        return all(map(is_number, self.table[self._names[0]]))
+
+    @cached_property
+    def _axes(self) -> tuple[list[Any], list[str]]:
+        """Of every entry its value along the first parameter, in words if it is no number, and the others in words."""
+        along, *others = (self.table[name].astype(object).tolist() for name in self._names)
+        lines = [", ".join(map(in_words, values)) for values in zip(*others, strict=True)] or [""] * len(along)
+        return (along if self._is_numeric else [in_words(value) for value in along]), lines
+
+    def _shown(self) -> dict[str, pd.DataFrame]:
+        """What people read, in words, by title: all entries with a star at the winner, or where several parameters vary
+        a matrix, the entries in the lead, and what failed.
+        """
+        chosen = ", ".join(f"{name}={value!r}" for name, value in self.best_params.items())
+        title = f"Selection by {self.criterion} ({self.direction} is better): {chosen}"
+        words = {
+            name: [(in_words if name in self._parameters else in_digits)(value) for value in self.table[name].tolist()]
+            for name in self.table
+        }
+        table, is_failed = pd.DataFrame(words), (self.table["failure"] != "").to_numpy()
+        if len(self._names) == 1:
+            table.insert(0, "", ["*" if i == self.best_index else "" for i in range(len(table))])
+            return {title: table if is_failed.any() else table.drop(columns="failure")}
+        numbers, (along, lines) = self.pivot(), self._axes
+        cells = np.array([[in_digits(value) for value in row] for row in numbers.to_numpy()], dtype=object)
+        here = numbers.index.tolist().index(along[self.best_index])
+        cells[here, numbers.columns.tolist().index(lines[self.best_index])] += "*"
+        matrix = pd.DataFrame(cells, columns=numbers.columns.tolist())
+        # Words speak for themselves, numbers need their name.
+        speak = all(isinstance(value, str) for name in self._names[1:] for value in self.table[name])
+        heading = self._names[0] if speak else " / ".join(self._names)
+        matrix.insert(0, heading, [in_words(value) for value in numbers.index])
+        lead = table.loc[[self.best_index, *self.runners_up(N_LISTED - 1).index]].drop(columns=["seconds", "failure"])
+        failed = {"Failed": table.loc[is_failed, [*self._names, "failure"]]} if is_failed.any() else {}
+        return {title: matrix, "In the lead": lead} | failed
+
+
+def in_words(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def in_digits(value: Any) -> str:
+    if isinstance(value, float):
+        return "-" if np.isnan(value) else f"{value:.4f}"
+    return "-" if value is pd.NA else str(value)

@@ -8,13 +8,18 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
+import torch
 from sklearn.base import BaseEstimator, clone
-from sklearn.model_selection import KFold, check_cv
+from sklearn.model_selection import KFold, ShuffleSplit, check_cv
 from torch import Tensor
+from torch.utils.data import Dataset, Subset
 
 from jensen.interop.tables import read_array
 
-__all__ = ["Task", "as_array", "fit_copy", "n_rows"]
+__all__ = ["FAILURES", "Task", "as_array", "fit_copy", "n_rows", "take"]
+
+# What a fit says when it cannot be done; anything else is a bug and keeps its traceback.
+FAILURES = (ValueError, ArithmeticError, torch.linalg.LinAlgError)  # type: ignore[attr-defined]
 
 
 @dataclass(frozen=True)
@@ -26,7 +31,9 @@ class Task:
         weight: of the rows (n,), or None.
         cv: number of folds, or a scikit-learn splitter.
         n_references: reference tables of the gap.
-        seed: of folds, references and drawn rows.
+        seed: of folds, held-out rows, references and drawn rows.
+        held_out: the share of rows that one split keeps for scores.
+        fitted: a fit to all rows, where the model to be measured has one already.
     """
 
     X: Any
@@ -35,6 +42,8 @@ class Task:
     cv: Any
     n_references: int
     seed: int
+    held_out: float = 0.2
+    fitted: Any = None
 
     @cached_property
     def n_rows(self) -> int:
@@ -66,29 +75,53 @@ class Task:
             folds = KFold(n_folds, shuffle=True, random_state=self.seed)
         return list(check_cv(folds).split(np.empty((self.n_rows, 1)), self.y))
 
+    @cached_property
+    def split(self) -> tuple[np.ndarray, np.ndarray]:
+        """Rows to learn from and rows to score, once."""
+        share, n = self.held_out, len(self.counted)
+        if not 0 < share < 1:
+            raise ValueError(f"held_out={share} is no share of the rows to score; give a number between 0 and 1")
+        if not 1 <= round(share * n) < n:
+            raise ValueError(f"held_out={share} of {n} rows leaves none to learn from, or none to score; change it")
+        ((learnt, scored),) = ShuffleSplit(1, test_size=round(share * n), random_state=self.seed).split(
+            np.empty((n, 1))
+        )
+        return self.counted[np.sort(learnt)], self.counted[np.sort(scored)]
+
     def fit(self, estimator: Any) -> Any:
         """A copy of the estimator, fitted to all rows."""
-        return fit_copy(estimator, self.X, self.y, self.weight)
+        return self.teach(clone(estimator)) if self.fitted is None else self.fitted
 
     def fit_rows(self, estimator: Any, rows: np.ndarray) -> Any:
         """A copy of the estimator, fitted to some rows."""
+        return self.teach(clone(estimator), rows)
+
+    def teach(self, model: Any, rows: np.ndarray | None = None) -> Any:
+        """The model itself, fitted to all rows or some."""
+        if rows is None:
+            return fit_to(model, self.X, self.y, self.weight)
         y, weight = None if self.y is None else take(self.y, rows), None if self.weight is None else self.weight[rows]
-        return fit_copy(estimator, self.rows(rows), y, weight)
+        return fit_to(model, self.rows(rows), y, weight)
 
     def rows(self, rows: np.ndarray) -> Any:
         return take(self.X, rows)
 
 
 def fit_copy(estimator: Any, X: Any, y: Any = None, weight: np.ndarray | None = None) -> Any:
+    return fit_to(clone(estimator), X, y, weight)
+
+
+def fit_to(model: Any, X: Any, y: Any, weight: np.ndarray | None) -> Any:
     # Not every estimator knows weights.
-    weights = {} if weight is None else {"sample_weight": weight}
-    return clone(estimator).fit(X, y, **weights)
+    return model.fit(X, y, **({} if weight is None else {"sample_weight": weight}))
 
 
 def take(X: Any, rows: np.ndarray) -> Any:
     """Some rows of a table, or entries of a vector, of any kind."""
     if hasattr(X, "iloc"):
         return X.iloc[rows]
+    if isinstance(X, Dataset):
+        return Subset(X, rows.tolist())
     return X[rows] if hasattr(X, "shape") else [X[i] for i in rows]
 
 

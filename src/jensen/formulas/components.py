@@ -7,7 +7,7 @@ an M-step from them, and answers about rows with holes.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar, Protocol, Self
 
 import torch
@@ -35,6 +35,10 @@ class Components(ABC):
     @property
     def n_features(self) -> int:
         return self.means.shape[1]
+
+    def pick(self, numbers: Tensor) -> Self:
+        """The components with these numbers, in this order; one may come twice."""
+        return replace(self, **{field.name: getattr(self, field.name)[numbers] for field in fields(self)})
 
     @abstractmethod
     def view(self, batch: Batch) -> Any:

@@ -1,21 +1,37 @@
-"""Tables in files, by suffix: .csv and .tsv with a header line, .parquet, .npy.
+"""Data by name: files .csv and .tsv with a header line, .parquet and .npy, folders of images, and data of scikit-learn.
 
-Text and Parquet give a data frame, npy an array; what is missing is NaN.
+Text, Parquet and tables of scikit-learn give a data frame, npy and images an array; what is missing is NaN. Where rows
+have labels that are no column of theirs, they go with the table until `split_columns` takes them.
 """
 
 from __future__ import annotations
 
+import math
 import os
 import warnings
 from collections.abc import Sequence
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from jensen.interop.folders import read_folder
+from jensen.interop.formats import (
+    EXACT,
+    SEPARATORS,
+    Table,
+    as_frame,
+    is_text,
+    known_suffix,
+    read_file,
+    read_npy,
+    read_text,
+    write_dataset,
+)
+
 __all__ = [
+    "EMBEDDED",
     "as_frame",
     "fill_cells",
     "is_text",
@@ -28,18 +44,23 @@ __all__ = [
     "write_dataset",
 ]
 
-Table = pd.DataFrame | np.ndarray
+# Data that scikit-learn ships; a file or folder of that name comes first.
+EMBEDDED = ("digits", "iris", "wine")
+# Of `attrs`: labels that go with a table, by name.
+LABELS = "jensen.labels"
 
-SEPARATORS = {".csv": ",", ".tsv": "\t"}
-SUFFIXES = (*SEPARATORS, ".parquet", ".npy")
-# Before pandas 3.1 the usual parser of numbers may be off by a bit, and imputed files would differ from the read ones.
-EXACT = {} if tuple(map(int, pd.__version__.split(".")[:2])) >= (3, 1) else {"float_precision": "round_trip"}
+
+class Images(np.ndarray):
+    """An array with `attrs`, as a data frame has them."""
+
+    attrs: dict[str, Any]
 
 
 def read_dataset(path: str | os.PathLike[str], *, images: bool = False) -> Table:
     """The table in a file: empty cells and NA are NaN, and an npy file of one dimension is one column.
 
-    With `images` an npy file may also hold (n, h, w) or (n, c, h, w).
+    With `images` it may also be a folder of images, or an npy file of (n, h, w) or (n, c, h, w). The names in EMBEDDED
+    are data of scikit-learn. The label "folder" goes with images in subfolders, "target" with data of scikit-learn.
 
     Example:
         >>> import tempfile, numpy as np
@@ -50,46 +71,50 @@ def read_dataset(path: str | os.PathLike[str], *, images: bool = False) -> Table
         ['x0', 'x1']
     """
     table: Table
-    suffix = existing(path)
-    if suffix == ".npy":
-        table = read_npy(path)
-        if not images:
-            need_table(path, table)
-    elif suffix == ".parquet":
-        table = read_parquet(path)
+    if Path(path).is_dir():
+        pixels, classes = read_folder(path)
+        table = pixels if classes is None else with_labels(pixels, "folder", classes)
+    elif is_embedded(path):
+        table = read_embedded(str(path))
     else:
-        table = read_text(path)
-        check_header(path, table)
+        check_exists(path)
+        table = read_file(path)
     if not table.size:
         raise ValueError(f"{path} is empty: it has {len(table)} rows and {table.shape[1]} columns")
+    if not images:
+        need_table(path, table)
     return table
 
 
 def read_cells(path: str | os.PathLike[str]) -> Table:
     """The same rows and columns, but every cell of a text file as it is written there."""
-    existing(path)
-    return read_text(path, dtype=str, na_filter=False) if is_text(path) else read_dataset(path, images=True)
+    is_written = Path(path).is_file() and is_text(path)
+    return read_text(path, dtype=str, na_filter=False) if is_written else read_dataset(path, images=True)
 
 
-def write_dataset(path: str | os.PathLike[str], table: Any) -> None:
-    """Write a data frame or an array; columns without names are called x0, x1, ..."""
-    suffix = known_suffix(path)
-    if suffix == ".npy":
-        write_npy(path, np.asarray(table))
-    elif suffix == ".parquet":
-        need_pyarrow(path)
-        as_frame(table).to_parquet(path, engine="pyarrow")
-    else:
-        as_frame(table).to_csv(path, index=False, sep=SEPARATORS[suffix])
+def is_embedded(path: str | os.PathLike[str]) -> bool:
+    return os.fspath(path) in EMBEDDED and not Path(path).exists()
 
 
-def as_frame(table: Any) -> pd.DataFrame:
-    """A data frame of a data frame or an array."""
-    if isinstance(table, pd.DataFrame):
-        return table
-    if table.ndim > 2:
-        raise ValueError(f"rows of shape {table.shape[1:]} are no table; write them to an .npy file with --output")
-    return pd.DataFrame(table, columns=[f"x{i}" for i in range(table.shape[1])])
+def read_embedded(name: str) -> Table:
+    from sklearn import datasets
+
+    found = getattr(datasets, f"load_{name}")()
+    table = found.images if name == "digits" else pd.DataFrame(found.data, columns=found.feature_names)
+    return with_labels(table, "target", found.target_names[found.target].tolist())
+
+
+def with_labels(table: Table, name: str, labels: list[Any]) -> Table:
+    """The same rows, and labels that go with them."""
+    out = table.view(Images) if isinstance(table, np.ndarray) else table
+    # A list, which pandas can compare where it puts tables together.
+    out.attrs = {LABELS: {name: labels}}
+    return out
+
+
+def labels_with(table: Table) -> dict[str, list[Any]]:
+    found: dict[str, list[Any]] = getattr(table, "attrs", {}).get(LABELS, {})
+    return found
 
 
 def split_columns(
@@ -102,8 +127,8 @@ def split_columns(
 ) -> tuple[Table, np.ndarray | None, np.ndarray | None]:
     """X, y and sample_weight of a table or images; columns are given by name, those of an array by number.
 
-    Label and weight may also be files with one value per row. A label is a class, or where `label_is_number` a target
-    of a regression.
+    Label and weight may also be files with one value per row, and a label one that goes with the table. A label is a
+    class, or where `label_is_number` a target of a regression.
     """
     y = weights = None
     if label is not None:
@@ -112,21 +137,21 @@ def split_columns(
     if weight is not None:
         weights = numbers_of(*find_column(table, weight), "weights")
     taken = [column_number(table, name) for name in drop]
-    taken += [column_number(table, name) for name in (label, weight) if name is not None and not is_file(table, name)]
-    if not taken:
-        return table, y, weights
+    taken += [column_number(table, name) for name in (label, weight) if name in column_texts(table)]
     kept = [i for i in range(table.shape[1]) if i not in taken]
-    return table.iloc[:, kept] if isinstance(table, pd.DataFrame) else table[:, kept], y, weights
-
-
-def is_file(table: Table, name: str) -> bool:
-    """Whether a name is that of a file rather than of a column, which comes first."""
-    return name not in column_texts(table) and Path(name).is_file()
+    if not isinstance(table, pd.DataFrame):
+        rows = np.asarray(table)
+        return rows[:, kept] if taken else rows, y, weights
+    frame = table.iloc[:, kept]
+    frame.attrs = {}
+    return frame, y, weights
 
 
 def find_column(table: Table, name: str) -> tuple[pd.Series[Any], str]:
-    """A value per row, from a column of the table or a file beside it, and what to call it."""
-    if not is_file(table, name):
+    """A value per row and what to call it: from a column, from what goes with the table, or from a file."""
+    if name not in column_texts(table) and name in labels_with(table):
+        return pd.Series(labels_with(table)[name]), f"label {name!r}"
+    if name in column_texts(table) or not Path(name).is_file():
         number = column_number(table, name)
         return pd.DataFrame(table).iloc[:, number], f"column {name!r}"
     values = read_column(name)
@@ -163,14 +188,15 @@ def column_texts(table: Table) -> list[str]:
 
 def column_number(table: Table, column: str) -> int:
     names = column_texts(table)
+    if column in names:
+        return names.index(column)
+    others = "".join(f"; there is the label {name!r}, too" for name in labels_with(table))
     if table.ndim > 2:
         raise ValueError(
             f"there is no column {column!r}: images of shape {table.shape[1:]} have no columns; labels and weights may "
-            "be files of one value per image, and this one is not there"
+            f"be files of one value per image, and this one is not there{others}"
         )
-    if column not in names:
-        raise ValueError(f"there is no column {column!r}; there are {', '.join(names)}")
-    return names.index(column)
+    raise ValueError(f"there is no column {column!r}; there are {', '.join(names)}{others}")
 
 
 def labels_of(values: pd.Series[Any], source: str) -> np.ndarray:
@@ -194,7 +220,10 @@ def numbers_of(values: pd.Series[Any], source: str, what: str) -> np.ndarray:
 
 def select_features(estimator: Any, table: Table) -> Table:
     """The columns that a fitted estimator knows, in its order; without names there must be as many as it has."""
-    names = getattr(estimator, "feature_names_in_", None)
+    names, shape = getattr(estimator, "feature_names_in_", None), getattr(estimator, "_shape", ())
+    if table.shape == shape:
+        wanted = f"{('n', *shape)}".replace("'", "")
+        raise ValueError(f"one image of shape {shape} has no axis of rows; save images as {wanted}, one as x[None]")
     if table.ndim > 2:
         # Which shape it knows the model says itself.
         return table
@@ -229,105 +258,17 @@ def fill_cells(cells: Table, X: Table, filled: Any) -> Any:
     return result
 
 
-def is_text(path: str | os.PathLike[str]) -> bool:
-    return known_suffix(path) in SEPARATORS
-
-
-def known_suffix(path: str | os.PathLike[str]) -> str:
-    """The suffix, or an error if no table has it."""
-    suffix = Path(path).suffix.lower()
-    if suffix not in SUFFIXES:
-        raise ValueError(f"{path} has the suffix {suffix!r}; give a file that ends in {', '.join(SUFFIXES)}")
-    return suffix
-
-
-def existing(path: str | os.PathLike[str]) -> str:
-    """The suffix of a file that is there."""
+def check_exists(path: str | os.PathLike[str]) -> None:
     if not Path(path).is_file():
-        raise FileNotFoundError(f"there is no file {path}")
-    return known_suffix(path)
-
-
-def separator_of(path: str | os.PathLike[str]) -> str:
-    """What stands between cells: a semicolon where the first line of a .csv has no comma but some of these."""
-    usual = SEPARATORS[known_suffix(path)]
-    with open(path, encoding="utf-8", errors="replace") as file:
-        header = file.readline()
-    return ";" if usual == "," and "," not in header and ";" in header else usual
-
-
-def read_text(path: str | os.PathLike[str], **options: Any) -> pd.DataFrame:
-    options = dict(sep=separator_of(path), index_col=False, low_memory=False, **EXACT, **options)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error", pd.errors.ParserWarning)
-            frame: pd.DataFrame = pd.read_csv(path, **options)
-            if frame.shape[1] == 1:
-                # In a file of one column a blank line is an empty cell.
-                frame = pd.read_csv(path, skip_blank_lines=False, **options)
-    except pd.errors.EmptyDataError:
-        raise ValueError(f"{path} is empty: it has no header line") from None
-    except pd.errors.ParserWarning:
-        raise ValueError(f"{path} has more cells in a row than names in its first line; name every column") from None
-    except ValueError as error:
-        raise ValueError(f"{path} cannot be read as a table: {error}") from None
-    return frame
-
-
-def check_header(path: str | os.PathLike[str], frame: pd.DataFrame) -> None:
-    """Column names that are numbers may be a row of data, unless they just count."""
-    names = [str(name) for name in frame.columns]
-    try:
-        numbers = [float(name) for name in names]
-    except ValueError:
-        return
-    if numbers != [*range(len(names))]:
-        warnings.warn(
-            f"the first line of {path} is taken as column names, but holds only numbers ({', '.join(names[:3])}, ...); "
-            "add a line of names if it is data",
-            UserWarning,
-            stacklevel=3,
-        )
-
-
-def read_parquet(path: str | os.PathLike[str]) -> pd.DataFrame:
-    need_pyarrow(path)
-    try:
-        return pd.read_parquet(path, engine="pyarrow")
-    except (ValueError, OSError) as error:
-        raise ValueError(f"{path} cannot be read as Parquet: {error}") from None
-
-
-def need_pyarrow(path: str | os.PathLike[str]) -> None:
-    try:
-        import_module("pyarrow")
-    except ImportError:
-        raise ImportError(f"{path}: Parquet files need pyarrow: pip install jensen[scale]") from None
-
-
-def read_npy(path: str | os.PathLike[str], kinds: str = "biuf") -> np.ndarray:
-    try:
-        array: np.ndarray = np.load(path, allow_pickle=False)
-    except (ValueError, EOFError) as error:
-        raise ValueError(f"{path} cannot be read as an npy file of numbers: {error}") from None
-    if not isinstance(array, np.ndarray):
-        raise ValueError(f"{path} is an npz archive; save one array with numpy.save")
-    if array.dtype.kind not in kinds:
-        raise ValueError(f"{path} holds {array.dtype} values, which are not real numbers; save it as floats")
-    if array.ndim not in (1, 2, 3, 4):
-        raise ValueError(f"{path} has shape {array.shape}; save rows and features (n, d), or one column (n,)")
-    return array[:, None] if array.ndim == 1 else array
+        others = "" if Path(path).suffix else f", and none of the data {', '.join(EMBEDDED)} has this name"
+        raise FileNotFoundError(f"there is no file {path}{others}")
 
 
 def need_table(path: str | os.PathLike[str], table: Table) -> None:
     """An error where images are given to a model of tables."""
     if table.ndim > 2:
-        raise ValueError(f"{path} has shape {table.shape}; save rows and features (n, d), or one column (n,)")
-
-
-def write_npy(path: str | os.PathLike[str], values: np.ndarray) -> None:
-    if values.dtype.kind not in "biuf":
-        raise ValueError(f"{path} cannot hold text, npy is for numbers; write a .csv, .tsv or .parquet file")
-    # A name would get a second suffix when its own is in capitals; an open file keeps it.
-    with open(path, "wb") as file:
-        np.save(file, values, allow_pickle=False)
+        n, *shape = table.shape
+        raise ValueError(
+            f"{path} holds images of shape {tuple(shape)}, and the model is one of tables; save rows and features, "
+            f"x.reshape({n}, {math.prod(shape)}), or take a model of images, as `jensen models` lists them"
+        )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Sequence
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
@@ -84,8 +84,8 @@ def strip(steps: Sequence[Any], scale: int | None = None, limits: tuple[float, f
     return image_grid(np.stack(batches, axis=1).reshape(-1, *shapes[0][1:]), len(batches), scale, limits)
 
 
-def write_png(array: np.ndarray, path: str | os.PathLike[str]) -> None:
-    """Write pixels, uint8 (H, W), (H, W, 3) or (H, W, 4), to a PNG file."""
+def write_png(array: np.ndarray, path: str | os.PathLike[str] | IO[bytes]) -> None:
+    """Write pixels, uint8 (H, W), (H, W, 3) or (H, W, 4), to a PNG file or an open one."""
     from PIL import Image
 
     is_picture = array.ndim == 2 or (array.ndim == 3 and array.shape[2] in (3, 4))

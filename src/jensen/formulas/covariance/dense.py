@@ -274,6 +274,9 @@ class TiedGaussians(DenseGaussians):
     def prior_count(degrees_of_freedom: float, k: int, d: int) -> float:
         return degrees_of_freedom + d + 1 + k
 
+    def pick(self, numbers: Tensor) -> Self:
+        return type(self)(self.means[numbers], self.covariances)
+
     def view(self, batch: Batch) -> View:
         observed = self.through(batch)
         return View(batch, observed.whitening.squeeze(-3) @ batch.x, observed)

@@ -1,0 +1,130 @@
+"""Why a VAE draws z as μ + σε, and why it draws from q at all: two estimates of a gradient, and two of ln p(x).
+
+    python examples/reparametrisation.py [picture.png]
+The gradient of E_q[f(z)], q = N(μ, σ²I), by draws of z, can be taken in two ways:
+    score function    f(z) ∂ ln q(z)/∂μ = f(z) ε / σ        knows f only by its values
+    z = μ + σ ε       ∂f(μ + σε)/∂μ                         goes through f, by backpropagation
+Both are right on average, but the first also feels every constant in f, and is noisier even when E f is subtracted
+(Kingma & Welling 2014). And p(x) = E p(x|z) by draws of z from the prior hits next to nothing: most z call x
+impossible. Draws from q, weighted by p(x, z)/q(z|x), hit where it matters: their mean of logarithms, the importance-
+weighted bound L_k (Burda et al. 2016), rises with k to ln p(x). Probabilistic PCA knows all these numbers exactly.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.special import logsumexp
+from scipy.stats import norm
+from sklearn.datasets import load_digits
+
+from drawing import COLOURS, GREY, INK, figure, picture_path, save, title
+from jensen import ProbabilisticPCA
+
+PICTURE = picture_path(__doc__)
+N_DRAWS, REPEATS, DIMENSIONS, MOST = 10_000, 100, (1, 2, 4, 8, 16, 32), 1024
+SHOWN, BATCH = 8, 20
+WAYS = {"score function": COLOURS[1], "score function, E f subtracted": COLOURS[3], "z = μ + σε": COLOURS[0]}
+X = load_digits().data + np.random.default_rng(0).uniform(size=(1797, 64))
+rng = np.random.default_rng(1)
+
+
+def problem(m: int, row: int = 7) -> tuple[ProbabilisticPCA, np.ndarray, np.ndarray, float]:
+    """A model, a row, and a round q that is not quite the posterior: its mean half a width aside, and too wide."""
+    model = ProbabilisticPCA(m).fit(X)
+    posterior = model.posterior(X[row : row + 1])
+    width = 1.2 * float(posterior.variance.mean()) ** 0.5
+    return model, X[row], posterior.mean[0].numpy() + 0.5 * width, width
+
+
+def log_likelihood(model: ProbabilisticPCA, x: np.ndarray, z: np.ndarray) -> np.ndarray:
+    """ln p(x|z) of draws (k, m)."""
+    return norm.logpdf(x, model.mean_ + z @ model.loadings_.T, model.noise_variance_**0.5).sum(-1)
+
+
+def mean_log_likelihood(model: ProbabilisticPCA, x: np.ndarray, mean: np.ndarray, width: float) -> float:
+    """E_q ln p(x|z), exactly."""
+    trace = width**2 * np.square(model.loadings_).sum() / model.noise_variance_
+    return float(log_likelihood(model, x, mean[None])[0] - 0.5 * trace)
+
+
+variances = {}
+for m in DIMENSIONS:
+    model, x, mean, width = problem(m)
+    W, noise = model.loadings_, rng.normal(size=(N_DRAWS, m))
+    z = mean + width * noise
+    f, score = log_likelihood(model, x, z)[:, None], noise / width
+    by_path = (x - model.mean_ - z @ W.T) @ W / model.noise_variance_
+    estimates = f * score, (f - mean_log_likelihood(model, x, mean, width)) * score, by_path
+    exact = W.T @ (x - model.mean_ - W @ mean) / model.noise_variance_
+    for estimate in estimates:
+        error = estimate.std(0, ddof=1) / np.sqrt(N_DRAWS)
+        # 4.5 standard errors of every coordinate: of 189 not one in a thousand tries would be farther by chance.
+        assert (np.abs(estimate.mean(0) - exact) < 4.5 * error).all(), "right on average"
+    variances[m] = [estimate.var(0).sum() for estimate in estimates]
+    # Σ over coordinates of Var[∂f/∂μ] = ‖WᵀW‖² width²/σ⁴, exactly; 10 % is many standard errors of so many draws.
+    assert abs(variances[m][2] * model.noise_variance_**2 / (width**2 * np.square(W.T @ W).sum()) - 1) < 0.1
+    print(f"m = {m:2d}, variance of the gradient:", ", ".join(f"{v:.0f}" for v in variances[m]))
+    if m == SHOWN:
+        shown = {name: e[:, 0].reshape(-1, BATCH).mean(1) for name, e in zip(WAYS, estimates, strict=True)}
+        target = exact[0]
+assert all(raw > centred > path for raw, centred, path in variances.values()), "going through f is quietest"
+
+# ln p(x) with k draws, from the prior and from q.
+model, x, centre, width = problem(SHOWN)
+log_p = model.score_samples(x[None])[0]
+ks = 2 ** np.arange(0, int(np.log2(MOST)) + 1)
+estimates = {}
+for name, mean, spread in (("the prior", np.zeros(SHOWN), 1.0), ("q", centre, width)):
+    noise = rng.normal(size=(REPEATS, MOST, SHOWN))
+    z = mean + spread * noise
+    ratio = norm.logpdf(z).sum(-1) - norm.logpdf(noise).sum(-1) + SHOWN * np.log(spread)
+    weight = log_likelihood(model, x, z.reshape(-1, SHOWN)).reshape(REPEATS, MOST) + ratio
+    # Of MOST draws there are MOST // k groups of k: every one is an estimate.
+    groups = [logsumexp(weight.reshape(REPEATS, -1, k), axis=2) - np.log(k) for k in ks]
+    estimates[name] = [group.mean(1) for group in groups]
+level = {name: np.array([part.mean() for part in parts]) for name, parts in estimates.items()}
+error = {name: np.array([part.std(ddof=1) / REPEATS**0.5 for part in parts]) for name, parts in estimates.items()}
+elbo = mean_log_likelihood(model, x, centre, width)
+elbo -= 0.5 * (np.square(centre).sum() + SHOWN * (width**2 - 1 - 2 * np.log(width)))
+print(f"ln p(x) = {log_p:.3f}; the bound of q {elbo:.3f}; with {MOST} draws from q {level['q'][-1]:.3f}", end=", ")
+print(f"from the prior {level['the prior'][-1]:.1f}")
+assert abs(level["q"][0] - elbo) < 4 * error["q"][0], "one draw from q: the evidence lower bound"
+for name in estimates:
+    assert (np.diff(level[name]) > 0).all(), "it rises with k"
+    assert (level[name] < log_p + 4 * error[name]).all(), "to ln p(x)"
+assert log_p - level["q"][-1] < 0.05 < 5 < log_p - level["the prior"][-1], "the prior's draws are far off"
+
+fig = figure(13.5, 4.8)
+spread_of, grows, evidence = fig.subplots(1, 3)
+reach = 3.5 * shown["score function, E f subtracted"].std()
+edges = np.linspace(target - reach, target + reach, 31)
+for name, colour in list(WAYS.items())[1:]:
+    spread_of.hist(shown[name], edges, color=colour, alpha=0.7, density=True)
+    spread_of.plot([], [], lw=7, color=colour, alpha=0.7, label=f"{name}: deviation {shown[name].std():.1f}")
+raw = shown["score function"].std()
+spread_of.plot([], [], lw=7, color=COLOURS[1], alpha=0.7, label=f"as it is: deviation {raw:.0f}, off the picture")
+spread_of.plot([target] * 2, (0, spread_of.get_ylim()[1]), color=INK, lw=1.2, ls="--", label="exact, the mean of all")
+spread_of.set(xlabel=f"∂/∂μ₁ from {BATCH} draws of z, m = {SHOWN}", ylabel="density of the estimate")
+spread_of.set_title("the same mean, another spread")
+spread_of.set_ylim(0, 1.5 * spread_of.get_ylim()[1])
+spread_of.legend(loc="upper left")
+for k, (name, colour) in enumerate(WAYS.items()):
+    grows.loglog(DIMENSIONS, [found[k] for found in variances.values()], "o-", color=colour, label=name)
+grows.set_xticks(DIMENSIONS, DIMENSIONS)
+grows.minorticks_off()
+grows.set(xlabel="latent dimensions m", ylabel="variance, all coordinates together")
+grows.set_title("more dimensions, more noise")
+grows.legend(loc="upper left")
+grows.set_ylim(top=1e9)
+evidence.axhline(log_p, color=INK, lw=1.2, ls="--")
+evidence.text(MOST, log_p + 1.5, f"ln p(x) = {log_p:.1f}", ha="right", va="bottom")
+for (name, values), colour in zip(level.items(), (COLOURS[3], COLOURS[2]), strict=True):
+    evidence.errorbar(ks, values, 4 * error[name], fmt="o-", color=colour, ms=5, label=f"draws from {name}")
+evidence.axhline(elbo, color=GREY, lw=1, ls=":")
+evidence.text(1.2, elbo - 1.5, f"bound of q = {elbo:.1f}", va="top", color=GREY)
+evidence.set(xscale="log", xlabel="draws k", ylabel="mean of ln (1/k) Σ p(x, z)/q(z), nats")
+evidence.set_ylim(log_p - 120, log_p + 12)
+evidence.set_title(f"p(x) is hard to hit from the prior, m = {SHOWN}")
+evidence.legend(loc="lower right")
+title(fig, "Draws through the encoder: a quiet gradient, and a bound that is near ln p(x)")
+save(fig, PICTURE)

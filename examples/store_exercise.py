@@ -1,0 +1,142 @@
+"""Two stores for four customers, one store for a street, and a depot that pulls them: the exercise, part by part.
+
+    python examples/store_exercise.py [picture.png]
+(a, b) L(μ) = Σ_i min_j ‖x_i - μ_j‖² falls with every step of k-means, to the best of all divisions of the customers.
+(c) Records with c_i customers:  L_C(μ) = Σ_i c_i min_j ‖x_i - μ_j‖², as if every customer were a row.
+(d) One store for ((-1, 10), (1, 4)) stands at their mean, -3/7.
+(e) A depot at x_D supplies the stores:  L_S(μ) = Σ_i c_i (‖x_i - μ_{y_i}‖² + λ‖μ_{y_i} - x_D‖²), y_i the nearest store.
+    Given y:  μ_j = (x̄_j + λ x_D) / (1 + λ). If customers can be sent where the whole sum is least ("assigned"), it is
+    plain k-means of the points (x_i + λ x_D) / (1 + λ), with cost (loss + λ Σ_i c_i ‖x_i - x_D‖²) / (1 + λ).
+(f) With x_D = 10 and λ = 1 the store of (d) moves to 67/14.
+stores.py does the same for the cities of a country.
+"""
+
+from __future__ import annotations
+
+import warnings
+from itertools import product
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
+from sklearn.exceptions import ConvergenceWarning
+
+from drawing import COLOURS, GREY, INK, figure, picture_path, save, title
+from jensen import Depot, KMeans
+
+PICTURE = picture_path(__doc__)
+# Step by step is not supposed to converge.
+warnings.simplefilter("ignore", ConvergenceWarning)
+CUSTOMERS = np.array([[4.0, 7.0], [8.0, 2.0], [5.0, 6.0], [2.0, 7.0]])
+GUESS = np.array([[1.0, 5.0], [6.0, 6.0]])
+RECORDS = np.array([[6.0, 5], [2, 1], [7, 2], [5, 3], [8, 3], [2, 6], [8, 4], [9, 4]])
+COUNTS, DEPOT = np.array([3, 5, 4, 2, 2, 1, 1, 1]), np.array([9.0, 5.0])
+STREET, STREET_COUNTS = np.array([[-1.0], [1.0]]), np.array([10, 4])
+
+
+def loss(x: np.ndarray, stores: np.ndarray, counts: np.ndarray) -> float:
+    """L_C(μ) as it is written; L(μ) with counts of 1."""
+    return float(counts @ ((x[:, None] - stores) ** 2).sum(-1).min(1))
+
+
+def divisions(x: np.ndarray, counts: np.ndarray) -> list[float]:
+    """The loss of every way to divide the rows among two stores, each at the mean of its own."""
+    found = []
+    for labels in product((0, 1), repeat=len(x)):
+        total = 0.0
+        for own in (np.array(labels) == 0, np.array(labels) == 1):
+            if own.any():
+                total += counts[own] @ ((x[own] - np.average(x[own], 0, counts[own])) ** 2).sum(1)
+        found.append(total)
+    return found
+
+
+# (a) and (b)
+steps = [KMeans(2, init=GUESS, n_init=1, max_iter=n, tol=0.0).fit(CUSTOMERS) for n in range(4)]
+losses = [model.inertia_ for model in steps]
+print("(a, b) loss of the guess and of every step:", ", ".join(f"{value:.4f}" for value in losses))
+# Rounding alone, here and below, where nothing else is said.
+assert np.allclose(losses, [loss(CUSTOMERS, model.cluster_centers_, np.ones(4)) for model in steps], rtol=1e-12)
+assert abs(losses[0] - 31) < 1e-12, "by hand: 5 + 20 + 1 + 5"
+assert np.diff(losses).max() < 0, "every step is better"
+assert abs(losses[-1] - min(divisions(CUSTOMERS, np.ones(4)))) < 1e-12, "and no division of the four is better"
+assert np.allclose(steps[-1].cluster_centers_, [[11 / 3, 20 / 3], [8, 2]])
+
+# (c)
+by_record = KMeans(2, n_init=10, random_state=0).fit(RECORDS, sample_weight=COUNTS)
+one_by_one = KMeans(2, n_init=10, random_state=0).fit(np.repeat(RECORDS, COUNTS, axis=0))
+least = min(divisions(RECORDS, COUNTS))
+assert np.allclose([by_record.inertia_, one_by_one.inertia_], least)
+assert np.isclose(by_record.inertia_, loss(RECORDS, by_record.cluster_centers_, COUNTS))
+print(f"(c) {COUNTS.sum()} customers in {len(COUNTS)} records: loss {by_record.inertia_:.4f} either way")
+
+# (d) and (f)
+alone = KMeans(1).fit(STREET, sample_weight=STREET_COUNTS).cluster_centers_[0, 0]
+supplied = KMeans(1, depot=Depot([10.0], 1.0)).fit(STREET, sample_weight=STREET_COUNTS)
+pulled = supplied.cluster_centers_[0, 0]
+print(f"(d) one store at {alone:.6f}, -3/7 = {-3 / 7:.6f}; (f) with the depot at {pulled:.6f}, 67/14 = {67 / 14:.6f}")
+assert abs(alone + 3 / 7) < 1e-12
+assert abs(pulled - 67 / 14) < 1e-12
+place = np.linspace(-2, 11, 1301)
+customers = ((place[:, None] - STREET.ravel()) ** 2) @ STREET_COUNTS
+supply = STREET_COUNTS.sum() * (place - 10) ** 2
+assert abs(place[customers.argmin()] - alone) <= 0.005, "the lowest point of L_C, on a grid of 0.01"
+assert abs(place[(customers + supply).argmin()] - pulled) <= 0.005
+assert np.isclose(supplied.cost_, (customers + supply).min(), rtol=1e-6)
+
+# (e)
+pair = {rule: KMeans(2, n_init=10, random_state=0, depot=Depot(DEPOT, 1.0, rule)) for rule in ("nearest", "assigned")}
+for rule, model in pair.items():
+    y = model.fit(RECORDS, sample_weight=COUNTS).labels_
+    ways = ((RECORDS[:, None] - model.cluster_centers_) ** 2).sum(-1)
+    expected = COUNTS @ (ways[np.arange(len(y)), y] + ((model.cluster_centers_ - DEPOT) ** 2).sum(1)[y])
+    print(f"(e) {rule}: {model.inertia_:.3f} customers + {model.supply_cost_:.3f} supply = {model.cost_:.3f}")
+    assert np.isclose(model.cost_, expected), "L_S as it is written"
+    assert rule == "assigned" or (y == ways.argmin(1)).all()
+assert np.isclose(pair["assigned"].cost_, (least + COUNTS @ ((RECORDS - DEPOT) ** 2).sum(1)) / 2), "drawn to the depot"
+assert (pair["assigned"].labels_ == by_record.labels_).all() or (pair["assigned"].labels_ != by_record.labels_).all()
+assert pair["assigned"].cost_ < pair["nearest"].cost_, "whoever may send customers elsewhere pays less"
+
+
+def draw(ax: Axes, model: KMeans, rows: np.ndarray, counts: np.ndarray) -> None:
+    stores = model.cluster_centers_
+    for k, colour in enumerate(COLOURS[:2]):
+        for x, c in zip(rows[model.labels_ == k], counts[model.labels_ == k], strict=True):
+            ax.plot(*np.stack([x, stores[k]]).T, color=colour, lw=1, zorder=1)
+            ax.scatter(*x, s=70 * c, color=colour, zorder=2)
+            if counts.max() > 1:
+                ax.text(*x, c, ha="center", va="center", color="white", fontsize=8.5, zorder=3)
+        ax.plot(*stores[k], "^", color=colour, mec=INK, ms=11, zorder=4)
+    ax.set(xlim=(0.5, 9.7), ylim=(0.3, 8), aspect="equal", xticks=range(2, 10, 2), yticks=range(2, 9, 2))
+
+
+fig = figure(13.5, 7.4)
+above, below = fig.subfigures(2, 1, height_ratios=(1, 1.25))
+for n, (ax, model) in enumerate(zip(above.subplots(1, 4, sharey=True), steps, strict=True)):
+    draw(ax, model, CUSTOMERS, np.ones(4, int))
+    name = ("(a) the guess", "one step", "two steps", "(b) three steps, at rest")[n]
+    ax.set_title(f"{name}: L = {losses[n]:.2f}")
+line, *maps = below.subplots(1, 3, width_ratios=(1.5, 1, 1))
+line.plot(place, customers, color=COLOURS[0], label="customers, (d)")
+line.plot(place, supply, color=GREY, lw=1.2, ls="--", label="supply")
+line.plot(place, customers + supply, color=COLOURS[1], label="both, (f)")
+for where, curve, colour, text in (
+    (alone, customers, COLOURS[0], "−3/7"),
+    (pulled, customers + supply, COLOURS[1], "67/14"),
+):
+    line.plot(where, curve.min(), "^", color=colour, mec=INK, ms=11, zorder=4)
+    line.annotate(text, (where, curve.min()), (0, -17), textcoords="offset points", ha="center", color=colour)
+line.scatter(STREET.ravel(), [0, 0], s=45 * STREET_COUNTS / 4, color=INK, zorder=3)
+line.plot(10, 0, "*", color=INK, ms=14)
+line.set(xlim=(-2, 11), ylim=(-260, 2400), xlabel="place of the store; customers at −1 and 1, depot at 10")
+line.set(ylabel="loss", title="one store for a street, without and with a depot")
+line.legend(loc="upper right")
+for ax, (rule, model) in zip(maps, pair.items(), strict=True):
+    draw(ax, model, RECORDS, COUNTS)
+    ax.plot(*DEPOT, "*", color=INK, mec="white", ms=17, zorder=5)
+    ax.set_title(f"(e) {rule}: {model.inertia_:.1f} + {model.supply_cost_:.1f} = {model.cost_:.1f}")
+marks = {"o": "customers", "^": "store", "*": "depot"}
+handles = [Line2D([], [], ls="", marker=mark, color=INK, mew=0, ms=9, label=name) for mark, name in marks.items()]
+fig.legend(handles=handles, loc="upper right", ncols=3, handletextpad=0.2, columnspacing=1.2)
+title(fig, "Stores settle at the means of their customers, and a depot pulls them in")
+save(fig, PICTURE)

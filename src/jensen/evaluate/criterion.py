@@ -1,0 +1,93 @@
+"""What a criterion is: a name, a direction, what it needs of a model, and a function that fits and scores."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from numbers import Real
+from typing import Any, Literal
+
+import numpy as np
+
+from jensen.evaluate.task import Task
+
+__all__ = ["Criterion", "Score", "Settings", "is_number", "mean_and_error", "n_parameters", "varied_names"]
+
+# The grid's parameters at every entry.
+Settings = Sequence[Mapping[str, Any]]
+
+
+@dataclass(frozen=True)
+class Score:
+    """What an entry reached.
+
+    Args:
+        value: of the criterion.
+        standard_error: of the value, NaN where it has none.
+        n_parameters: of the model.
+        model: fitted to all rows, where the criterion had to fit one.
+        rows: of every row (n,) what it adds to the mean that the value is, NaN where it was not scored: entries that
+            scored the same rows are compared row by row.
+    """
+
+    value: float
+    standard_error: float = math.nan
+    n_parameters: int | None = None
+    model: Any = None
+    rows: np.ndarray | None = None
+
+
+@dataclass(frozen=True)
+class Criterion:
+    """A way to compare models.
+
+    Args:
+        name: what users call it.
+        direction: which values are better.
+        needs: methods or fitted attributes that a model must have.
+        measure: fits copies of an estimator and scores them; a ValueError becomes the entry's reason to have no value.
+        takes_missing: whether X may hold NaN for this estimator.
+        check: refuses a grid or a task that cannot be measured; before any fit.
+        choose: the number of the winner, of settings, values (NaN where an entry failed) and standard errors; None
+            takes the best value.
+    """
+
+    name: str
+    direction: Literal["smaller", "larger"]
+    needs: tuple[str, ...]
+    measure: Callable[[Any, Task], Score]
+    takes_missing: Callable[[Any], bool] = lambda estimator: True
+    check: Callable[[Sequence[Any], Settings, Task], Any] = lambda entries, settings, task: None
+    choose: Callable[[Settings, np.ndarray, np.ndarray], int] | None = None
+
+    def winner(self, settings: Settings, values: np.ndarray, errors: np.ndarray) -> int:
+        if self.choose is not None:
+            return self.choose(settings, values, errors)
+        best = np.nanmin(values) if self.direction == "smaller" else np.nanmax(values)
+        # Equal models differ by rounding, and the first of them is kept.
+        return int(np.flatnonzero(np.abs(values - best) <= 1e-9 * abs(best))[0])
+
+
+def mean_and_error(values: np.ndarray, weight: np.ndarray | None) -> tuple[float, float]:
+    """The mean over rows (n,) and its standard error; a weight is a count."""
+    weight = np.ones(len(values)) if weight is None else weight
+    n, mean = float(weight.sum()), float(np.average(values, weights=weight))
+    variance = float(weight @ (values - mean) ** 2) / (n - 1) if n > 1 else math.nan
+    return mean, math.sqrt(variance / n)
+
+
+def n_parameters(fitted: Any) -> int | None:
+    if hasattr(fitted, "module_"):
+        return sum(int(p.numel()) for p in fitted.module_.parameters())
+    found = getattr(fitted, "n_parameters_", None)
+    return None if found is None else int(found)
+
+
+def varied_names(settings: Settings) -> list[str]:
+    """The parameters with more than one value."""
+    return [name for name in settings[0] if len({repr(setting[name]) for setting in settings}) > 1]
+
+
+def is_number(value: Any) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool)

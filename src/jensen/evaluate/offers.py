@@ -1,0 +1,60 @@
+"""Which criteria a model can be measured by, and if not, why and what else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from sklearn.base import ClusterMixin
+
+from jensen.evaluate.criteria import AUTO, CRITERIA
+from jensen.evaluate.criterion import Criterion
+
+__all__ = ["find_criterion", "lack_of", "offered", "quoted"]
+
+
+def find_criterion(criterion: str | Criterion, entries: Sequence[Any]) -> Criterion:
+    if isinstance(criterion, Criterion):
+        return criterion
+    if criterion == "auto":
+        found = [name for name in AUTO if any(name in offered(entry) for entry in entries)]
+        if found:
+            return CRITERIA[found[0]]
+        raise ValueError(
+            f"criterion='auto' needs a likelihood, a bound or a reconstruction error, and {type(entries[0]).__name__} "
+            f"has none; choose {quoted(offered(entries[0])) or 'a Criterion of your own'}"
+        )
+    if criterion not in CRITERIA:
+        raise ValueError(f"criterion={criterion!r} is unknown; choose among {quoted(['auto', *CRITERIA])}")
+    return CRITERIA[criterion]
+
+
+def lack_of(rule: Criterion, entry: Any) -> str:
+    """What an estimator lacks for a criterion, why, and the way out; empty if nothing."""
+    for need in rule.needs:
+        reason = why_absent(entry, need)
+        if reason is not None:
+            others = quoted(offered(entry))
+            because, instead = f": {reason}" if reason else "", f"; use {others}" if others else ""
+            return f"criterion={rule.name!r} needs {need}, which {type(entry).__name__} does not have{because}{instead}"
+    return ""
+
+
+def offered(entry: Any) -> list[str]:
+    return [name for name, rule in CRITERIA.items() if all(why_absent(entry, need) is None for need in rule.needs)]
+
+
+def why_absent(entry: Any, need: str) -> str | None:
+    # What a fit leaves only the kind of model can tell before one.
+    if need.endswith("_") and isinstance(entry, ClusterMixin):
+        return None
+    try:
+        getattr(entry, need)
+    except AttributeError as error:
+        return str(error.__cause__ or "")
+    return None
+
+
+def quoted(names: Iterable[str]) -> str:
+    *first, last = [repr(name) for name in names] or [""]
+    return " or ".join([", ".join(first), last] if first else [last])

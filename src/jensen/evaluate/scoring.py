@@ -1,0 +1,68 @@
+"""What a model is given of rows on a footing, what it says of them, and how tight that is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from jensen.evaluate.footing import N_DRAWS, Footing
+from jensen.evaluate.task import as_array
+from jensen.models.diffusion import Diffusion
+from jensen.models.latent_diffusion import LatentDiffusion
+from jensen.models.vae import VAE
+
+__all__ = ["given", "how_tight", "n_parameters", "score"]
+
+
+def score(fitted: Any, footing: Footing, X: Any, seed: int) -> np.ndarray:
+    """ln p(x) of rows, ln P(x) on a grid, or a bound of it (n,)."""
+    if footing.unit != "probability" or says_probabilities(fitted, footing):
+        return as_array(fitted.score_samples(given(fitted, footing, X, None))).astype(np.float64)
+    rng = np.random.default_rng([seed, 1])
+    draws = [as_array(fitted.score_samples(footing.with_noise(X, rng))) for _ in range(N_DRAWS)]
+    return np.asarray(np.mean(draws, 0) + footing.log_cell(X))
+
+
+def given(model: Any, footing: Footing, X: Any, rng: np.random.Generator | None) -> Any:
+    """Rows as the model takes them: images, a table, or a table with noise on its cells."""
+    if footing.unit == "probability" and not says_probabilities(model, footing):
+        assert rng is not None
+        return footing.with_noise(X, rng)
+    return X if isinstance(model, (VAE, Diffusion, LatentDiffusion)) else footing.as_table(X)
+
+
+def says_probabilities(model: Any, footing: Footing) -> bool:
+    """Whether a model gives levels of a grid a probability by itself."""
+    if isinstance(model, Diffusion):
+        return model.data_levels is not None and (footing.is_image or footing.has_one_grid)
+    if isinstance(model, LatentDiffusion):
+        return says_probabilities(model.vae or VAE(), footing)
+    if isinstance(model, VAE):
+        likelihood = model.likelihood
+        name = likelihood if isinstance(likelihood, str) else type(likelihood).__name__.lower()
+        return name in ("categorical", "bernoulli")
+    return False
+
+
+def how_tight(fitted: Any, footing: Footing, X: Any) -> str:
+    """Whether scores are ln p(x) itself, or what they rest on; told from the bound of some rows."""
+    if isinstance(fitted, VAE):
+        value = f"bound, {fitted.evaluation_samples} importance samples"
+    elif isinstance(fitted, (Diffusion, LatentDiffusion)):
+        recipe = fitted if isinstance(fitted, Diffusion) else fitted._training_arguments()
+        value = f"bound, {recipe.evaluation_levels} levels"
+    else:
+        # Models from elsewhere have no bound, and are taken at their word.
+        rows = given(fitted, footing, X, np.random.default_rng(0))
+        value = "exact" if not hasattr(fitted, "bound") or fitted.bound(rows).is_exact else "bound"
+    if footing.unit == "probability" and not says_probabilities(fitted, footing):
+        return "bound, dequantised" if value == "exact" else f"{value}, dequantised"
+    return value
+
+
+def n_parameters(fitted: Any) -> int | None:
+    if hasattr(fitted, "module_"):
+        return sum(int(p.numel()) for p in fitted.module_.parameters())
+    found = getattr(fitted, "n_parameters_", None)
+    return None if found is None else int(found)

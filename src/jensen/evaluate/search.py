@@ -1,0 +1,111 @@
+"""Every entry of a grid measured once, and mixtures again from their neighbours along n_components.
+
+A round takes the fits as they are when it begins, so that its outcome does not depend on what is done first.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from jensen.evaluate.criterion import Criterion, Score, Settings
+from jensen.evaluate.neighbours import chains, nested, refined
+from jensen.evaluate.offers import lack_of
+from jensen.evaluate.pool import run_all
+from jensen.evaluate.task import FAILURES, Task
+
+__all__ = ["Attempt", "Search"]
+
+# A fit that improves helps its neighbours in the next round, but a fifth has rarely found more.
+ROUNDS = 4
+
+
+@dataclass(frozen=True, eq=False)
+class Attempt:
+    """The score of an entry or the reason why it has none, the seconds it took, and whether it is a better one than was
+    known.
+    """
+
+    score: Score
+    failure: str
+    seconds: float
+    is_new: bool = False
+
+
+@dataclass(frozen=True)
+class Search:
+    """
+    Args:
+        rule: the criterion.
+        task: what it is measured on.
+        entries: estimators.
+        settings: the grid's parameters of each.
+        n_jobs: processes.
+        is_shown: whether there is a progress bar.
+    """
+
+    rule: Criterion
+    task: Task
+    entries: Sequence[Any]
+    settings: Settings
+    n_jobs: int | None
+    is_shown: bool
+
+    def measured(self) -> list[Attempt]:
+        """Every entry from its own start."""
+        jobs = [partial(attempt, self.rule, entry, self.task) for entry in self.entries]
+        return run_all(jobs, self.n_jobs, "select", self.is_shown)
+
+    def warmed(self, attempts: Sequence[Attempt]) -> list[Attempt]:
+        """The same attempts, or better ones that their neighbours led to."""
+        now = list(attempts)
+        # Criteria of parts of the rows keep no fit to all of them.
+        linked = [[i for i in chain if now[i].score.model is not None] for chain in chains(self.entries, self.settings)]
+        pairs = [pair for chain in linked for pair in pairwise(chain)]
+        moved = {i for pair in pairs for i in pair}
+        for _ in range(ROUNDS):
+            near: dict[int, list[Any]] = {}
+            for i, j in [*pairs, *((j, i) for i, j in pairs)]:
+                if j in moved:
+                    near.setdefault(i, []).append(now[j].score.model)
+            jobs = [self._again(i, now[i], refined, models) for i, models in near.items()]
+            found = dict(zip(near, run_all(jobs, self.n_jobs, "warm starts", self.is_shown), strict=True))
+            moved = {i for i in found if found[i].is_new}
+            now = [found.get(i, known) for i, known in enumerate(now)]
+            if not moved:
+                break
+        for few, many in pairs:
+            now[many] = self._again(many, now[many], nested, now[few].score.model)()
+        return now
+
+    def _again(self, i: int, known: Attempt, how: Callable[..., Any], other: Any) -> Callable[[], Attempt]:
+        return partial(retry, self.rule, self.entries[i], known, how, other, self.task)
+
+
+def attempt(rule: Criterion, entry: Any, task: Task) -> Attempt:
+    began, failure = time.perf_counter(), ""
+    try:
+        failure = lack_of(rule, entry)
+        score = Score(np.nan) if failure else rule.measure(entry, task)
+        if np.isnan(score.value) and not failure:
+            failure = f"{rule.name} is not a number"
+    except FAILURES as error:
+        score, failure = Score(np.nan), " ".join(str(error).split()) or type(error).__name__
+    return Attempt(score, failure, time.perf_counter() - began)
+
+
+def retry(rule: Criterion, entry: Any, known: Attempt, how: Callable[..., Any], other: Any, task: Task) -> Attempt:
+    """What is known of an entry, or the score of a better fit."""
+    began = time.perf_counter()
+    fitted = how(entry, known.score.model, other, task)
+    new = None if fitted is None else attempt(rule, entry, replace(task, fitted=fitted))
+    seconds = known.seconds + time.perf_counter() - began
+    if new is None or new.failure:
+        return replace(known, seconds=seconds, is_new=False)
+    return replace(new, seconds=seconds, is_new=True)

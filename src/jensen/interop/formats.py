@@ -1,0 +1,161 @@
+"""Tables in files, by suffix: .csv and .tsv with a header line, .parquet and .npy."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+__all__ = [
+    "EXACT",
+    "SEPARATORS",
+    "Table",
+    "as_frame",
+    "is_text",
+    "known_suffix",
+    "read_file",
+    "read_npy",
+    "read_text",
+    "write_dataset",
+]
+
+Table = pd.DataFrame | np.ndarray
+
+SEPARATORS = {".csv": ",", ".tsv": "\t"}
+SUFFIXES = (*SEPARATORS, ".parquet", ".npy")
+# Before pandas 3.1 the usual parser of numbers may be off by a bit, and imputed files would differ from the read ones.
+EXACT = {} if tuple(map(int, pd.__version__.split(".")[:2])) >= (3, 1) else {"float_precision": "round_trip"}
+SAVED_AS = "save numbers, such as x.astype(float), or a table with text as .csv or .parquet"
+
+
+def read_file(path: str | os.PathLike[str]) -> Table:
+    """The table in a file that is there; empty cells and NA are NaN, and an npy file of one dimension is one column."""
+    suffix = known_suffix(path)
+    if suffix == ".npy":
+        return read_npy(path)
+    if suffix == ".parquet":
+        return read_parquet(path)
+    table = read_text(path)
+    check_header(path, table)
+    return table
+
+
+def write_dataset(path: str | os.PathLike[str], table: Any) -> None:
+    """Write a data frame or an array; columns without names are called x0, x1, ..."""
+    suffix = known_suffix(path)
+    if suffix == ".npy":
+        write_npy(path, np.asarray(table))
+    elif suffix == ".parquet":
+        need_pyarrow(path)
+        as_frame(table).to_parquet(path, engine="pyarrow")
+    else:
+        as_frame(table).to_csv(path, index=False, sep=SEPARATORS[suffix])
+
+
+def as_frame(table: Any) -> pd.DataFrame:
+    """A data frame of a data frame or an array."""
+    if isinstance(table, pd.DataFrame):
+        return table
+    if table.ndim > 2:
+        raise ValueError(f"rows of shape {table.shape[1:]} are no table; write them to an .npy file with --output")
+    return pd.DataFrame(table, columns=[f"x{i}" for i in range(table.shape[1])])
+
+
+def is_text(path: str | os.PathLike[str]) -> bool:
+    return known_suffix(path) in SEPARATORS
+
+
+def known_suffix(path: str | os.PathLike[str]) -> str:
+    """The suffix, or an error if no table has it."""
+    suffix = Path(path).suffix.lower()
+    if suffix not in SUFFIXES:
+        raise ValueError(f"{path} has the suffix {suffix!r}; give a file that ends in {', '.join(SUFFIXES)}")
+    return suffix
+
+
+def separator_of(path: str | os.PathLike[str]) -> str:
+    """What stands between cells: a semicolon where the first line of a .csv has no comma but some of these."""
+    usual = SEPARATORS[known_suffix(path)]
+    with open(path, encoding="utf-8", errors="replace") as file:
+        header = file.readline()
+    return ";" if usual == "," and "," not in header and ";" in header else usual
+
+
+def read_text(path: str | os.PathLike[str], **options: Any) -> pd.DataFrame:
+    options = dict(sep=separator_of(path), index_col=False, low_memory=False, **EXACT, **options)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", pd.errors.ParserWarning)
+            frame: pd.DataFrame = pd.read_csv(path, **options)
+            if frame.shape[1] == 1:
+                # In a file of one column a blank line is an empty cell.
+                frame = pd.read_csv(path, skip_blank_lines=False, **options)
+    except pd.errors.EmptyDataError:
+        raise ValueError(f"{path} is empty: it has no header line") from None
+    except pd.errors.ParserWarning:
+        raise ValueError(f"{path} has more cells in a row than names in its first line; name every column") from None
+    except ValueError as error:
+        raise ValueError(f"{path} cannot be read as a table: {error}") from None
+    return frame
+
+
+def check_header(path: str | os.PathLike[str], frame: pd.DataFrame) -> None:
+    """Column names that are numbers may be a row of data, unless they just count."""
+    names = [str(name) for name in frame.columns]
+    try:
+        numbers = [float(name) for name in names]
+    except ValueError:
+        return
+    if numbers != [*range(len(names))]:
+        warnings.warn(
+            f"the first line of {path} is taken as column names, but holds only numbers ({', '.join(names[:3])}, ...); "
+            "add a line of names if it is data",
+            UserWarning,
+            stacklevel=3,
+        )
+
+
+def read_parquet(path: str | os.PathLike[str]) -> pd.DataFrame:
+    need_pyarrow(path)
+    try:
+        return pd.read_parquet(path, engine="pyarrow")
+    except (ValueError, OSError) as error:
+        raise ValueError(f"{path} cannot be read as Parquet: {error}") from None
+
+
+def need_pyarrow(path: str | os.PathLike[str]) -> None:
+    try:
+        import_module("pyarrow")
+    except ImportError:
+        raise ImportError(f"{path}: Parquet files need pyarrow: pip install jensen[scale]") from None
+
+
+def read_npy(path: str | os.PathLike[str], kinds: str = "biuf") -> np.ndarray:
+    try:
+        array: np.ndarray = np.load(path, allow_pickle=False)
+    except (ValueError, EOFError) as error:
+        raise ValueError(f"{path} cannot be read as an npy file of numbers: {error}; {SAVED_AS}") from None
+    if not isinstance(array, np.ndarray):
+        raise ValueError(f"{path} is an npz archive; save one array with numpy.save")
+    if array.dtype.kind not in kinds:
+        what = "text" if array.dtype.kind in "SUT" else f"{array.dtype} values"
+        raise ValueError(f"{path} holds {what}, and rows of an npy file are real numbers; {SAVED_AS}")
+    if array.ndim not in (1, 2, 3, 4):
+        raise ValueError(
+            f"{path} has shape {array.shape}; save rows and features (n, d), one column (n,), or images (n, h, w) or "
+            "(n, c, h, w)"
+        )
+    return array[:, None] if array.ndim == 1 else array
+
+
+def write_npy(path: str | os.PathLike[str], values: np.ndarray) -> None:
+    if values.dtype.kind not in "biuf":
+        raise ValueError(f"{path} cannot hold text, npy is for numbers; write a .csv, .tsv or .parquet file")
+    # A name would get a second suffix when its own is in capitals; an open file keeps it.
+    with open(path, "wb") as file:
+        np.save(file, values, allow_pickle=False)

@@ -1,0 +1,82 @@
+"""A leaderboard as HTML: a table that sorts, boxes that show and hide models, and how far each is behind the best."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import Any
+
+import pandas as pd
+
+from jensen.report.charts import intervals, number
+
+__all__ = ["board_html"]
+
+# Columns with a value to sort by, and what stands above them.
+COLUMNS = {
+    "nats": "nats per row",
+    "standard_error": "± s.e.",
+    "bits_per_dimension": "bits per dim",
+    "behind": "to the best",
+    "value": "exact or bound",
+    "n_parameters": "parameters",
+    "fit_seconds": "fit, s",
+    "score_seconds": "score, s",
+}
+
+
+def board_html(table: pd.DataFrame, caption: str) -> str:
+    """Of the table of a `Leaderboard`, best first."""
+    good = table[table["failure"] == ""]
+    best = str(good["model"].iloc[0])
+    names = [str(name) for name in good["model"]]
+    centre, low, high = (good[name].fillna(0.0).tolist() for name in ("behind", "behind_low", "behind_high"))
+    summary = f"How far every model is behind {best}: " + ", ".join(
+        f"{name} {number(value)}" for name, value in zip(names, centre, strict=True)
+    )
+    drawn = intervals(names, centre, low, high, f"nats per row, to {best}; whiskers are 95 % intervals", summary)
+    boxes = "".join(
+        f'<label><input type="checkbox" checked data-toggle="{escape(name)}">{escape(name)}</label>' for name in names
+    )
+    head = "".join(
+        f'<th scope="col" aria-sort="none"{word(key)}><button type="button">{title}</button></th>'
+        for key, title in ({"model": "model"} | COLUMNS).items()
+    )
+    rows = "".join(line(row, row["model"] == best) for row in table.to_dict("records"))
+    return (
+        '<section class="board" aria-label="Leaderboard"><h2>Leaderboard</h2>'
+        '<div class="wide" tabindex="0"><table class="sortable" id="board" aria-describedby="units">'
+        f"<thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>"
+        f'<p class="quiet" id="units">{escape(caption)}.</p>'
+        f'<fieldset class="toggles"><legend>Models that are shown</legend>{boxes}</fieldset>{drawn}</section>'
+    )
+
+
+def word(key: str) -> str:
+    return ' class="word"' if key in ("model", "value") else ""
+
+
+def line(row: dict[Any, Any], is_best: bool) -> str:
+    name = escape(str(row["model"]))
+    start = f'<tr data-model="{name}"{" class=best" if is_best else ""}><td>{name}</td>'
+    if row["failure"]:
+        return f'{start}<td colspan="{len(COLUMNS)}" class="reason">failed: {escape(row["failure"])}</td></tr>'
+    return start + "".join(cell(key, row) for key in COLUMNS) + "</tr>"
+
+
+def cell(key: str, row: dict[Any, Any]) -> str:
+    value = row[key]
+    if key == "value":
+        return f"<td>{escape(str(value))}</td>"
+    if value is pd.NA or value is None:
+        return '<td data-value="nan">–</td>'
+    texts = {
+        "n_parameters": lambda: f"{int(value):,}",
+        "fit_seconds": lambda: f"{value:.1f}",
+        "score_seconds": lambda: f"{value:.1f}",
+        "behind": lambda: f"{value:+.3f}" if value else "0",
+    }
+    text = texts.get(key, lambda: f"{value:.3f}")()
+    tip = ""
+    if key == "behind" and value:
+        tip = f' data-tip="95 % interval {row["behind_low"]:+.3f} to {row["behind_high"]:+.3f}"'
+    return f'<td data-value="{float(value)!r}"{tip}>{text}</td>'

@@ -1,0 +1,128 @@
+"""The page of a report: one file of HTML with style, script and pictures inside, which asks nothing of a network."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from functools import cache
+from html import escape
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from tqdm.auto import tqdm
+
+from jensen.report.panels import Panel, panels_of
+from jensen.report.subject import Subject
+
+__all__ = ["page", "write_report"]
+
+# Rows that a report of one model asks about.
+MOST_ROWS = 1000
+
+
+def write_report(
+    model: Any,
+    X: Any,
+    path: str | os.PathLike[str],
+    y: Any = None,
+    *,
+    title: str | None = None,
+    random_state: int = 0,
+    verbose: int = 0,
+) -> None:
+    """Write what a fitted model makes of rows to one page of HTML.
+
+    Args:
+        model: fitted.
+        X: rows that it can take: a table, a data frame or images. Of more than a thousand some are drawn.
+        path: the file.
+        y: a label per row, to colour the latent map by; -1, None and NaN are unlabelled.
+        title: of the page; without one the model's name.
+        random_state: of samples, hidden entries and the rows that are drawn.
+        verbose: 1 shows a progress bar on a terminal.
+
+    Example:
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> from sklearn.datasets import load_iris
+        >>> from jensen import GaussianMixture, write_report
+        >>> X = load_iris().data
+        >>> path = Path(tempfile.mkdtemp()) / "report.html"
+        >>> write_report(GaussianMixture(3, random_state=0).fit(X), X, path)
+        >>> "The rows it finds least likely" in path.read_text()
+        True
+    """
+    if isinstance(model, type):
+        raise TypeError(f"model={model.__name__} is a class; give a fitted model, {model.__name__}().fit(X)")
+    if not hasattr(model, "fit"):
+        raise TypeError(f"model={model!r} is no model; give a fitted one")
+    rows = X if hasattr(X, "shape") else np.asarray(X)
+    if y is not None and len(y) != len(rows):
+        raise ValueError(f"y has {len(y)} labels, but X has {len(rows)} rows; give one per row, -1 for an unknown one")
+    name = type(model).__name__
+    subject = Subject(name, model, rows, y, rows.shape[1:] if len(rows.shape) > 2 else None, seed=random_state)
+    n = subject.n_rows
+    if n > MOST_ROWS:
+        subject = subject.some(np.sort(np.random.default_rng(random_state).choice(n, MOST_ROWS, replace=False)))
+    shown = f"{n} rows" if n <= MOST_ROWS else f"{MOST_ROWS} of {n} rows, drawn at random"
+    d = int(np.prod(rows.shape[1:]))
+    text = page(title or f"{name}: a report", f"{shown}, {d} entries each", "", [subject], verbose)
+    Path(path).write_text(text, encoding="utf-8")
+
+
+def page(title: str, lead: str, board: str, subjects: Sequence[Subject], verbose: int = 0) -> str:
+    """HTML of a leaderboard, which may be empty, and a section for every model."""
+    bar = tqdm(subjects, desc="report", unit="model", leave=False, disable=None if verbose else True)
+    sections = "".join(section(subject) for subject in bar)
+    return f"""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{escape(title)}</title>
+<link rel="icon" href="data:,">
+<style>{part("page.css")}</style>
+</head>
+<body>
+<a class="skip" href="#models">Skip to the models</a>
+<header>
+<div><h1>{escape(title)}</h1><p class="quiet">{escape(lead)}</p></div>
+<button type="button" class="plain" id="theme" aria-label="Light or dark colours" hidden>Colours</button>
+</header>
+<main>
+{board}
+<div id="models">{sections}</div>
+</main>
+<div id="tip" role="tooltip" hidden></div>
+<script>{part("page.js")}</script>
+</body>
+</html>
+"""
+
+
+def section(subject: Subject) -> str:
+    """All panels of a model."""
+    name = escape(subject.name)
+    shown = "".join(article(panel) for panel in panels_of(subject))
+    return (
+        f'<section class="model" data-model="{name}" aria-label="{name}"><h2>{name}</h2>'
+        f'<p class="quiet">{escape(described(subject.model))}</p><div class="panels">{shown}</div></section>'
+    )
+
+
+def article(panel: Panel) -> str:
+    text = f"<p>{escape(panel.text)}</p>" if panel.text else ""
+    return f'<article class="panel"><h3>{escape(panel.title)}</h3>{text}{panel.body}</article>'
+
+
+def described(model: Any) -> str:
+    """The estimator as it would be written."""
+    text = " ".join(repr(model).split())
+    return text if len(text) < 300 else text[:297] + "..."
+
+
+@cache
+def part(name: str) -> str:
+    return files("jensen.report").joinpath(name).read_text(encoding="utf-8")

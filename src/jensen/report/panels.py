@@ -1,0 +1,298 @@
+"""What a report shows of one model: each panel asks one question of the contract, and is left out where a model has no
+answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from sklearn.base import is_regressor
+
+from jensen.report import charts
+from jensen.report.charts import Series, number
+from jensen.report.imputed import imputations
+from jensen.report.markup import picture, side_by_side, table
+from jensen.report.regression import coefficients, predictions
+from jensen.report.subject import Subject, as_array, as_frame
+
+__all__ = ["Panel", "panels_of"]
+
+# Columns of the history of a training that are no terms of the bound.
+ABOUT = ("epoch", "phase", "learning_rate", "seconds", "simple")
+# Rows that slow questions are asked about, samples that are drawn, and rows of a small table.
+N_ASKED, N_SAMPLES, N_LISTED, N_IMAGES = 200, 200, 4, 16
+# Every level of a diffusion is one more pass through its network: rows with all levels, and levels of all rows.
+N_PROFILED, N_LEVELS = 10, 20
+# Way from noise to a sample.
+SHORT_CHAIN = {"sampler": "ddim", "steps": 50}
+
+
+@dataclass(frozen=True)
+class Panel:
+    """A heading, what it means in a sentence, and what is shown."""
+
+    title: str
+    text: str
+    body: str
+
+
+def panels_of(subject: Subject) -> Iterator[Panel]:
+    """All that can be shown; a question that the rows do not allow is a panel with the reason."""
+    for title, make in PANELS.items():
+        try:
+            panel = make(subject)
+        except ValueError as error:
+            panel = title, "This cannot be shown: " + " ".join(str(error).split()) + ".", ""
+        if panel is not None:
+            yield Panel(*panel)
+
+
+Made = tuple[str, str, str] | None
+
+
+def terms(subject: Subject) -> Made:
+    """reconstruction - Σ KL of some rows."""
+    if not hasattr(subject.model, "bound"):
+        return None
+    bound = subject.ask("bound", subject.few(N_ASKED).rows, levels=N_LEVELS)
+    means = {"reconstruction": float(bound.reconstruction.mean())}
+    means |= {f"− {name.replace('_', ' ')}": -float(value.mean()) for name, value in bound.kl.items()}
+    means["bound"] = float(bound.total.mean())
+    kind = "It is ln p(x) itself." if bound.is_exact else "It is a lower bound of ln p(x)."
+    text = f"The evidence lower bound, term by term, in nats per row. {kind}"
+    summary = "Terms of the bound: " + ", ".join(f"{name} {number(value)}" for name, value in means.items())
+    return "The bound by term", text, charts.bars(list(means), list(means.values()), "nats per row", summary)
+
+
+def history(subject: Subject) -> Made:
+    """Of a training, by term; of EM its objective."""
+    found = getattr(subject.model, "history_", None)
+    if found is not None and len(found) > 1:
+        # Where the simple loss of a diffusion is raised, the objective is no nats.
+        others = (*ABOUT, "objective") if "simple" in found.columns else ABOUT
+        names = [name for name in found.columns if name not in others and found[name].notna().any()]
+        x, what = found["epoch"], "epoch"
+        series = [Series(name.replace("_", " "), x[found[name].notna()], found[name].dropna()) for name in names]
+        text = (
+            "What the training raised, epoch by epoch, and its terms; “held out” are rows that it did not learn from."
+        )
+    elif len(values := np.atleast_1d(getattr(subject.model, "lower_bounds_", []))) > 1:
+        series, what = [Series("objective", np.arange(1, len(values) + 1), values)], "step"
+        text = "The objective of EM after every step; it never falls."
+    else:
+        return None
+    ends = ", ".join(f"{one.name} ends at {number(float(np.asarray(one.y)[-1]))}" for one in series)
+    drawn = charts.lines(series, what, "per row", f"{text} {ends}.", settled=True)
+    return "How it was learnt", text, drawn
+
+
+def samples(subject: Subject) -> Made:
+    """New rows beside real ones."""
+    if not hasattr(subject.model, "sample"):
+        return None
+    if subject.is_image:
+        made, _ = subject.ask("sample", N_IMAGES, random_state=subject.seed, **SHORT_CHAIN)
+        pictures = {
+            "real": picture(subject.images(subject.few(N_IMAGES).rows), "real rows", subject.limits),
+            "samples": picture(subject.images(made), f"samples of {subject.name}", subject.limits),
+        }
+        return "Samples beside real rows", "Are they of one kind?", side_by_side(pictures)
+    made, _ = subject.ask("sample", N_SAMPLES, random_state=subject.seed, **SHORT_CHAIN)
+    new, real = as_frame(made, subject.names), subject.few(N_SAMPLES).frame
+    listed = pd.concat({"real": real.head(N_LISTED), "sample": new.head(N_LISTED)}, names=["which"])
+    body = cloud(real, new, subject.number_columns) + table(listed.reset_index("which").rename(columns={"which": ""}))
+    return "Samples beside real rows", "Are they of one kind?", body
+
+
+def cloud(real: pd.DataFrame, new: pd.DataFrame, names: Sequence[str]) -> str:
+    """Both in the plane of the two columns that hang together most."""
+    names = [name for name in names if real[name].nunique() > 1]
+    if len(names) < 2:
+        return ""
+    together = real[names].corr().abs().to_numpy(copy=True)
+    np.fill_diagonal(together, -1.0)
+    i, j = np.unravel_index(np.nanargmax(together), together.shape)
+    a, b = names[int(i)], names[int(j)]
+    # Real rows are few, and lie above.
+    series = [Series("samples", new[a], new[b], colour=1), Series("real", real[a], real[b], colour=0)]
+    summary = f"Real rows and samples in the plane of {a} and {b}, whose correlation is {together[i, j]:.2f}"
+    return charts.scatter(series, a, b, summary)
+
+
+def hidden(subject: Subject) -> Made:
+    """Where each row lies in the space of what is hidden."""
+    model = subject.model
+    if not hasattr(model, "transform") or centres_of(model) is not None:
+        return None
+    shown = subject.few(charts.MOST_MARKS // 2)
+    z = as_array(model.transform(shown.rows))
+    if z.ndim != 2 or z.shape[0] != shown.n_rows:
+        return None
+    if z.shape[1] == 1:
+        z = np.column_stack([z[:, 0], np.random.default_rng(subject.seed).uniform(-1, 1, len(z))])
+        i, j, names = 0, 1, ("latent 0", "no meaning, to keep rows apart")
+    else:
+        # The two along which rows lie farthest apart.
+        i, j = np.sort(np.argsort(z.var(0))[-2:])
+        names = (f"latent {i}", f"latent {j}")
+    series = by_label(shown, z[:, i], z[:, j])
+    summary = f"{shown.n_rows} rows by {names[0]} and {names[1]}"
+    return "The latent map", "What is hidden, one dot for every row.", charts.scatter(series, *names, summary)
+
+
+def by_label(subject: Subject, x: np.ndarray, y: np.ndarray) -> list[Series]:
+    """A series per class, or one."""
+    labels = subject.labels or [""] * subject.n_rows
+    tips = [f"row {subject.number(i)}" + (f", {label}" if label else "") for i, label in enumerate(labels)]
+    names = sorted(set(labels), key=lambda label: (label == "", label))
+    out = []
+    for name in names:
+        rows = [i for i, label in enumerate(labels) if label == name]
+        out.append(
+            Series(name or ("unlabelled" if len(names) > 1 else "rows"), x[rows], y[rows], [tips[i] for i in rows])
+        )
+    return out
+
+
+def components(subject: Subject) -> Made:
+    """Weights and centres of a mixture, or clusters."""
+    model = subject.model
+    centres = centres_of(model)
+    if centres is None:
+        return None
+    counts = np.bincount(as_number(model, subject.rows, len(centres)), minlength=len(centres))
+    weights = getattr(model, "weights_", getattr(model, "cluster_weights_", None))
+    shares = counts / counts.sum() if weights is None else as_array(weights) / as_array(weights).sum()
+    order = np.argsort(-shares, kind="stable")
+    text = "Every component with its share of p(x), the rows shown here that it is most probable for, and its centre."
+    if subject.is_image:
+        drawn = picture(subject.images(centres[order]), f"centres of {len(centres)} components", subject.limits)
+        cells = pd.DataFrame({"component": order, "share": shares[order], "rows": counts[order]})
+        return "Components", text, side_by_side({"centres, largest share first": drawn, "": table(cells)})
+    cells = pd.DataFrame(centres[order], columns=subject.names)
+    for place, (name, values) in enumerate((("component", order), ("share", shares[order]), ("rows", counts[order]))):
+        cells.insert(place, name, values, allow_duplicates=True)
+    return "Components", text, table(cells, sortable=True)
+
+
+def centres_of(model: Any) -> np.ndarray | None:
+    found: Any = getattr(model, "means_", getattr(model, "cluster_centers_", None))
+    return None if found is None else as_array(found.toarray() if hasattr(found, "toarray") else found)
+
+
+def as_number(model: Any, rows: Any, n: int) -> np.ndarray:
+    """The component of every row; after a labelled fit `predict` says classes."""
+    if hasattr(model, "predict_proba"):
+        return np.asarray(as_array(model.predict_proba(rows)).argmax(1))
+    return np.asarray(np.clip(as_array(model.predict(rows)).astype(int), 0, n - 1))
+
+
+def curve(subject: Subject) -> Made:
+    """A latent curve or surface among the rows."""
+    model = subject.model
+    if not hasattr(model, "magnification"):
+        return None
+    is_curve = hasattr(model, "curve")
+    points = as_array(model.curve(200) if is_curve else model.surface(15))
+    shown = subject.few(charts.MOST_MARKS // 2)
+    rows = shown.frame.to_numpy(dtype=np.float64)
+    filled = np.where(np.isnan(rows), np.nanmean(rows, 0), rows)
+    middle = filled.mean(0)
+    plane = np.linalg.svd(filled - middle, full_matrices=False)[2][:2].T
+    if plane.shape[1] < 2:
+        return None
+    path = (points.reshape(-1, points.shape[-1]) - middle) @ plane
+    paths = [path] if is_curve else grid_lines(path)
+    z = (filled - middle) @ plane
+    summary = "The curve among the rows, in the plane along which these lie farthest apart"
+    drawn = charts.scatter(by_label(shown, z[:, 0], z[:, 1]), "1st axis", "2nd axis", summary, line=paths)
+    return ("The curve" if is_curve else "The surface"), summary + ".", drawn
+
+
+def grid_lines(path: np.ndarray) -> list[np.ndarray]:
+    side = round(len(path) ** 0.5)
+    square = path.reshape(side, side, 2)
+    return [*square, *square.transpose(1, 0, 2)]
+
+
+def levels(subject: Subject) -> Made:
+    """The terms of a diffusion's bound."""
+    if not hasattr(subject.model, "bound_by_level"):
+        return None
+    found = as_array(subject.model.bound_by_level(subject.complete().few(N_PROFILED).rows))
+    nats = found.mean(0)[1:]
+    level = np.arange(2, len(nats) + 2)
+    text = (
+        "What each level of noise costs, in nats per row: little noise on the left, much on the right. "
+        f"The last step, from level 1 to the row itself, costs {number(float(found.mean(0)[0]))}."
+    )
+    tips = [f"level {t}: {number(value)} nats" for t, value in zip(level, nats, strict=True)]
+    drawn = charts.lines([Series("cost", level, nats, tips)], "level", "nats per row", text)
+    return "The bound by level", text, drawn
+
+
+def least_likely(subject: Subject) -> Made:
+    """The rows that surprise the model most."""
+    values, what, worst = surprises(subject)
+    if values is None:
+        return None
+    order = np.argsort(values)[:8]
+    shown = subject.some(order)
+    title = f"The rows it finds {worst}"
+    if subject.is_image:
+        captions = [f"row {shown.number(i)}: {number(float(value))}" for i, value in enumerate(values[order])]
+        drawn = picture(subject.images(shown.rows), f"the rows that it finds {worst}", subject.limits, len(order))
+        listed = "".join(f"<li>{caption}</li>" for caption in captions)
+        return title, f"From left to right, with {what}.", drawn + f'<ol class="captions">{listed}</ol>'
+    cells = shown.frame.reset_index(drop=True)
+    cells.insert(0, what, values[order], allow_duplicates=True)
+    cells.insert(0, "row", [shown.number(i) for i in range(len(order))], allow_duplicates=True)
+    return title, f"Rows with the least {what}.", table(cells, sortable=True)
+
+
+def surprises(subject: Subject) -> tuple[np.ndarray | None, str, str]:
+    model = subject.model
+    if subject.nats is not None:
+        return subject.nats, "nats", "least likely"
+    if hasattr(model, "reconstruction_error"):
+        return -as_array(model.reconstruction_error(subject.rows)), "minus the error", "hardest to reconstruct"
+    if is_regressor(model):
+        if subject.y is None:
+            return None, "", ""
+        return as_array(model.score_samples(subject.rows, as_array(subject.y))), "nats", "least likely"
+    if not hasattr(model, "score_samples"):
+        return None, "", ""
+    return as_array(model.score_samples(subject.rows)).astype(np.float64), "nats", "least likely"
+
+
+def reconstructions(subject: Subject) -> Made:
+    """Images there and back, of a model that is judged by that."""
+    model = subject.model
+    if not hasattr(model, "reconstruction_error") or not subject.is_image:
+        return None
+    shown = subject.few(8)
+    back = subject.images(model.reconstruct(shown.rows))
+    drawn = picture(
+        np.concatenate([subject.images(shown.rows), back]), "rows and reconstructions", subject.limits, shown.n_rows
+    )
+    return "Reconstructions", "Above real rows, below the same after encoder and decoder.", drawn
+
+
+PANELS: dict[str, Callable[[Subject], Made]] = {
+    "Coefficients": coefficients,
+    "Predictions": predictions,
+    "The bound by term": terms,
+    "How it was learnt": history,
+    "Samples beside real rows": samples,
+    "The latent map": hidden,
+    "Components": components,
+    "The curve": curve,
+    "The bound by level": levels,
+    "Reconstructions": reconstructions,
+    "Imputations": imputations,
+    "The rows it finds least likely": least_likely,
+}

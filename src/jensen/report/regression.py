@@ -1,0 +1,48 @@
+"""What a report shows of a model of y given x: coefficients with their error bars, predictions beside the truth."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+from sklearn.base import is_regressor
+
+from jensen.report import charts
+from jensen.report.charts import Series, number
+from jensen.report.markup import table
+from jensen.report.subject import Subject, as_array
+
+__all__ = ["coefficients", "predictions"]
+
+
+def coefficients(subject: Subject) -> tuple[str, str, str] | None:
+    model = subject.model
+    if not is_regressor(model):
+        return None
+    values = np.atleast_2d(as_array(model.coef_))
+    columns = {"column": subject.names} | {
+        f"coefficient {i}" if i else "coefficient": row for i, row in enumerate(values)
+    }
+    text = "What y gains with one more of each column."
+    if len(values) == 1:
+        columns["± s.d."] = np.sqrt(as_array(model.posterior().variance)).ravel()
+        text += " Each has a posterior, and this is its standard deviation."
+    return "Coefficients", text, table(pd.DataFrame(columns), sortable=True)
+
+
+def predictions(subject: Subject) -> tuple[str, str, str] | None:
+    model = subject.model
+    if not is_regressor(model) or subject.y is None or np.ndim(subject.y) != 1:
+        return None
+    shown = subject.few(charts.MOST_MARKS // 2)
+    y, found = as_array(shown.y).astype(np.float64), as_array(model.predict(shown.rows))
+    low, high = charts.span([y, found])
+    error = number(float(np.sqrt(np.mean((y - found) ** 2))))
+    text = (
+        f"Good is the diagonal. The root of the mean squared error is {error}, that of the mean of y {number(y.std())}."
+    )
+    tips = [
+        f"row {shown.number(i)}: {number(a)}, predicted {number(b)}"
+        for i, (a, b) in enumerate(zip(y, found, strict=True))
+    ]
+    line = [np.array([[low, low], [high, high]])]
+    return "Predictions", text, charts.scatter([Series("rows", y, found, tips)], "true", "predicted", text, line=line)

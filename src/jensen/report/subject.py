@@ -1,0 +1,138 @@
+"""A model and the rows that a report shows it with, as the model takes them and as people see them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from inspect import signature
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from torch import Tensor
+
+__all__ = ["Subject", "as_array", "as_frame"]
+
+
+@dataclass(frozen=True, eq=False)
+class Subject:
+    """
+    Args:
+        name: of the model, for people.
+        model: fitted.
+        rows: as the model takes them: a table, a data frame or images.
+        y: a label per row, or None.
+        shape: of a row that is an image, (h, w) or (c, h, w); rows may be the same numbers in a line.
+        nats: what the model says of every row, where it is known already.
+        numbers: of the rows, for people; without them 0, 1, ...
+        seed: of samples and of the entries that are hidden.
+    """
+
+    name: str
+    model: Any
+    rows: Any
+    y: Any = None
+    shape: tuple[int, ...] | None = None
+    nats: np.ndarray | None = None
+    numbers: np.ndarray | None = None
+    seed: int = 0
+
+    @property
+    def n_rows(self) -> int:
+        return len(self.rows)
+
+    @property
+    def is_image(self) -> bool:
+        return self.shape is not None
+
+    @cached_property
+    def frame(self) -> pd.DataFrame:
+        """Rows as a table with names."""
+        return as_frame(self.rows, self.names)
+
+    @cached_property
+    def names(self) -> list[str]:
+        """Of the columns."""
+        if hasattr(self.rows, "columns"):
+            return [str(name) for name in self.rows.columns]
+        known = getattr(self.model, "feature_names_in_", None)
+        n = int(np.prod(self.rows.shape[1:]))
+        return [str(name) for name in known] if known is not None else [f"x{i}" for i in range(n)]
+
+    @cached_property
+    def number_columns(self) -> list[str]:
+        """Names of the columns that hold numbers."""
+        return [name for name in self.names if pd.api.types.is_numeric_dtype(self.frame[name])]
+
+    @cached_property
+    def labels(self) -> list[str] | None:
+        """A word per row; empty where it is not known."""
+        if self.y is None:
+            return None
+        values = pd.Series(as_array(self.y)).astype(object)
+        return ["" if pd.isna(value) or value == -1 else str(value) for value in values]
+
+    def number(self, i: int) -> int:
+        return int(i if self.numbers is None else self.numbers[i])
+
+    def images(self, rows: Any) -> np.ndarray:
+        """Rows as images."""
+        assert self.shape is not None
+        return as_array(rows).astype(np.float64).reshape(len(rows), *self.shape)
+
+    @cached_property
+    def limits(self) -> tuple[float, float]:
+        """Black and white."""
+        values = as_array(self.rows).astype(np.float64)
+        low, high = float(np.nanmin(values)), float(np.nanmax(values))
+        return (low, high) if low < high else (low, low + 1)
+
+    def some(self, rows: Sequence[int] | np.ndarray) -> Subject:
+        """The same model with some of the rows."""
+        index = np.asarray(rows)
+        return replace(
+            self,
+            rows=take(self.rows, index),
+            y=None if self.y is None else take(self.y, index),
+            nats=None if self.nats is None else self.nats[index],
+            numbers=index if self.numbers is None else self.numbers[index],
+        )
+
+    def ask(self, question: str, *rows: Any, **quick: Any) -> Any:
+        """A method of the model; what keeps a slow one short it is told if it knows it."""
+        method = getattr(self.model, question)
+        known = signature(method).parameters
+        if "steps" in known:
+            quick |= {"steps": min(quick["steps"], self.model.schedule_.n_levels)}
+        return method(*rows, **{name: value for name, value in quick.items() if name in known})
+
+    def few(self, most: int) -> Subject:
+        """With at most so many rows, evenly apart."""
+        if self.n_rows <= most:
+            return self
+        return self.some(np.linspace(0, self.n_rows - 1, most).round().astype(int))
+
+    def complete(self) -> Subject:
+        """With the rows that have no hole."""
+        whole = ~np.asarray(pd.isna(self.frame)).any(1)
+        if not whole.any():
+            raise ValueError("every row has a hole")
+        return self if whole.all() else self.some(np.flatnonzero(whole))
+
+
+def as_array(values: Any) -> np.ndarray:
+    return np.asarray(values.cpu() if isinstance(values, Tensor) else values)
+
+
+def as_frame(rows: Any, names: Sequence[str]) -> pd.DataFrame:
+    if hasattr(rows, "columns"):
+        frame = pd.DataFrame({str(name): np.asarray(rows[name]) for name in rows.columns})
+        return frame[list(names)]
+    return pd.DataFrame(as_array(rows).reshape(len(rows), -1), columns=list(names))
+
+
+def take(values: Any, rows: np.ndarray) -> Any:
+    if hasattr(values, "iloc"):
+        return values.iloc[rows]
+    return values[rows] if hasattr(values, "shape") else [values[i] for i in rows]

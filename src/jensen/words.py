@@ -1,0 +1,36 @@
+"""Arguments and options that several commands share."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+__all__ = ["MODEL_OPTIONS", "TABLE", "Drop", "FitSeed", "Json", "Label", "Name", "Quiet", "Weight", "Word"]
+
+# A model's own options are not known before its name.
+MODEL_OPTIONS = {"allow_extra_args": True, "ignore_unknown_options": True}
+
+TABLE = typer.Argument(
+    help="Table: .csv, .tsv, .parquet or .npy; empty cells are missing. Images: a folder, or .npy of (n, h, w) or "
+    "(n, c, h, w). Or data of scikit-learn: digits, iris, wine."
+)
+Name = Annotated[str, typer.Argument(help="Name of a model; `jensen models` lists them.")]
+# Where options of a model may follow, any word may land here.
+Word = Annotated[str, TABLE]
+Label = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="COLUMN|FILE",
+        help="Labels: a column (npy: its number), or a file of one per row, .npy, .csv or .txt; empty, NaN and -1 are "
+        "unlabelled. `folder`: the subfolders of images. `target`: of digits, iris, wine. Of a regression what to "
+        "predict.",
+    ),
+]
+Weight = Annotated[
+    str | None, typer.Option(metavar="COLUMN|FILE", help="Row weights: a column (npy: its number), or a file.")
+]
+Drop = Annotated[list[str] | None, typer.Option(help="Column to leave out; may be repeated.")]
+FitSeed = Annotated[int | None, typer.Option(help="Random seed; 0 when not given.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar and no table.")]

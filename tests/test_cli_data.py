@@ -1,0 +1,94 @@
+"""The command line on a folder of images and on data of scikit-learn, wherever data are read."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from PIL import Image
+from sklearn.datasets import load_digits, load_iris
+
+import jensen
+from jensen.interop.datasets import read_dataset
+from shell import fail, run, succeed
+
+SMALL = ("--encoder", "MLP((8,))", "--decoder", "MLP((8,))", "--max-epochs", 2, "--n-components", 2)
+
+
+@pytest.fixture(scope="module")
+def faces(tmp_path_factory) -> Path:
+    """Digits 0 and 1 as files, in a subfolder each."""
+    folder = tmp_path_factory.mktemp("images") / "faces"
+    digits = load_digits(n_class=2)
+    for i, (image, kind) in enumerate(zip(digits.images[:60] * 15, digits.target, strict=False)):
+        (folder / f"kind-{kind}").mkdir(parents=True, exist_ok=True)
+        Image.fromarray(image.astype(np.uint8)).save(folder / f"kind-{kind}" / f"{i:02}.png")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def model(faces) -> Path:
+    file = faces.parent / "m.jensen"
+    succeed("fit", "vae", faces, "--label", "folder", *SMALL, "--evaluation-samples", 3, "--quiet", "-o", file)
+    return file
+
+
+class TestFolders:
+    def test_fit_reads_subfolders_as_classes(self, model):
+        fitted = jensen.load(model)
+        assert fitted.classes_.tolist() == ["kind-0", "kind-1"]
+        assert fitted.n_features_in_ == 64
+
+    def test_answers_are_about_its_images(self, model, faces):
+        x = read_dataset(faces, images=True)
+        told = json.loads(succeed("score", model, f"{faces}/", "--json"))
+        assert told["nats_per_row"] == pytest.approx(jensen.load(model).score_samples(np.asarray(x)).mean(), rel=1e-6)
+        told = json.loads(succeed("predict", model, faces, "--json"))
+        assert told["prediction"] == jensen.load(model).predict(np.asarray(x)).tolist()
+
+    def test_samples_are_a_folder_that_can_be_read(self, model, tmp_path):
+        result = run("sample", model, "-n", 12, "--seed", 1, "-o", f"{tmp_path}/new/")
+        assert result.stderr == f"wrote 12 images to {tmp_path / 'new'}\n"
+        assert sorted(file.name for file in (tmp_path / "new").iterdir()) == [f"{i:02}.png" for i in range(12)]
+        drawn, _ = jensen.load(model).sample(12, random_state=1)
+        # Black is the least value of all images and white the greatest.
+        shades = np.rint((drawn - drawn.min()) / np.ptp(drawn) * 255)
+        np.testing.assert_array_equal(read_dataset(tmp_path / "new", images=True), shades)
+        assert json.loads(succeed("score", model, tmp_path / "new", "--json"))["rows"] == 12
+        assert "is a folder with files in it; give a new" in fail("sample", model, "-o", tmp_path / "new")
+
+    def test_models_are_compared_on_it(self, faces):
+        told = json.loads(succeed("compare", faces, "--models", "kmeans", "--effort", "quick", "--json"))
+        assert told["best"] == "kmeans"
+
+    def test_a_model_of_tables_says_so(self, faces, tmp_path):
+        message = "faces holds images of shape (8, 8), and the model is one of tables"
+        assert message in fail("fit", "kmeans", faces, "-o", tmp_path / "m")
+
+
+class TestEmbedded:
+    def test_fit_score_and_impute(self, tmp_path):
+        fit = ("fit", "gaussian-mixture", "iris", "--label", "target", "--json", "-o", tmp_path / "m")
+        told = json.loads(succeed(*fit))
+        fitted = jensen.load(tmp_path / "m")
+        assert (told["rows"], fitted.classes_.tolist()) == (150, ["setosa", "versicolor", "virginica"])
+        rows = pd.DataFrame(load_iris().data, columns=load_iris().feature_names)
+        told = json.loads(succeed("score", tmp_path / "m", "iris", "--json"))
+        assert told["nats_per_row"] == pytest.approx(fitted.score_samples(rows).mean(), rel=1e-12)
+        succeed("impute", tmp_path / "m", "iris", "-o", tmp_path / "f.csv")
+        pd.testing.assert_frame_equal(read_dataset(tmp_path / "f.csv"), rows)
+        assert "there is no column 'sepal length (cm)'" in fail("score", tmp_path / "m", "wine")
+
+    def test_digits_are_images(self, tmp_path):
+        succeed("fit", "autoencoder", "digits", *SMALL, "--quiet", "-o", tmp_path / "m")
+        assert jensen.load(tmp_path / "m")._shape == (8, 8)
+        assert len(succeed("transform", tmp_path / "m", "digits").splitlines()) == 1 + len(load_digits().data)
+
+    def test_select_and_compare(self):
+        words = ("select", "gaussian-mixture", "iris", "--label", "target", "--grid", "n-components=3", "--json")
+        assert json.loads(succeed(*words))["best"] == {"n_components": 3}
+        words = ("compare", "iris", "--label", "target", "--models", "gaussian-mixture", "--effort", "quick", "--json")
+        assert json.loads(succeed(*words))["best"] == "gaussian-mixture"

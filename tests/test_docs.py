@@ -1,0 +1,239 @@
+"""The pages say what runs, point at what is there, and leave nothing out; `make docs` builds them."""
+
+from __future__ import annotations
+
+import ast
+import re
+import shlex
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import yaml
+from numpy.testing import assert_array_equal
+
+import jensen
+from command_line import commands
+from gallery import ORDER, example_page, examples, index_page
+from jensen.registry import MODELS
+from pages import ROOT, code_pages, line_of, links, section, with_api, with_links, with_readme, with_tabs
+from shell import succeed
+
+PAGES = sorted((ROOT / "docs").rglob("*.md"))
+TEXTS = [*PAGES, ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
+NAMES = [path.relative_to(ROOT).as_posix() for path in TEXTS]
+# These take seconds each, and networks minutes: `make test-slow` runs them.
+QUICK = {
+    "README.md",
+    "docs/contract.md",
+    "docs/factor-analysis.md",
+    "docs/gaussian-mixture.md",
+    "docs/kmeans.md",
+    "docs/kmedoids.md",
+    "docs/probabilistic-pca.md",
+    "docs/ridge-regression.md",
+}
+
+
+def blocks(text: str, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+
+
+def read(name: str) -> str:
+    return (ROOT / name).read_text(encoding="utf-8")
+
+
+WITH_CODE = [name for name in NAMES if blocks(read(name), "python") and name != "docs/quick-start.md"]
+
+
+def run(code: list[str], name: str) -> dict:
+    """The blocks of a page, one after the other, as a reader would run them."""
+    namespace = {"__name__": "page"}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for number, block in enumerate(code, start=1):
+            exec(compile(block, f"{name}, block {number}", "exec"), namespace)
+    return namespace
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """An empty folder to work in, with the table that some pages read."""
+    rng = np.random.default_rng(0)
+    people = {"age": rng.normal(40, 9, 200), "smokes": rng.random(200) < 0.4, "town": rng.choice(["Bonn", "Oslo"], 200)}
+    pd.DataFrame(people).to_csv(tmp_path / "people.csv", index=False)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+class TestCode:
+    @pytest.mark.parametrize(
+        "name", [pytest.param(name, marks=[] if name in QUICK else pytest.mark.slow) for name in WITH_CODE]
+    )
+    def test_a_page_runs(self, name, folder):
+        run(blocks(read(name), "python"), name)
+
+    @pytest.mark.parametrize("name", WITH_CODE)
+    def test_what_a_page_imports_is_there(self, name):
+        """Of all pages, those that take long to run included."""
+        for block in blocks(read(name), "python"):
+            for node in ast.walk(ast.parse(block)):
+                if isinstance(node, ast.ImportFrom) and node.module == "jensen":
+                    assert {alias.name for alias in node.names} <= set(jensen.__all__)
+
+    def test_the_quick_start_gives_the_same_from_python_and_from_the_shell(self, folder):
+        text = read("docs/quick-start.md")
+        page = run(blocks(text, "python"), "docs/quick-start.md")
+        model, X, y = page["model"], page["X"], page["y"]
+        assert model.score(X) == pytest.approx(-1.27, abs=0.005)
+        assert (
+            repr(model.bound(X))
+            == "Bound(-1.269 nats per row = reconstruction -0.2472 - component 1.022; 150 rows, exact)"
+        )
+        assert page["filled"].iloc[0, 2:].round(2).tolist() == [1.49, 0.26]
+        assert (page["species"] == page["iris"].target_names[page["iris"].target])[y.isna()].mean() == 0.975
+        assert y.isna().sum() == 80
+        assert page["chosen"].best_params == {"n_clusters": 4}
+        assert page["board"].table["model"].iloc[0] == "gaussian-mixture"
+        for made in (*folder.glob("*.jensen"), *folder.glob("*.html")):
+            made.unlink()
+
+        for line in "".join(blocks(text, "sh")).splitlines():
+            first, *words = shlex.split(line)
+            assert first == "jensen"
+            succeed(*words)
+        assert_array_equal(pd.read_csv("scores.csv")["log_likelihood"], model.score_samples(X))
+        assert_array_equal(pd.read_csv("filled.csv").drop(columns="species"), page["filled"])
+        assert_array_equal(pd.read_csv("species.csv")["prediction"], page["species"])
+        assert_array_equal(pd.read_csv("clusters.csv").iloc[:, 0], page["clusters"])
+        assert_array_equal(pd.read_csv("virginicas.csv"), page["virginicas"])
+        for number, draw in enumerate(page["draws"], start=1):
+            assert_array_equal(pd.read_csv(f"draws-{number}.csv").drop(columns="species"), draw)
+        assert {path.name for path in folder.glob("*.html")} == {"flowers.html", "board.html"}
+
+    def test_the_table_of_the_quick_start_is_the_one_it_shows(self, folder):
+        text = read("docs/quick-start.md")
+        run(blocks(text, "python")[:1], "docs/quick-start.md")
+        (shown,) = blocks(text, "text")
+        assert Path("flowers.csv").read_text().startswith(shown)
+
+
+def places(text: str) -> set[str]:
+    """Anchors of the headings of a page, as a browser knows them."""
+    headings = re.findall(r"^#+ (.+)$", re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).strip().replace(" ", "-") for heading in headings}
+
+
+class TestLinks:
+    @pytest.mark.parametrize("name", NAMES)
+    def test_every_link_leads_somewhere(self, name):
+        text = read(name)
+        for _, target, anchor in links(text):
+            path = (ROOT / name).parent / target if target else ROOT / name
+            assert path.exists(), f"{name} has a link to {target}"
+            if anchor and path.suffix == ".md":
+                assert anchor[1:] in places(path.read_text(encoding="utf-8")), f"{name} has a link to {target}{anchor}"
+
+    @pytest.mark.parametrize("name", NAMES)
+    def test_a_link_that_names_a_test_or_a_function_is_right(self, name):
+        for text, target, _ in links(read(name)):
+            word = text.strip("`")
+            if target.endswith(".py") and word.isidentifier() and text.startswith("`"):
+                assert line_of(word, (ROOT / name).parent / target), f"there is no {word} in {target}"
+
+    def test_no_page_names_a_place_on_somebodys_machine(self):
+        for name in NAMES:
+            assert not re.search(r"/(home|Users|tmp|work)/", read(name)), name
+
+    def test_links_out_of_the_docs_become_pages(self):
+        text = (
+            "[em](../examples/em_steps.py) [`Bound`](../src/jensen/bound.py) "
+            "[a.md](contract.md#em) [n](../CONTRIBUTING.md)"
+        )
+        line = line_of("Bound", ROOT / "src/jensen/bound.py")
+        assert with_links(text, "docs/vae.md", "vae.md") == (
+            f"[em](gallery/em_steps.md) [`Bound`](source/src/jensen/bound.py.md#__span-0-{line}) "
+            "[The contract](contract.md#em) [n](contributing.md)"
+        )
+        assert with_links("[em](../../examples/em_steps.py)", "docs/api/index.md", "api/index.md") == (
+            "[em](../gallery/em_steps.md)"
+        )
+        with pytest.raises(FileNotFoundError, match=r"has a link to \.\./examples/nothing\.py"):
+            with_links("[no](../examples/nothing.py)", "docs/vae.md", "vae.md")
+        assert code_pages()["source/src/jensen/bound.py.md"] == "src/jensen/bound.py"
+
+
+def nav_pages(entries) -> list[str]:
+    found = []
+    for entry in entries:
+        for value in entry.values() if isinstance(entry, dict) else [entry]:
+            found += nav_pages(value) if isinstance(value, list) else [value]
+    return found
+
+
+@pytest.fixture(scope="module")
+def nav():
+    return yaml.safe_load(read("mkdocs.yml"))["nav"]
+
+
+class TestCompleteness:
+    def test_every_page_is_in_the_nav(self, nav):
+        written = {path.relative_to(ROOT / "docs").as_posix() for path in PAGES}
+        # The hooks add the pages of the reference.
+        assert {page for page in written if not page.startswith("api/")} == set(nav_pages(nav)) - {
+            "contributing.md",
+            "api/index.md",
+        }
+
+    def test_every_model_has_a_page_in_the_nav(self, nav):
+        rows = re.findall(r"^\|.*\|(.*)\| \[.*\]\(docs/(.*)\) \|$", section(read("README.md"), "Models"), re.MULTILINE)
+        pages = {name: page for names, page in rows for name in re.findall(r"`(\w+)`", names)}
+        assert set(MODELS.values()) <= set(pages)
+        assert set(pages.values()) <= set(nav_pages(nav))
+
+    def test_every_public_name_is_in_the_reference_once(self):
+        listed = [name for path in PAGES for name in re.findall(r"^::: jensen\.(\w+)$", path.read_text(), re.MULTILINE)]
+        assert sorted([*listed, *MODELS.values()]) == sorted(jensen.__all__)
+
+    def test_every_example_has_a_card_and_a_title(self):
+        found = examples()
+        index = index_page(found)
+        assert len(found) > 20
+        for example in found:
+            assert f"({example.name}.md)" in index
+            assert 10 < len(example.title) < 120
+            assert example.topic in ORDER
+            assert example.usage.startswith(f"python examples/{example.path.name}")
+            page = example_page(example, "printed", {}, {})
+            assert example.source.strip() in page
+
+    def test_every_command_is_described(self):
+        text = commands()
+        for name in ("fit", "score", "sample", "impute", "predict", "transform", "select", "compare", "models"):
+            assert f"\n## jensen {name}\n" in f"\n{text}"
+        assert "| `-o, --output <path>` | Model file to write. *required* |" in text
+
+    def test_the_home_page_takes_its_words_from_the_readme(self):
+        text = with_readme(read("docs/index.md"), "index.md")
+        assert "<!-- README" not in text
+        assert "| Gaussian mixture | `GaussianMixture` | [Gaussian mixture](gaussian-mixture.md) |" in text
+        with pytest.raises(KeyError, match="no heading 'Nothing'"):
+            with_readme("<!-- README: Nothing -->", "index.md")
+
+
+class TestMarkdown:
+    def test_python_and_shell_become_tabs(self):
+        text = "```python\na\n```\n\ntext\n\n```python\nb\n```\n\n```sh\nc\n```\n"
+        assert with_tabs(text) == (
+            "```python\na\n```\n\ntext\n\n"
+            '=== "Python"\n\n    ```python\n    b\n    ```\n\n=== "Shell"\n\n    ```sh\n    c\n    ```\n\n'
+        )
+
+    def test_public_names_are_shown_where_they_live(self):
+        assert "::: jensen.models.vae.VAE\n" in with_api("::: jensen.VAE", jensen._HOMES)
+
+    def test_sections_end_at_the_next_of_their_rank(self):
+        text = "# A\n\none\n\n## B\n\ntwo\n\n### C\n\nthree\n\n## D\n"
+        assert section(text, "B") == "two\n\n### C\n\nthree"

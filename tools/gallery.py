@@ -1,0 +1,210 @@
+"""The gallery: every example is run, and has a page with its picture, what it prints, and its source.
+
+A run is kept in `build/gallery` under the hash of the script and of what all scripts share; only a script that has
+changed is run anew. `make clean` forgets the runs.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from PIL import Image
+
+__all__ = ["EXAMPLES", "ORDER", "Example", "Run", "example_page", "examples", "index_page", "run"]
+
+ROOT = Path(__file__).resolve().parent.parent
+EXAMPLES = ROOT / "examples"
+SHARED = EXAMPLES / "drawing.py"
+CACHE = ROOT / "build" / "gallery"
+THUMBNAIL = 640
+SECONDS = 900
+# The topic of an example is that of the first of these names it takes from jensen: what is built on the others first.
+TOPICS = {
+    "Many models": ["compare"],
+    "Diffusion": ["LatentDiffusion", "Diffusion", "Schedule"],
+    "Autoencoders": ["VAE", "Autoencoder"],
+    "Regression": ["RidgeRegression"],
+    "Subspaces and curves": [
+        "LatentCurve",
+        "MixtureOfPPCA",
+        "MixtureOfFactorAnalysers",
+        "FactorAnalysis",
+        "ProbabilisticPCA",
+    ],
+    "Clusters": ["KMedoids", "KMeans"],
+    "Mixtures and EM": ["GaussianMixture"],
+    "Information": [],
+}
+ORDER = [
+    "Information",
+    "Mixtures and EM",
+    "Clusters",
+    "Subspaces and curves",
+    "Regression",
+    "Autoencoders",
+    "Diffusion",
+    "Many models",
+]
+
+
+@dataclass(frozen=True)
+class Example:
+    """A script: its title is the first line of its docstring.
+
+    Args:
+        path: of the script.
+        title: without the full stop.
+        usage: how to call it.
+        text: the rest of the docstring as markdown.
+        topic: one of `ORDER`.
+        source: the whole script.
+        names: what it takes from jensen.
+    """
+
+    path: Path
+    title: str
+    usage: str
+    text: str
+    topic: str
+    source: str
+    names: frozenset[str]
+
+    @property
+    def name(self) -> str:
+        return self.path.stem
+
+
+@dataclass(frozen=True)
+class Run:
+    """What came of it: files of the picture and of a small one, and what was printed."""
+
+    picture: Path
+    thumbnail: Path
+    printed: str
+
+
+def examples() -> list[Example]:
+    """All scripts of the folder, by name."""
+    return [read(path) for path in sorted(EXAMPLES.glob("*.py")) if path != SHARED]
+
+
+def read(path: Path) -> Example:
+    source = path.read_text(encoding="utf-8")
+    tree = ast.parse(source)
+    title, _, rest = (ast.get_docstring(tree) or path.stem).partition("\n")
+    usage = re.search(r"^ +(python examples/.+)\n?", rest, re.MULTILINE)
+    names = frozenset(
+        alias.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "jensen"
+        for alias in node.names
+    )
+    topic = next((topic for topic, known in TOPICS.items() if names.intersection(known)), "Information")
+    text = rest.replace(usage[0], "") if usage else rest
+    return Example(path, title.removesuffix("."), usage[1] if usage else "", prose(text), topic, source, names)
+
+
+def prose(text: str) -> str:
+    """A docstring as markdown: indented lines are formulas, and no letter of the others is markup."""
+    runs: list[tuple[bool, list[str]]] = []
+    for line in text.strip("\n").splitlines():
+        is_formula = line.startswith("    ")
+        if not runs or runs[-1][0] != is_formula:
+            runs.append((is_formula, []))
+        runs[-1][1].append(line if is_formula else re.sub(r"([*_<>|\[\]])", r"\\\1", line))
+    return "\n\n".join("\n".join(lines).strip("\n") for _, lines in runs)
+
+
+def run(example: Example, tell: Callable[[str], None]) -> Run:
+    """Run a script with one thread in a process of its own, unless it was run before as it is now."""
+    key = hashlib.sha256(SHARED.read_bytes() + b"\0" + example.source.encode()).hexdigest()[:16]
+    done = Run(*(CACHE / key / f"{example.name}{end}" for end in (".png", ".thumbnail.png")), "")
+    printed = CACHE / key / f"{example.name}.txt"
+    if not printed.exists():
+        tell(f"gallery: running {example.path.name}")
+        begin = time.perf_counter()
+        done.picture.parent.mkdir(parents=True, exist_ok=True)
+        output = call(example.path, done.picture)
+        with Image.open(done.picture) as picture:
+            picture.thumbnail((THUMBNAIL, THUMBNAIL))
+            picture.convert("RGB").quantize(128).save(done.thumbnail, optimize=True)
+        # Last, so that a run that was stopped is not taken for one that ended.
+        printed.write_text(output, encoding="utf-8")
+        tell(f"gallery: {example.path.name} took {time.perf_counter() - begin:.0f} s")
+    return Run(done.picture, done.thumbnail, printed.read_text(encoding="utf-8"))
+
+
+def call(script: Path, picture: Path) -> str:
+    """What a script prints, without the line that says where the picture is."""
+    threads = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
+    with tempfile.TemporaryDirectory() as folder:
+        done = subprocess.run(
+            [sys.executable, str(script), str(picture)],
+            cwd=folder,
+            env={**os.environ, **threads, "PYTHONIOENCODING": "utf-8", "PYTHONWARNINGS": "ignore", "COLUMNS": "118"},
+            capture_output=True,
+            encoding="utf-8",
+            timeout=SECONDS,
+        )
+    if done.returncode != 0:
+        raise RuntimeError(f"{script.name} failed:\n{done.stderr}")
+    if not picture.exists():
+        raise RuntimeError(f"{script.name} drew no picture")
+    return "\n".join(line for line in done.stdout.splitlines() if not line.startswith("picture: ")).strip("\n")
+
+
+def example_page(example: Example, printed: str, page_of_name: dict[str, str], titles: dict[str, str]) -> str:
+    """Title, text, picture, output, source, and the models it is about."""
+    models = sorted({page_of_name[name] for name in example.names if name in page_of_name})
+    parts = [
+        "---\nhide: [toc]\n---",
+        f"# {example.title}",
+        example.text,
+        f"[![{alt(example)}](pictures/{example.name}.png){{ .picture }}](pictures/{example.name}.png)",
+        "Guides: " + ", ".join(f"[{titles[page]}](../{page})" for page in models) if models else "",
+        f"```sh\n{example.usage}\n```" if example.usage else "",
+        f"## What it prints\n\n```text\n{printed}\n```" if printed else "",
+        f'## The script\n\n```python title="examples/{example.path.name}"\n{example.source.strip()}\n```',
+    ]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def index_page(found: list[Example]) -> str:
+    """Cards with a small picture each, by topic."""
+    lines = [
+        "---",
+        "hide: [toc]",
+        "---",
+        "# Gallery",
+        "",
+        "Each picture is drawn by one script, which holds its claims to account with assertions of its own. What the",
+        "scripts share is in [drawing.py](../source/examples/drawing.py.md).",
+        "",
+    ]
+    for topic in ORDER:
+        cards = [example for example in found if example.topic == topic]
+        if cards:
+            lines += [f"## {topic}", "", '<div class="grid cards gallery" markdown>', ""]
+            for example in cards:
+                lines += [
+                    f"-   [![{alt(example)}](pictures/{example.name}.thumbnail.png)]({example.name}.md)",
+                    "",
+                    f"    [{example.title}]({example.name}.md)",
+                    "",
+                ]
+            lines += ["</div>", ""]
+    return "\n".join(lines)
+
+
+def alt(example: Example) -> str:
+    return re.sub(r"[\[\]]", "", example.title)

@@ -1,0 +1,127 @@
+"""What mkdocs asks of us: pages that are made, and pages that are turned from the repository's markdown."""
+
+from __future__ import annotations
+
+import logging
+import re
+from pathlib import Path
+from typing import Any
+
+from mkdocs.structure.files import File, Files
+
+import jensen
+from command_line import commands
+from gallery import ORDER, example_page, examples, index_page, run
+from jensen.registry import MODELS
+from pages import (
+    ROOT,
+    code_pages,
+    section,
+    title_of,
+    with_api,
+    with_links,
+    with_pictures,
+    with_readme,
+    with_shell,
+    with_tabs,
+)
+
+__all__ = ["on_config", "on_files", "on_page_markdown"]
+
+log = logging.getLogger("mkdocs.hooks.jensen")
+LANGUAGES = {".py": "python", ".toml": "toml", ".yml": "yaml"}
+GROUPS = {
+    "Evaluation": "api/evaluation.md",
+    "Networks and likelihoods": "api/networks.md",
+    "Training, schedules and priors": "api/training.md",
+    "Bounds and divergences": "api/information.md",
+    "Files": "api/files.md",
+}
+
+
+def on_config(config: Any) -> Any:
+    """The gallery and the reference are longer than anybody wants to write down."""
+    for entry in config.nav:
+        if "Gallery" in entry:
+            entry["Gallery"] = ["gallery/index.md", *gallery_nav()]
+        if "Reference" in entry:
+            models = [{name: f"api/models/{name}.md"} for name in sorted(MODELS.values())]
+            rest = [{title: page} for title, page in GROUPS.items()]
+            entry["Reference"] += [{"Models": models}, *rest]
+    return config
+
+
+def gallery_nav() -> list[dict[str, Any]]:
+    """Topics and their scripts; a title for a narrow column is the name of the script."""
+    topics: dict[str, list[dict[str, str]]] = {}
+    for example in sorted(examples(), key=lambda e: (ORDER.index(e.topic), e.name)):
+        words = example.name.replace("_", " ")
+        title = re.sub(r"\b(em|kl|pca|vae)\b", lambda match: match[0].upper(), words[0].upper() + words[1:], flags=re.I)
+        topics.setdefault(example.topic, []).append({title: f"gallery/{example.name}.md"})
+    return [{topic: pages} for topic, pages in topics.items()]
+
+
+def on_files(files: Files, config: Any) -> Files:
+    """Pages and pictures that no file in docs/ holds."""
+
+    def add(page: str, text: str) -> None:
+        files.append(File.generated(config, page, content=text))
+
+    pages = pages_of_names()
+    titles = {page: title_of(f"docs/{page}") for page in pages.values()}
+    found = examples()
+    for example in found:
+        done = run(example, log.info)
+        add(f"gallery/{example.name}.md", example_page(example, done.printed, pages, titles))
+        for path, end in ((done.picture, ".png"), (done.thumbnail, ".thumbnail.png")):
+            picture = f"gallery/pictures/{example.name}{end}"
+            files.append(File.generated(config, picture, abs_src_path=str(path)))
+    add("gallery/index.md", index_page(found))
+    add("contributing.md", with_links(read("CONTRIBUTING.md"), "CONTRIBUTING.md", "contributing.md"))
+    for name in MODELS.values():
+        link = f"[{titles[pages[name]]}](../../{pages[name]})"
+        guide = f'<p class="guide" markdown>Guide: {link}</p>'
+        add(f"api/models/{name}.md", f"{guide}\n\n::: jensen.{name}\n")
+    for page, file in code_pages().items():
+        kind = LANGUAGES.get(Path(file).suffix, "text")
+        head = "---\nsearch:\n  exclude: true\nhide: [toc]\n---\n"
+        add(page, f'{head}# {Path(file).name}\n\n`````{kind} title="{file}"\n{read(file).rstrip()}\n`````\n')
+    return files
+
+
+def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str:
+    """Links, parts of the README, tabs and the API of a page."""
+    name = page.file.src_uri
+    text = markdown if page.file.generated_by else with_links(markdown, f"docs/{name}", name)
+    text = with_pictures(with_shell(with_tabs(with_readme(text, name))))
+    text = text.replace("<!-- commands -->", commands()) if name == "command-line.md" else text
+    text = text.replace("<!-- public names -->", table_of_names()) if name == "api/index.md" else text
+    return with_api(text, jensen._HOMES, level=1 if name.startswith("api/models/") else 2)
+
+
+def read(file: str) -> str:
+    return (ROOT / file).read_text(encoding="utf-8")
+
+
+def pages_of_names() -> dict[str, str]:
+    """Where a class is explained, by the table of models in the README."""
+    rows = re.findall(r"^\|.*\|(.*)\| \[docs/.*\]\(docs/(.*)\) \|$", section(read("README.md"), "Models"), re.MULTILINE)
+    return {name: page for names, page in rows for name in re.findall(r"`(\w+)`", names)}
+
+
+def table_of_names() -> str:
+    """Every public name with the first sentence of its docstring, by page."""
+    homes = {name: f"models/{name}.md" for name in sorted(MODELS.values())}
+    parts = [("Models", homes)]
+    for title, page in GROUPS.items():
+        names = re.findall(r"^::: jensen\.(\w+)$", read(f"docs/{page}"), re.MULTILINE)
+        parts.append((title, {name: Path(page).name for name in names}))
+    text = []
+    for title, names in parts:
+        text += [f"## {title}", "", "| name | what it is |", "| --- | --- |"]
+        for name, page in names.items():
+            first = (getattr(jensen, name).__doc__ or "").strip().partition("\n\n")[0].replace("\n", " ")
+            first = re.sub(r" +", " ", first).replace("|", "\\|")
+            text.append(f"| [`{name}`]({page}#jensen.{name}) | {first} |")
+        text.append("")
+    return "\n".join(text)

@@ -1,0 +1,190 @@
+"""Markdown of the repository as markdown of the site.
+
+Pages are written to be read in the repository as well: a link to `../examples/em_steps.py` leads to that file there,
+and to its page in the gallery here. So every link out of `docs/` is turned, and a file of code that is linked to
+becomes a page. Text that lives elsewhere is taken from there and not copied.
+"""
+
+from __future__ import annotations
+
+import ast
+import posixpath
+import re
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+
+__all__ = [
+    "ROOT",
+    "code_pages",
+    "line_of",
+    "links",
+    "section",
+    "title_of",
+    "with_api",
+    "with_links",
+    "with_pictures",
+    "with_readme",
+    "with_shell",
+    "with_tabs",
+]
+
+ROOT = Path(__file__).resolve().parent.parent
+LINK = re.compile(r"(?P<image>!?)\[(?P<text>[^\]]+)\]\((?P<target>[^)\s#]*)(?P<anchor>#[^)\s]*)?\)")
+FENCE = re.compile(r"^( *)(```+).*?^\1\2 *$", re.MULTILINE | re.DOTALL)
+# A block of Python and the same from the shell, with nothing between them.
+PAIR = re.compile(r"^```python\n((?:(?!```).*\n)*)```\n\n```sh\n((?:(?!```).*\n)*)```$", re.MULTILINE)
+PICTURE = re.compile(r"^<!-- picture: (\w+) -->$", re.MULTILINE)
+README_PART = re.compile(r"^<!-- README: (.+) -->$", re.MULTILINE)
+PUBLIC = re.compile(r"^::: jensen\.(\w+)$", re.MULTILINE)
+
+
+def outside_code(pattern: re.Pattern[str], text: str) -> Iterable[re.Match[str]]:
+    """Matches that do not lie in a fenced block."""
+    fences = [match.span() for match in FENCE.finditer(text)]
+    for match in pattern.finditer(text):
+        if not any(begin <= match.start() < end for begin, end in fences):
+            yield match
+
+
+def links(text: str) -> list[tuple[str, str, str]]:
+    """(text, target, anchor) of every link to a file of the repository, or to a place on the same page."""
+    found = [(m["text"], m["target"], m["anchor"] or "") for m in outside_code(LINK, text)]
+    return [link for link in found if not re.match(r"[a-z]+:", link[1])]
+
+
+def line_of(name: str, path: Path) -> int | None:
+    """The line of a file where a function, a class or a method begins."""
+    return lines_of(path.resolve()).get(name)
+
+
+@cache
+def lines_of(path: Path) -> dict[str, int]:
+    found = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+    return {node.name: node.lineno for node in found if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
+
+
+def page_of(file: str) -> str:
+    """The page of the site that shows a file of the repository."""
+    special = {"README.md": "index.md", "CONTRIBUTING.md": "contributing.md", "examples": "gallery/index.md"}
+    if file in special:
+        return special[file]
+    if file.startswith("docs/"):
+        return file.removeprefix("docs/")
+    if file.startswith("examples/") and file.endswith(".py") and file != "examples/drawing.py":
+        return f"gallery/{Path(file).stem}.md"
+    return f"source/{file}.md"
+
+
+def title_of(file: str) -> str:
+    """The first heading of a page."""
+    found = re.search(r"^# (.+)$", (ROOT / file).read_text(encoding="utf-8"), re.MULTILINE)
+    return found[1] if found else file
+
+
+def shown_text(text: str, file: str) -> str:
+    """In the repository the name of a page says where a link leads; on the site its title does."""
+    if text.rstrip("/") == "examples":
+        return "the gallery"
+    if not text.endswith(".md") or not (ROOT / file).is_file():
+        return text
+    return title_of(file)
+
+
+def with_links(text: str, file: str, page: str) -> str:
+    """The text of a repository's file on a page of the site: every link leads to the page that shows its target.
+
+    Args:
+        text: of the file, or a part of it.
+        file: where the text lives, as `docs/vae.md`.
+        page: where it is shown, as `vae.md`.
+    """
+
+    def turned(match: re.Match[str]) -> str:
+        target, anchor = match["target"], match["anchor"] or ""
+        if not target or re.match(r"[a-z]+:", target):
+            return match[0]
+        found = posixpath.normpath(posixpath.join(posixpath.dirname(file), target))
+        if not (ROOT / found).exists() and not found.startswith("docs/"):
+            raise FileNotFoundError(f"{file} has a link to {target}, which is not there")
+        shown = page_of(found)
+        if shown.startswith("source/") and found.endswith(".py"):
+            line = line_of(match["text"].strip("`"), ROOT / found)
+            anchor = f"#__span-0-{line}" if line else ""
+        return (
+            f"[{shown_text(match['text'], found)}]({posixpath.relpath(shown, posixpath.dirname(page) or '.')}{anchor})"
+        )
+
+    pieces, end = [], 0
+    for match in outside_code(LINK, text):
+        pieces += [text[end : match.start()], turned(match)]
+        end = match.end()
+    return "".join([*pieces, text[end:]])
+
+
+def code_pages() -> dict[str, str]:
+    """Files of code that some page links to, by their page: `source/tests/cases.py.md`."""
+    found = {"source/examples/drawing.py.md": "examples/drawing.py"}
+    for path in [*sorted((ROOT / "docs").rglob("*.md")), ROOT / "README.md", ROOT / "CONTRIBUTING.md"]:
+        folder = path.parent.relative_to(ROOT).as_posix()
+        for _, target, _ in links(path.read_text(encoding="utf-8")):
+            file = posixpath.normpath(posixpath.join(folder, target))
+            if target and page_of(file).startswith("source/"):
+                found[page_of(file)] = file
+    return found
+
+
+def section(text: str, heading: str) -> str:
+    """What stands under a heading, up to the next one of its rank; the heading itself is not part of it."""
+    match = re.search(rf"^(#+) {re.escape(heading)}\n", text, re.MULTILINE)
+    if match is None:
+        raise KeyError(f"there is no heading {heading!r}")
+    end = re.search(rf"^#{{1,{len(match[1])}}} ", text[match.end() :], re.MULTILINE)
+    return text[match.end() :][: end.start() if end else None].strip()
+
+
+def with_readme(text: str, page: str) -> str:
+    """`<!-- README: Models -->` becomes that section of the README, `<!-- README: **jensen** is -->` the paragraph."""
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+
+    def part(match: re.Match[str]) -> str:
+        paragraphs = [p for p in readme.split("\n\n") if p.startswith(match[1])]
+        return with_links(paragraphs[0] if paragraphs else section(readme, match[1]), "README.md", page)
+
+    return README_PART.sub(part, text)
+
+
+def with_pictures(text: str) -> str:
+    """`<!-- picture: em_steps -->` becomes the picture of that example, with a link to its page."""
+    return PICTURE.sub(r"[![\1](gallery/pictures/\1.png){ .picture }](gallery/\1.md)", text)
+
+
+def with_tabs(text: str) -> str:
+    """Python and shell side by side: two blocks that follow each other become two tabs."""
+
+    def tabs(match: re.Match[str]) -> str:
+        blocks = (("Python", "python", match[1]), ("Shell", "sh", match[2]))
+        return "\n".join(
+            f'=== "{name}"\n\n' + "".join(f"    {line}\n" for line in [f"```{kind}", *code.splitlines(), "```"])
+            for name, kind, code in blocks
+        )
+
+    return PAIR.sub(tabs, text)
+
+
+def with_shell(text: str) -> str:
+    """Plain blocks that hold commands are coloured as such."""
+    return re.sub(r"^```\n(?=(?:jensen|make|pip) )", "```sh\n", text, flags=re.MULTILINE)
+
+
+def with_api(text: str, homes: dict[str, str], level: int = 2) -> str:
+    """`::: jensen.VAE` becomes the documentation of the object where it lives, under its public name."""
+
+    def entry(match: re.Match[str]) -> str:
+        name = match[1]
+        return (
+            f"[](){{#jensen.{name}}}\n\n::: {homes[name]}.{name}\n    options:\n"
+            f"      heading: {name}\n      toc_label: {name}\n      heading_level: {level}\n"
+        )
+
+    return PUBLIC.sub(entry, text)
