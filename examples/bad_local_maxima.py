@@ -4,13 +4,18 @@
 Components at -R, R and γR with unit variances and equal weights, both frozen; only the means are learned. Mean ln p:
     near (0, γR, γR) a local maximum,  -(2R² + 3 - 2 ln 2)/6 - ln(3√(2π)) for γ → ∞
     near (-R, R, γR) the global one,   -½ - ln(3√(2π)) for R large
-so the loss (R² - ln 2)/3 has no limit, though the barrier between them is only (ln 2)/3 high. K = 3 rows drawn as
-means end in the local one when two or three come from the far cluster: 3·(2/3)(1/3)² + (1/3)³ = 7/27 of the time.
+so the loss (R² - ln 2)/3 has no limit. The first lies in the region μ₁ ≤ γR/3, μ₂ ≥ 2γR/3, μ₃ ≥ 2γR/3, whose borders
+are lower everywhere: on μ₂ or μ₃ = 2γR/3 by (ln 2)/3 at least, on μ₁ = γR/3 by more than any bound as γ grows. No step
+that never falls can leave. K = 3 rows drawn as means end there when two or three come from the far cluster:
+3·(2/3)(1/3)² + (1/3)³ = 7/27 of the time.
 """
 
 from __future__ import annotations
 
 import numpy as np
+from matplotlib.patheffects import withStroke
+from scipy.optimize import minimize
+from scipy.special import logsumexp
 from scipy.stats import norm
 
 from drawing import COLOURS, GREY, INK, figure, picture_path, save, title
@@ -48,7 +53,7 @@ X, (local, best), limits = solutions(R)
 lost = best.score(X) - local.score(X)
 halfway = (local.score(X) + best.score(X)) / 2
 failures = {}
-for start, n_seeds in (("random_from_data", SEEDS), ("portfolio", SEEDS // 3)):
+for start, n_seeds in (("random_from_data", SEEDS), ("portfolio", SEEDS // 6)):
     failed = [fit(X, init_params=start, random_state=seed).score(X) < halfway for seed in range(n_seeds)]
     failures[start] = np.mean(failed)
     print(f"{start:>16s}: {sum(failed):3d} of {n_seeds} starts end in the local maximum ({np.mean(failed):.1%})")
@@ -58,39 +63,96 @@ assert abs(failures["random_from_data"] - 7 / 27) < 4 * error
 # A failure would need k-means++ to miss a cluster in all of a dozen tries.
 assert failures["portfolio"] == 0
 
+
+def mean_log_p(X: np.ndarray, means: np.ndarray) -> np.ndarray:
+    """Mean ln p per row for means (..., 3)."""
+    return (logsumexp(norm.logpdf(X[..., 0], np.asarray(means)[..., None]), axis=-2) - np.log(3)).mean(-1)
+
+
+def highest(X: np.ndarray, R: float, gamma: float, held: int, at: float) -> float:
+    """The supremum on a border: one mean held, the others free within the region, from several starts."""
+    low, high = [-np.inf] + [2 * gamma * R / 3] * 2, [gamma * R / 3, np.inf, np.inf]
+    free = [k for k in range(3) if k != held]
+
+    def loss(values: np.ndarray) -> float:
+        means = np.insert(values, held, at)
+        return -float(mean_log_p(X, means))
+
+    starts = ([0.0, gamma * R, gamma * R], [gamma * R / 6, 2 * gamma * R / 3, gamma * R])
+    bounds = [(low[k], high[k]) for k in free]
+    return -min(minimize(loss, np.array(start)[free], bounds=bounds).fun for start in starts)
+
+
+assert np.isclose(mean_log_p(X, local.means_.ravel()), local.score(X))
+borders = {k: highest(X, R, GAMMA, k, GAMMA * R * (1 if k == 0 else 2) / 3) for k in range(3)}
+falls = {k: local.score(X) - value for k, value in borders.items()}
+print("borders of the region, below the local maximum:", ", ".join(f"μ{k + 1} {v:.6f}" for k, v in falls.items()))
+print(f"(ln 2)/3 = {np.log(2) / 3:.6f}")
+# The optimiser stops within 1e-6 nats; what the held mean still explains of the far cluster is e⁻¹⁰⁰.
+assert all(abs(falls[k] - np.log(2) / 3) < 1e-5 for k in (1, 2))
+assert falls[0] > np.log(2) / 3
+deeper = []
+for gamma in (10.0, 20.0, 40.0):
+    rows = (np.array([[-R], [R], [gamma * R]]) + np.random.default_rng(0).normal(size=(3, ROWS))).reshape(-1, 1)
+    deeper.append(highest(rows, R, gamma, 0, gamma * R / 3))
+print("the border μ1 = γR/3 for γ = 10, 20, 40:", ", ".join(f"{value:.1f}" for value in deeper))
+assert deeper[0] > 3 * deeper[1] > 9 * deeper[2], "it falls to -∞, with the square of γ"
+
 # From one solution to the other: the second mean travels to R, then the first one to -R.
 (m1, m2, m3), (end1, end2, _) = local.means_.ravel(), best.means_.ravel()
 travel = [(m1, m, m3) for m in np.linspace(m2, end2, 300)] + [(m, end2, m3) for m in np.linspace(m1, end1, 50)]
 distance = np.append(0, np.abs(np.diff(travel, axis=0)).sum(1).cumsum())
-along = [
-    GaussianMixture.from_parameters([1 / 3] * 3, np.reshape(m, (3, 1)), [1.0] * 3, "spherical").score(X) for m in travel
-]
+along = mean_log_p(X, np.array(travel))
 barrier = along[0] - min(along)
-print(f"barrier on the way out: {barrier:.6f} nats, (ln 2)/3 = {np.log(2) / 3:.6f}")
+print(f"barrier on the way out: {barrier:.6f} nats")
 assert abs(barrier - np.log(2) / 3) < 1e-6
 
-fig = figure(12.5, 5)
-left, right = fig.subfigures(1, 2, width_ratios=(1.25, 1))
+fig = figure(15.5, 5)
+left, middle, right = fig.subfigures(1, 3, width_ratios=(1.05, 1, 1))
 path = left.subplots()
 path.plot(distance[-1], along[-1], "o", color=COLOURS[2], zorder=3)
 for limit, name in zip(limits, ("local limit", "global limit"), strict=True):
     path.axhline(limit, color=GREY, lw=1, ls=":", zorder=0)
-    path.text(10, limit + 0.1, f"{name} {limit:.3f}", color=INK, fontsize=9)
-path.set_xticks([0, 10, 20, 30, 40, 45, 50], ["μ₂ = 50", "40", "30", "20", "10", "5", "μ₁ = −5"])
+    path.text(1, limit + 0.12, f"{name} {limit:.3f}", color=INK, fontsize=9)
+path.set_xticks([0, 10, 20, 30, 40, 50], ["μ₂ = 50", "40", "30", "20", "10", "μ₁ = −5"])
 path.set(xlabel="μ₂ travels from γR to R, then μ₁ from 0 to −R", ylabel="mean ln p (nats per row)")
-zoom = path.inset_axes((0.12, 0.42, 0.42, 0.32))
+path.set_title("from the local maximum to the global one")
+zoom = path.inset_axes((0.14, 0.42, 0.52, 0.34))
 for ax in (path, zoom):
     ax.plot(distance, along, color=INK)
     ax.plot(0, along[0], "o", color=COLOURS[1])
-zoom.set(xlim=(-0.5, 12), ylim=(along[0] - 0.32, along[0] + 0.06), xticks=[0, 10], title="the barrier, enlarged")
+zoom.axvline(GAMMA * R / 3, color=COLOURS[0], lw=1.2, ls="--")
+zoom.set(xlim=(-0.5, 23), ylim=(along[0] - 0.32, along[0] + 0.06), xticks=[0, 10], title="the barrier, enlarged")
 zoom.set_xticklabels(["μ₂ = 50", "40"])
+zoom.text(17, along[0] - 0.1, "border\n2γR/3", color=COLOURS[0], ha="left", fontsize=8.5)
 zoom.annotate("", (8, along[0]), (8, along[0] - barrier), arrowprops={"arrowstyle": "<->", "color": COLOURS[1]})
 zoom.text(8.3, along[0] - barrier / 2, "(ln 2)/3", va="center", color=COLOURS[1])
 
+plan = middle.subplots()
+first, second = np.linspace(-12, 24, 73), np.linspace(-4, 60, 97)
+grid = np.stack([*np.meshgrid(first, second), np.full((97, 73), m3)], -1)
+depth = mean_log_p(X[::8], grid)
+top = best.score(X)
+plan.contourf(first, second, np.maximum(depth, -60), -np.geomspace(60, -top, 24), cmap="Greys_r", alpha=0.6)
+edge = {"color": COLOURS[0], "lw": 2, "ls": "--"}
+plan.plot([-12, GAMMA * R / 3], [2 * GAMMA * R / 3] * 2, **edge)
+plan.plot([GAMMA * R / 3] * 2, [2 * GAMMA * R / 3, 60], **edge)
+plan.plot(m1, m2, "o", color=COLOURS[1], ms=9)
+plan.plot(end1, end2, "o", color=COLOURS[2], ms=9)
+white = [withStroke(linewidth=3, foreground="white")]
+for place, text, colour in (
+    ((m1 + 1, m2 + 2.5), "local maximum", COLOURS[1]),
+    ((end1 + 1, end2 + 2.5), "global maximum", COLOURS[2]),
+    ((-11.3, 2 * GAMMA * R / 3 - 4.2), "−(ln 2)/3 on μ₂ = 2γR/3", COLOURS[0]),
+    ((GAMMA * R / 3 + 0.6, 47), "→ −∞\non μ₁\n= γR/3", COLOURS[0]),
+):
+    plan.text(*place, text, color=colour, path_effects=white)
+plan.set(xlabel="μ₁", ylabel="μ₂", title="ln p over μ₁ and μ₂, μ₃ at γR; dashed: the borders")
+
 grid = np.linspace(-R - 5, GAMMA * R + 5, 2000)
 names = (
-    f"local: {failures['random_from_data']:.0%} of random starts (theory 7/27), no default start",
-    "global: all other starts",
+    f"local: {failures['random_from_data']:.0%} of random starts (theory 7/27)",
+    "global: the others, and every default start",
 )
 panels = right.subplots(2, 1, sharex=True)
 for ax, model, name, colour in zip(panels, (local, best), names, COLOURS[1:3], strict=True):

@@ -43,6 +43,25 @@ error = losses.std() / np.sqrt(DRAWS)
 assert losses.mean() + 4 * error < ols, "the evidence's choice beats least squares"
 assert np.abs(simulated["risk"] / one.risk(beta, SIGMA2, dots) - 1).max() < 0.1, "the formula is the mean over draws"
 
+
+# The formulas by matrices: (XᵀX + λI)⁻¹, the columns of X centred as the fit does. Rounding alone.
+centred = X - X.mean(0)
+gram = centred.T @ centred
+for lam in (0.0, 0.7, 30.0):
+    inverse = np.linalg.inv(gram + lam * np.eye(FEATURES))
+    assert np.allclose(one.bias(beta, lam), inverse @ gram @ beta - beta)
+    assert np.isclose(one.variance(SIGMA2, lam), SIGMA2 * np.trace(inverse @ gram @ inverse))
+slope = -2 * SIGMA2 * np.sum(one.singular_**-4.0)
+# A one-sided difference errs by half the step times the curvature, 1e-4 of the slope here.
+assert abs((one.risk(beta, SIGMA2, 1e-5) - ols) / 1e-5 / slope - 1) < 1e-3, "the slope at λ = 0"
+# Gauss and Markov: other linear estimators without bias, A = (XᵀX)⁻¹Xᵀ + D with DX = 0, have no smaller covariance.
+least = np.linalg.solve(gram, centred.T)
+beside = np.eye(ROWS) - centred @ least
+for _ in range(20):
+    other = least + 0.05 * rng.normal(size=(FEATURES, ROWS)) @ beside
+    assert np.allclose(other @ centred, np.eye(FEATURES)), "no bias"
+    assert np.linalg.eigvalsh(other @ other.T - least @ least.T).min() > -1e-12
+
 fig = figure(12.5, 5)
 left, right = fig.subplots(1, 2, width_ratios=(1.5, 1))
 left.axvspan(low, high, color=COLOURS[3], alpha=0.15, lw=0)
@@ -65,7 +84,6 @@ left.set_title(f"curves: formulas; dots: means of {DRAWS:,} draws of the noise")
 left.legend(loc="upper left", ncols=3)
 
 near = np.linspace(0, 2, 100)
-slope = -2 * SIGMA2 * np.sum(one.singular_**-4.0)
 right.plot(near, ols + slope * near, color=COLOURS[2], ls="--", label="slope $-2σ^2\\, Σ\\, s_j^{-4}$ at 0")
 right.plot(near, one.risk(beta, SIGMA2, near), color=INK, label="risk")
 few = np.linspace(0, 2, 6)

@@ -22,7 +22,7 @@ from drawing import COLOURS, INK, figure, picture_path, save, title
 from jensen import Denoiser, Diffusion, Schedule
 
 PICTURE = picture_path(__doc__)
-N_ROWS, FEWER = 4000, (25, 50, 100, 200, 400, 1000)
+N_ROWS, FEWER = 1500, (25, 50, 100, 200, 400, 1000)
 VARIANCES = {"beta": "σ² = β", "posterior": "σ² = β̃"}
 MEANS, STD = np.array([[1.0, 0.5], [-1.0, -0.5]]), 0.3
 rng = np.random.default_rng(0)
@@ -98,18 +98,20 @@ for variance, expected in {"beta": 1.418939, "posterior": 1.997533}.items():
     print(f"{variance}: L_T {prior:.6f} + ΣL {levels[1:].sum():.5f} + L_0 {levels[0]:.5f} = {total:.6f}", end="; ")
     print(f"the model says {found:.4f} ± {error:.4f}")
     assert abs(total - expected) < 1e-6
-    assert abs(found - total) < 4 * error < 0.1
+    assert abs(found - total) < 4 * error < 0.15
 
 clusters = MEANS[rng.integers(2, size=N_ROWS)] + STD * rng.normal(size=(N_ROWS, 2))
 squares = ((clusters[:, None] - MEANS) ** 2).sum(-1) / (2 * STD**2)
 entropy = -float((logsumexp(-squares, axis=1) - math.log(4 * math.pi * STD**2)).mean()) / 2
 print(f"two clusters, nats per number; -ln p is {entropy:.4f}")
-bounds = {v: [per_number(known(clusters, MEANS, STD, n, v), clusters)[0] for n in FEWER] for v in VARIANCES}
-for variance, found in bounds.items():
-    print(f"{variance}:", ", ".join(f"T = {n} {value:.4f}" for n, value in zip(FEWER, found, strict=True)))
-# The standard error of the noise is 0.01.
-assert min(min(found) for found in bounds.values()) > entropy - 0.04, "a bound"
-assert bounds["beta"][-1] - entropy < 0.04 < 0.4 < bounds["posterior"][-1] - entropy, "β is near, β̃ is not"
+found = {v: [per_number(known(clusters, MEANS, STD, n, v), clusters) for n in FEWER] for v in VARIANCES}
+bounds = {variance: [value for value, _ in pairs] for variance, pairs in found.items()}
+for variance, values in bounds.items():
+    print(f"{variance}:", ", ".join(f"T = {n} {value:.4f}" for n, value in zip(FEWER, values, strict=True)))
+# 4 standard errors of the noise.
+assert all(value > entropy - 4 * error for pairs in found.values() for value, error in pairs), "a bound"
+(near, error), (far, _) = found["beta"][-1], found["posterior"][-1]
+assert near - entropy < 4 * error < 0.1 < 0.4 < far - entropy, "β is near, β̃ is not"
 
 fig = figure(12.6, 5.2)
 by_level, spent, fewer = fig.subplots(1, 3)

@@ -52,6 +52,9 @@ for step in range(1, SHOWN[-1] + 1):
     assert bound_after >= bound_before - ROUNDING, "the M-step raises the bound"
     assert gap >= -ROUNDING, "the bound is below ln p"
     assert abs(gap - kl(q, posterior).mean()) < ROUNDING, "and the gap is KL(q ‖ posterior)"
+    joint = [model.bound(X, q=np.eye(2)[[k] * len(X)]).total for k in (0, 1)]
+    expected = (q.probs.numpy() * np.transpose(joint)).sum(1).mean()
+    assert abs(expected + q.entropy().mean() - bound_after) < ROUNDING, "E_q ln p(x, z) + H(q)"
     assert model.score(X) >= log_likelihood[-1] - ROUNDING, "so ln p never falls"
 
     log_likelihood.append(model.score(X))

@@ -30,8 +30,8 @@ given[1::2, :, 4:] = np.nan
 hidden = np.isnan(given)
 
 network = MLP(hidden=(128,), dropout=0.2)
-mixture = GaussianMixture(20, prior=ConjugatePrior(), tol=0.1, random_state=0).fit(X.reshape(-1, 64))
-vae = VAE(16, likelihood="categorical", encoder=network, decoder=network, max_epochs=25, random_state=0).fit(X)
+mixture = GaussianMixture(12, prior=ConjugatePrior(), tol=0.1, random_state=0).fit(X.reshape(-1, 64))
+vae = VAE(16, likelihood="categorical", encoder=network, decoder=network, max_epochs=20, random_state=0).fit(X)
 diffusion = Diffusion(
     n_steps=100, network=ResidualMLP(256), max_epochs=18, batch_size=64, learning_rate=5e-3, random_state=0
 ).fit(X)

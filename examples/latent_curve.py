@@ -9,6 +9,8 @@ wherever the spiral has this height, and the posterior of z says where: a mean w
 from __future__ import annotations
 
 import numpy as np
+from scipy.special import logsumexp
+from scipy.stats import norm
 
 from drawing import COLOURS, GREY, INK, figure, picture_path, save, title
 from jensen import LatentCurve
@@ -35,6 +37,12 @@ row = np.array([[np.nan, HEIGHT]])
 posterior = model.posterior(row).probs[0].numpy()
 draws = np.array([drawn[0, 0] for drawn in model.impute_draws(row, 60, random_state=0)])
 
+# p(x) and p(z|x) as they are written, on the model's own grid of z. Rounding alone.
+centres = model.inverse_transform(model.grid_)
+log_joint = norm.logpdf(X[:, None], centres, std).sum(-1) - np.log(len(centres))
+assert np.allclose(model.score_samples(X), logsumexp(log_joint, axis=1)), "p(x) = ∫ N(x; f(z), σ²I) dz"
+by_bayes = np.exp(log_joint - logsumexp(log_joint, axis=1, keepdims=True))
+assert np.allclose(model.posterior(X).probs.numpy(), by_bayes, atol=1e-9), "p(z|x) = p(x|z) p(z) / p(x)"
 assert model.score(X) > straight.score(X) + 0.3, "the geodesic start finds a much better curve"
 assert agreement > 0.99, "its z is the place on the spiral"
 assert abs(std - NOISE) < 0.01, "and what is left is the noise"

@@ -25,7 +25,7 @@ shapes = [
 ]
 X = np.concatenate([rng.multivariate_normal(mean, covariance, 80) for mean, covariance in shapes])
 
-mixture, means = GaussianMixture(), KMeans(n_init=5)
+mixture, means = GaussianMixture(random_state=0), KMeans(n_init=2, random_state=0)
 structures = {"covariance_type": ["full", "spherical"], "n_components": NUMBERS}
 chosen = {
     "bic": select(mixture, X, structures),

@@ -20,7 +20,7 @@ PICTURE = picture_path(__doc__)
 CENTRES = np.array([[-4.0, -2.0], [4.0, -2.0], [0.0, 4.0]])
 ROWS, HALF_WIDTH, DRAWS = 300, 30.0, 20
 SHARES = (0.0, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5)
-METHODS = {"k-means": KMeans(3, n_init=5, random_state=0), "k-medoids": KMedoids(3, n_init=5, random_state=0)}
+METHODS = {"k-means": KMeans(3, n_init=3, random_state=0), "k-medoids": KMedoids(3, n_init=3, random_state=0)}
 SHOWN = 0.1
 COLOUR = {"k-means": COLOURS[1], "k-medoids": COLOURS[0]}
 

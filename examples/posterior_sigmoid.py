@@ -2,7 +2,8 @@
 
     python examples/posterior_sigmoid.py [picture.png]
 With π = P(z=1):  P(z=1|x) = 1 / (1 + exp(ax + b)),  a = (μ₂-μ₁)/σ²,  b = (μ₁²-μ₂²)/(2σ²) + ln((1-π)/π).
-The quadratic terms of the two exponents cancel because σ is common; that is why it is logistic regression's curve.
+The quadratic terms of the two exponents cancel because σ is common; that is why it is logistic regression's curve. Rows
+are drawn by drawing z first: the ticks under the sum are 80 of them.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ model = two_gaussians(0.0, 1.0, 1.0, 0.8)
 a, b = sigmoid_coefficients(0.0, 1.0, 1.0, 0.8)
 assert a == 1
 assert abs(b - (-0.5 - np.log(4))) < 1e-15
+assert abs(b + 1.886294) < 5e-7
 assert abs(model.predict_proba([[-b / a]])[0, 0] - 0.5) < 1e-12, "the two components are equally probable at -b/a"
 print(f"μ = (0, 1), σ = 1, π = 0.8:  a = {a:.6f}, b = {b:.6f}, P(z=1|x) = ½ at x = {-b / a:.6f}")
 
@@ -59,6 +61,9 @@ for k, colour in enumerate(COLOURS[:2]):
     bottom_left.plot(x, joint[k], color=colour, lw=1, ls="--")
     bottom_right.plot(x, model.predict_proba(X)[:, k], color=colour, label=f"$P(z={k + 1} \\mid x)$")
 bottom_left.plot(x, evidence, color=INK, label="$p(x)$")
+rows, components = model.sample(80, random_state=0)
+for k, colour in enumerate(COLOURS[:2]):
+    bottom_left.plot(rows[components == k], np.full((components == k).sum(), 0.012), "|", color=colour, ms=9, mew=1.2)
 bottom_right.plot(-b / a, 0.5, "o", color=INK, ms=5)
 bottom_right.text(-b / a + 0.4, 0.5, f"−b/a = {-b / a:.3f}", va="center", color=INK)
 for ax in (top_right, bottom_left, bottom_right):

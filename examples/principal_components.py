@@ -26,6 +26,12 @@ missing = rng.random(X.shape) < SHARE
 given = np.where(missing, np.nan, X)
 
 complete, partial = ProbabilisticPCA(2).fit(X), ProbabilisticPCA(2, random_state=0).fit(given)
+known = {1: (0.114139, -470.6695), 2: (0.050682, -404.9628), 3: (0.023676, -379.9146)}
+for m, (variance, total) in known.items():
+    model = ProbabilisticPCA(m).fit(X)
+    assert abs(model.noise_variance_ - variance) < 1e-6, "the mean of the eigenvalues left out"
+    assert abs(model.score(X) * len(X) - total) < 1e-4
+    assert np.allclose(model.mean_, X.mean(0)), "and μ the mean of the rows"
 posterior = partial.posterior(given)
 covariances = posterior.covariance_matrix.numpy()
 radii = np.linalg.det(covariances) ** 0.25

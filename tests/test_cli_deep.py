@@ -246,7 +246,7 @@ class TestSummary:
 
     def test_many_rows_are_scored_on_some(self, tmp_path):
         write_dataset(tmp_path / "x.npy", np.random.default_rng(0).normal(size=(1500, 2)))
-        fit = ("fit", "vae", tmp_path / "x.npy", "--max-epochs", 2, "--encoder", "MLP((5,))", "--n-components", 1)
+        fit = ("fit", "vae", tmp_path / "x.npy", *SMALL[:4], "--max-epochs", 2, "--evaluation-samples", 2)
         summary = json.loads(succeed(*fit, "--json", "-o", tmp_path / "m"))
         assert (summary["rows"], summary["scored_rows"]) == (1500, 1000)
 

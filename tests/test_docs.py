@@ -15,10 +15,11 @@ import yaml
 from numpy.testing import assert_array_equal
 
 import jensen
+from check_site import check
 from command_line import commands
 from gallery import ORDER, example_page, examples, index_page
 from jensen.registry import MODELS
-from pages import ROOT, code_pages, line_of, links, section, with_api, with_links, with_readme, with_tabs
+from pages import ROOT, code_pages, line_of, links, rewritten, section, with_api, with_links, with_readme, with_tabs
 from shell import succeed
 
 PAGES = sorted((ROOT / "docs").rglob("*.md"))
@@ -237,3 +238,34 @@ class TestMarkdown:
     def test_sections_end_at_the_next_of_their_rank(self):
         text = "# A\n\none\n\n## B\n\ntwo\n\n### C\n\nthree\n\n## D\n"
         assert section(text, "B") == "two\n\n### C\n\nthree"
+
+    def test_docstrings_are_read_name_by_name(self):
+        text = (
+            "What.\n\nArgs:\n    a, b: numbers\n        above 0.\n\n"
+            "Attributes:\n    c_, d_: more.\n\nExample:\n    >>> 1"
+        )
+        assert rewritten(text) == (
+            "What.\n\nArgs:\n    a: numbers\n        above 0.\n    b: numbers\n        above 0.\n\n"
+            "**Attributes:**\n\n- `c_`, `d_`: more.\n\nExamples:\n    >>> 1"
+        )
+
+
+class TestSite:
+    """What `make docs` would refuse."""
+
+    @pytest.mark.parametrize(
+        ("html", "fault"),
+        [
+            ('<a href="b.html#here">', None),
+            ('<a href="b.html#there">', "a.html: b.html#there has no such place"),
+            ('<a href="c.html">', "a.html: c.html is not there"),
+            ('<a href="https://example.org/">', None),
+            ('<img src="https://example.org/a.png">', "a.html: loads https://example.org/a.png"),
+            ("<p>text\n- a list</p>", "a.html: markdown that was not rendered: 'text\\n- a list'"),
+            ("<p>| a |\n| --- |</p>", "a.html: markdown that was not rendered: '| a |\\n| --- |'"),
+        ],
+    )
+    def test_faults_are_named(self, html, fault, tmp_path):
+        (tmp_path / "a.html").write_text(html)
+        (tmp_path / "b.html").write_text('<h2 id="here">')
+        assert check(tmp_path)[0] == ([fault] if fault else [])

@@ -1,30 +1,36 @@
-"""Every example runs, holds its own assertions and draws its picture."""
+"""Every example runs, holds its own assertions and draws its picture.
+
+They run in this process: to import torch and scikit-learn once for each would take longer than most of them.
+"""
 
 from __future__ import annotations
 
 import os
+import runpy
 import struct
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
+import matplotlib
 import pytest
+import torch
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 SCRIPTS = sorted(path for path in EXAMPLES.glob("*.py") if path.name != "drawing.py")
 
 
-def run(script: Path, folder: Path, *arguments: str) -> str:
-    done = subprocess.run(
-        [sys.executable, str(script), *arguments],
-        cwd=folder,
-        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONIOENCODING": "utf-8"},
-        capture_output=True,
-        encoding="utf-8",
-        timeout=300,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+@pytest.fixture
+def as_if_alone(monkeypatch):
+    """What a script changes for its process, from threads to colours, is as before when it is done."""
+    monkeypatch.syspath_prepend(str(EXAMPLES))
+    monkeypatch.delitem(sys.modules, "drawing", raising=False)
+    n_threads = torch.get_num_threads()
+    with warnings.catch_warnings(), matplotlib.rc_context(), torch.random.fork_rng(devices=[]):
+        yield
+    torch.set_num_threads(n_threads)
+    sys.modules.pop("drawing", None)
 
 
 def assert_is_a_picture(path: Path) -> None:
@@ -38,14 +44,25 @@ def assert_is_a_picture(path: Path) -> None:
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
-def test_an_example_runs_and_draws_its_picture(script, tmp_path):
-    output = run(script, tmp_path)
+def test_an_example_runs_and_draws_its_picture(script, tmp_path, monkeypatch, capsys, as_if_alone):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", [str(script)])
+    runpy.run_path(str(script), run_name="__main__")
     picture = tmp_path / f"{script.stem}.png"
-    assert output.splitlines()[-1] == f"picture: {picture.resolve()}"
+    assert capsys.readouterr().out.splitlines()[-1] == f"picture: {picture.resolve()}"
     assert_is_a_picture(picture)
 
 
 def test_an_example_draws_where_it_is_told(tmp_path):
-    run(EXAMPLES / "posterior_sigmoid.py", tmp_path, "other.png")
+    """In a process of its own, as a user calls it."""
+    done = subprocess.run(
+        [sys.executable, str(EXAMPLES / "posterior_sigmoid.py"), "other.png"],
+        cwd=tmp_path,
+        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONIOENCODING": "utf-8"},
+        capture_output=True,
+        encoding="utf-8",
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["other.png"]
     assert_is_a_picture(tmp_path / "other.png")

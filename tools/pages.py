@@ -19,6 +19,7 @@ __all__ = [
     "code_pages",
     "line_of",
     "links",
+    "rewritten",
     "section",
     "title_of",
     "with_api",
@@ -35,6 +36,8 @@ FENCE = re.compile(r"^( *)(```+).*?^\1\2 *$", re.MULTILINE | re.DOTALL)
 # A block of Python and the same from the shell, with nothing between them.
 PAIR = re.compile(r"^```python\n((?:(?!```).*\n)*)```\n\n```sh\n((?:(?!```).*\n)*)```$", re.MULTILINE)
 PICTURE = re.compile(r"^<!-- picture: (\w+) -->$", re.MULTILINE)
+ENTRY = re.compile(r"^    (\w+(?:, \w+)*): (.*)$")
+SECTIONS = {"Example:": "Examples:", "Attributes:": "**Attributes:**\n"}
 README_PART = re.compile(r"^<!-- README: (.+) -->$", re.MULTILINE)
 PUBLIC = re.compile(r"^::: jensen\.(\w+)$", re.MULTILINE)
 
@@ -188,3 +191,40 @@ def with_api(text: str, homes: dict[str, str], level: int = 2) -> str:
         )
 
     return PUBLIC.sub(entry, text)
+
+
+def rewritten(text: str) -> str:
+    """A docstring as the reference reads it.
+
+    `Example:` is a section of examples, attributes are a list, and `a, b: what they are` is said of a and of b.
+    """
+    lines: list[str] = []
+    section = ""
+    entry: tuple[list[str], list[str]] = ([], [])
+
+    def flush() -> None:
+        names, body = entry
+        if section == "Attributes:" and names:
+            shown = ", ".join(f"`{name}`" for name in names)
+            lines.append(f"- {shown}: {' '.join(line.strip() for line in body)}")
+        else:
+            for name in names:
+                lines.extend([f"    {name}: {body[0]}", *body[1:]])
+        names.clear()
+        body.clear()
+
+    for line in text.splitlines():
+        named = ENTRY.match(line) if section in ("Args:", "Attributes:") else None
+        if named:
+            flush()
+            entry[0].extend(named[1].split(", "))
+            entry[1].append(named[2])
+        elif entry[0] and line.startswith("     "):
+            entry[1].append(line)
+        else:
+            flush()
+            if line and not line.startswith(" "):
+                section = line
+            lines.append(SECTIONS.get(line, line))
+    flush()
+    return "\n".join(lines)

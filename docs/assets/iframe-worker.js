@@ -1,7 +1,8 @@
 /* The search runs in a worker, and a browser grants none to pages opened from a folder. There a hidden frame does its
    work; on a server this file changes nothing. */
 if (location.protocol === "file:") {
-  window.Worker = class extends EventTarget {
+  // The worker looks for this name to know where it is.
+  window.Worker = window.IFrameWorker = class extends EventTarget {
     constructor(url) {
       super()
       this.frame = document.createElement("iframe")
@@ -15,7 +16,6 @@ if (location.protocol === "file:") {
         if (this.onmessage) this.onmessage({ data: event.data })
       }
       window.addEventListener("message", this.listener)
-      this.ready = new Promise(resolve => { inner.addEventListener("load", resolve) })
       inner.document.open()
       inner.document.write(`<html><body><script>
         var postMessage = data => parent.dispatchEvent(new MessageEvent("message", { data, source: window }))
@@ -27,6 +27,8 @@ if (location.protocol === "file:") {
         })), Promise.resolve())
       <\/script><script src="${url}"><\/script></body></html>`)
       inner.document.close()
+      // After it was opened: that forgets all listeners.
+      this.ready = new Promise(resolve => { inner.addEventListener("load", resolve) })
     }
 
     postMessage(data) {

@@ -177,7 +177,9 @@ class TestShown:
         assert "kmeans" in text
         assert "absent failed: a dissimilarity has no density" in " ".join(text.split())
         assert ("95 % interval" in text) == (width == 200)
+        # No word is cut.
         assert "…" not in text
+        assert "dequantised" in text.partition("200 rows held")[0]
 
 
 class TestEntrants:

@@ -19,7 +19,17 @@ from sklearn.mixture import GaussianMixture as SklearnMixture
 
 from jensen import ConjugatePrior, GaussianMixture, MixtureOfFactorAnalysers, MixtureOfPPCA, Selection, select
 from jensen.evaluate import neighbours
-from jensen.evaluate.neighbours import chains, least_needed, longest_axes, nested, parts_of, refined, slice_means, split
+from jensen.evaluate.neighbours import (
+    chains,
+    least_needed,
+    longest_axes,
+    nested,
+    parts_of,
+    refined,
+    slice_means,
+    split,
+    starts,
+)
 from jensen.evaluate.task import Task
 
 IRIS = load_iris().data
@@ -171,6 +181,11 @@ class TestLaws:
         found = select(model, IRIS, {"n_components": [3, 4, 5]}, y=y)
         assert found.winner.classes_.tolist() == [0, 1, 2]
         assert (found.winner.predict(IRIS)[y >= 0] == y[y >= 0]).mean() > 0.9
+        task = Task(IRIS, y, None, 5, 20, 0)
+        (start,) = starts(task.fit(GaussianMixture(4, random_state=0)), 3, task, task.counted)
+        means = [IRIS[load_iris().target == c].mean(0) for c in range(3)]
+        distances = np.linalg.norm(start.components.means.numpy()[:, None] - means, axis=-1)
+        assert distances.argmin(1).tolist() == [0, 1, 2]
 
 
 class TestStarts:
@@ -220,6 +235,25 @@ class TestStarts:
         assert found.lower_bound_ > small.lower_bound_ - 1e-12
         assert found.get_params() == entry.get_params()
         assert nested(entry, found, small, task) is None
+
+    def test_a_component_shrunk_on_two_rows_is_not_taken_for_a_better_fit(self, monkeypatch):
+        X = np.append(np.random.default_rng(0).standard_normal(60), [0.5, 0.5 + 1e-9])[:, None]
+        entry, task = GaussianMixture(2, random_state=0), Task(X, None, None, 5, 20, 0)
+        fit = task.fit(entry)
+        spurious = GaussianMixture(2, means_init=[[0.0], [0.5]], precisions_init=[[[1.0]], [[1e6]]]).fit(X)
+        assert spurious.covariances_.min() < 1e-5
+        assert spurious.lower_bound_ > fit.lower_bound_ + entry.tol
+        monkeypatch.setattr(neighbours, "starts", lambda *_: [spurious.theta_])
+        assert refined(entry, fit, [fit], task) is None
+
+    @pytest.mark.parametrize("n_components", [2, 4, 5])
+    def test_fits_with_fewer_and_more_components_both_help(self, n_components):
+        angle = np.repeat(np.arange(3), 40) * 2 * np.pi / 3
+        X = np.random.default_rng(0).standard_normal((120, 2)) + 9 * np.column_stack([np.cos(angle), np.sin(angle)])
+        entry, task = GaussianMixture(3, random_state=0), Task(X, None, None, 5, 20, 0)
+        poor = GaussianMixture(3, init_params="random", max_iter=0, random_state=0).fit(X)
+        better = refined(entry, poor, [GaussianMixture(n_components, random_state=0).fit(X)], task)
+        assert better.lower_bound_ == pytest.approx(task.fit(entry).lower_bound_, abs=1e-3)
 
     def test_neighbours_differ_in_the_number_of_components_alone(self):
         settings = [{"n_components": k, "covariance_type": s} for s in ("full", "diag") for k in (4, 1, 2)]

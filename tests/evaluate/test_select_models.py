@@ -105,7 +105,7 @@ class TestHeldOut:
         np.testing.assert_allclose(one["behind_error"], cv["behind_error"], rtol=1e-6)
 
     def test_weights_count_and_rows_of_weight_zero_are_neither_learnt_nor_scored(self):
-        X, weight = np.vstack([IRIS, np.full((5, 4), 1e6)]), np.append(np.full(150, 2.0), np.zeros(5))
+        X, weight = np.vstack([np.full((5, 4), 1e6), IRIS]), np.append(np.zeros(5), np.full(150, 2.0))
         with_them = select(GaussianMixture(), X, {"n_components": [1, 2]}, "held_out", sample_weight=weight).table
         without = select(GaussianMixture(), IRIS, {"n_components": [1, 2]}, "held_out").table
         np.testing.assert_allclose(with_them["held_out"], without["held_out"], rtol=1e-6)

@@ -144,12 +144,17 @@ def test_a_column_comes_before_a_label_beside_the_table():
     assert set(y) == {1}
 
 
-def test_one_image_is_not_taken_for_rows(tmp_path):
+@pytest.mark.parametrize(
+    ("shape", "message"),
+    [
+        ((8, 8), r"one image of shape \(8, 8\) has no axis of rows; save images as \(n, 8, 8\), one as x\[None\]"),
+        ((9, 16), r"rows \(9, 16\) are no images; save images as \(n, 8, 8\)"),
+    ],
+)
+def test_a_model_of_images_needs_an_axis_of_rows(tmp_path, shape, message):
     class OfImages:
         n_features_in_, _shape = 64, (8, 8)
 
-    write_dataset(tmp_path / "one.npy", load_digits().images[0])
-    with pytest.raises(
-        ValueError, match=r"one image of shape \(8, 8\) has no axis of rows; save images as \(n,"
-    ):
+    write_dataset(tmp_path / "one.npy", np.zeros(shape))
+    with pytest.raises(ValueError, match=message):
         select_features(OfImages(), read_dataset(tmp_path / "one.npy", images=True))

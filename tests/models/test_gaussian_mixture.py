@@ -1,6 +1,8 @@
 """What is special to the Gaussian mixture: known optima, closed forms, drop-in values, hard data."""
 
 import math
+from copy import deepcopy
+from functools import cache
 
 import numpy as np
 import pandas as pd
@@ -22,6 +24,12 @@ STRUCTURES = ["full", "tied", "diag", "spherical"]
 
 def tight(**arguments):
     return GaussianMixture(**{"tol": 1e-9, "max_iter": 5000, "random_state": 0} | arguments)
+
+
+@cache
+def three_of(structure="full"):
+    """Three components of iris, to be asked and not to be changed."""
+    return tight(n_components=3, covariance_type=structure).fit(X)
 
 
 # Known optima
@@ -75,7 +83,7 @@ def test_the_same_as_scikit_learn_from_the_same_start(structure):
 
 
 def test_icl_adds_the_entropy_of_the_posterior():
-    model = tight(n_components=3).fit(X)
+    model = three_of()
     q = model.predict_proba(X)
     entropy = -np.where(q > 0, q * np.log(np.maximum(q, 1e-300)), 0).sum()
     assert model.icl(X) == pytest.approx(model.bic(X) + 2 * entropy)
@@ -83,7 +91,7 @@ def test_icl_adds_the_entropy_of_the_posterior():
 
 @pytest.mark.parametrize("structure", STRUCTURES)
 def test_squarem_and_gradient_em_reach_the_same_place(structure):
-    plain = tight(n_components=3, covariance_type=structure).fit(X)
+    plain = three_of(structure)
     fast = tight(n_components=3, covariance_type=structure, acceleration="squarem").fit(X)
     slow = tight(n_components=3, covariance_type=structure, algorithm="gradient").fit(X)
     assert fast.lower_bound_ == pytest.approx(plain.lower_bound_, abs=1e-6)
@@ -410,7 +418,7 @@ def test_bad_arguments(arguments, message):
 
 @pytest.mark.parametrize("structure", STRUCTURES)
 def test_attributes_can_be_set_but_not_written_into(structure):
-    model = tight(n_components=3, covariance_type=structure).fit(X)
+    model = deepcopy(three_of(structure))
     before = model.score_samples(X)
     order = np.argsort(-model.weights_)
     weights, means, covariances = model.weights_[order], model.means_[order], model.covariances_
@@ -435,7 +443,7 @@ def test_attributes_can_be_set_but_not_written_into(structure):
 
 @pytest.mark.parametrize("structure", STRUCTURES)
 def test_a_joint_is_a_marginal_times_a_conditional(structure):
-    model = tight(n_components=3, covariance_type=structure).fit(X)
+    model = three_of(structure)
     marginal = model.marginal([1, 3])
     row = X[17]
     conditional = model.condition({1: row[1], 3: row[3]})
@@ -552,7 +560,7 @@ def test_a_spurious_fit_does_not_win():
 def test_the_floor_is_a_share_of_each_features_own_spread():
     """Changing a feature's unit changes nothing, even with units 1e12 apart: reg_covar binds nowhere here."""
     scale = np.array([1e-6, 1.0, 1e6, 1.0])
-    one, other = tight(n_components=3).fit(X), tight(n_components=3).fit(X * scale)
+    one, other = three_of(), tight(n_components=3).fit(X * scale)
     assert_allclose(other.means_ / scale, one.means_, rtol=1e-4)
 
 

@@ -90,7 +90,7 @@ class TestShape:
         rng = np.random.default_rng(0)
         u, v = rng.random((2, 2000))
         x = np.stack([2 * u, 3 * v, u * 0], 1) + 0.05 * rng.normal(size=(2000, 3))
-        model = LatentCurve(2, penalty=10.0).fit(x)
+        model = LatentCurve(2, n_grid=12, penalty=10.0).fit(x)
         assert model.magnification().mean() == pytest.approx(6, rel=0.05)
         assert model.surface(7).shape == (7, 7, 3)
         assert_allclose(model.surface(7)[2, 5], model.inverse_transform([[2 / 6, 5 / 6]])[0])

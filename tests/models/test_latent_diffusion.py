@@ -1,5 +1,7 @@
 """What is special about a diffusion in the place of a VAE's prior."""
 
+import signal
+
 import numpy as np
 import pytest
 import torch
@@ -10,6 +12,7 @@ from sklearn.datasets import load_iris
 import jensen
 from jensen import MLP, VAE, Diffusion, LatentDiffusion, ResidualMLP, Trainer
 from jensen.models.latent_answers import log_tilt
+from jensen.models.vae_module import VAEModule
 
 X = load_iris().data
 SMALL = ResidualMLP(width=32, n_blocks=1)
@@ -248,6 +251,35 @@ class TestAnswers:
         # The file is read: one of another fit is refused, and names what differs.
         with pytest.raises(ValueError, match=r"another fit, with diffusion__learning_rate '0.005' and not '0.001'"):
             latent_diffusion(max_epochs=6, trainer=trainer, checkpoint=path, learning_rate=1e-3).fit(X)
+
+    def test_ctrl_c_in_the_first_stage_ends_both_and_a_checkpoint_goes_on(self, tmp_path, monkeypatch):
+        whole = latent_diffusion(max_epochs=3).fit(X)
+        steps, forward = iter(range(10**6)), VAEModule.forward
+
+        def interrupted(module, *batch):
+            if next(steps) == 5:
+                signal.raise_signal(signal.SIGINT)
+            return forward(module, *batch)
+
+        resumed = latent_diffusion(max_epochs=3).set_params(checkpoint=tmp_path / "run.ckpt")
+        with monkeypatch.context() as patched:
+            patched.setattr(VAEModule, "forward", interrupted)
+            with pytest.warns(RuntimeWarning, match="interrupted after step"):
+                resumed.fit(X)
+        assert (resumed.n_iter_, len(resumed.history_)) == (0, 0)
+        assert np.isfinite(resumed.score_samples(X)).all()
+        assert [path.name for path in tmp_path.iterdir()] == ["run.ckpt.vae"]
+        resumed.fit(X)
+        assert_array_equal(resumed.score_samples(X), whole.score_samples(X))
+        assert sorted(path.name for path in tmp_path.iterdir()) == ["run.ckpt", "run.ckpt.vae"]
+
+    def test_a_second_stage_of_another_autoencoder_is_refused(self, tmp_path):
+        path = tmp_path / "prior.ckpt"
+        latent_diffusion(max_epochs=3, checkpoint=str(path)).fit(X)
+        other = latent_diffusion(max_epochs=3, checkpoint=str(path))
+        other.vae.set_params(max_epochs=other.vae.max_epochs + 1)
+        with pytest.raises(ValueError, match="another fit, with epochs of the autoencoder"):
+            other.fit(X)
 
 
 class TestBadInput:

@@ -145,8 +145,11 @@ class GradientEstimator(LatentVariableModel):
         found: Callable[[np.ndarray], dict[str, Any]] = lambda rows: {},
         seed: int | None = None,
         judges_start: bool = False,
-    ) -> None:
+        keeps_start: bool = False,
+    ) -> bool:
         """Build a module, or start from one, and raise the objective of it or of what `wrap` makes of it.
+
+        True says that Ctrl-C has ended it. With `keeps_start` there is no training.
 
         `found` gives the facts that are learnt from rows, from those alone that are not held out: which these are
         follows from the seed. With `judges_start` held-out rows may prefer the start to every round after it.
@@ -181,10 +184,11 @@ class GradientEstimator(LatentVariableModel):
                 judges_start=judges_start,
             )
             n_products = sum(p.numel() for p in module.parameters()) * min(given.batch_size, len(rows))
-            if not any(p.requires_grad for p in module.parameters()):
+            if keeps_start or not any(p.requires_grad for p in module.parameters()):
                 # Networks that are known and not learnt are taken as they are.
+                wrap(module)
                 self.theta_, self._history, self.n_iter_, self.lower_bound_ = module.eval(), [], 0, math.nan
-                return
+                return False
             with threads_for(n_products // FEW_PRODUCTS):
                 run = fit_sgd(
                     wrap(module),
@@ -197,6 +201,7 @@ class GradientEstimator(LatentVariableModel):
                 )
         self.theta_, self._history, self.n_iter_ = module.eval(), run.history, run.n_epochs
         self.lower_bound_ = run.objective
+        return run.is_interrupted
 
     def _training_arguments(self) -> GradientEstimator:
         """Whose arguments about training count: those of a model of several parts may be a part's."""

@@ -134,7 +134,7 @@ class Leaderboard:
         # Reasons are long, and have no place in a column.
         reasons = [f"{name} failed: {reason}" for name, reason in self.failures.items()]
         caption = "\n".join([*reasons, self.caption])
-        out = Table(caption=caption, caption_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+        out = Table(caption=caption, caption_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
         for name in shown.columns:
             # What wraps is the words on how tight a bound is.
             out.add_column(name, justify="left" if name in ("model", "value") else "right", no_wrap=name != "value")

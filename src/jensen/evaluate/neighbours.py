@@ -86,9 +86,10 @@ def starts(fit: Any, n_components: int, task: Task, rows: np.ndarray) -> Iterato
     q = np.asarray(fit.predict_proba(task.rows(rows)))
     weight = np.ones(len(rows)) if task.weight is None else task.weight[rows]
     if n_components < k:
-        n_out = k - n_components
-        for first in range(min(MOST_LEFT_OUT, k) if n_out == 1 else 1):
-            yield without(theta, least_needed(q, weight, len(getattr(fit, "classes_", ())), n_out, first))
+        # Component k < n_classes is class k, and stays.
+        n_out, n_classes = k - n_components, len(getattr(fit, "classes_", ()))
+        for first in range(min(MOST_LEFT_OUT, k - n_classes) if n_out == 1 else 1):
+            yield without(theta, least_needed(q, weight, n_classes, n_out, first))
         return
     axes = longest_axes(theta, np.asarray(task.values[rows], dtype=np.float64), q * weight[:, None])
     if n_components == k + 1:
@@ -148,8 +149,11 @@ def least_needed(q: np.ndarray, weight: np.ndarray, n_classes: int, n_out: int, 
     """Components without which ln p loses least, one after the other; the number `first` of these at the first time."""
     left, out = list(range(q.shape[1])), []
     for i in range(n_out):
-        lost = weight @ np.log1p(-np.minimum(q, 1 - 1e-12))
-        lost[: min(n_classes, len(lost))] = -np.inf
+        # 1 - q as the sum of the others, whose smallest numbers tell how far they are.
+        before, after = np.cumsum(q, 1), np.cumsum(q[:, ::-1], 1)[:, ::-1]
+        others = np.pad(before[:, :-1], ((0, 0), (1, 0))) + np.pad(after[:, 1:], ((0, 0), (0, 1)))
+        lost = weight @ np.log(np.maximum(others, 1e-300))
+        lost[:n_classes] = -np.inf
         j = int(np.argsort(-lost, kind="stable")[first if i == 0 else 0])
         out.append(left.pop(j))
         q = np.delete(q, j, 1)

@@ -71,9 +71,8 @@ def select(
         >>> chosen = select(GaussianMixture(), X, {"n_components": range(1, 4), "covariance_type": ["full", "diag"]})
         >>> chosen.best_params
         {'covariance_type': 'diag', 'n_components': 2}
-        >>> chosen.pivot().round(1)  # doctest: +SKIP
-        >>> chosen.runners_up(2)["n_components"].tolist()
-        [2, 3]
+        >>> chosen.pivot().shape, chosen.runners_up(2)["n_components"].tolist()
+        ((3, 2), [2, 3])
     """
     if isinstance(model, type):
         raise TypeError(f"model={model.__name__} is a class; give an estimator, {model.__name__}()")

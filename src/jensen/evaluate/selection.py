@@ -86,7 +86,7 @@ class Selection:
         bars = None if error is None else self.table[error].to_numpy()
         handles: list[Any] = []
         for line in dict.fromkeys(lines):
-            rows = [i for i in range(len(x)) if lines[i] == line and not np.isnan(y[i])]
+            rows = [i for i in range(len(x)) if lines[i] == line]
             # Between words there is nothing to join.
             rows, style = (sorted(rows, key=lambda i: x[i]), "o-") if self._is_numeric else (rows, "o")
             at, shown = [x[i] for i in rows], None if bars is None else bars[rows]

@@ -9,6 +9,7 @@ the autoencoder's own bound. Vahdat, Kreis & Kautz (2021); Rombach et al. (2022)
 
 from __future__ import annotations
 
+import os
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -20,7 +21,7 @@ from torch import Tensor, nn
 
 from jensen.bound import Bound
 from jensen.contract import whole_number
-from jensen.contract.gradient import GradientEstimator, blocks, progress
+from jensen.contract.gradient import GradientEstimator, Lesson, blocks, progress
 from jensen.engines.sgd import Terms
 from jensen.formulas.schedule import Schedule
 from jensen.models import latent_answers as answers
@@ -51,6 +52,8 @@ class LatentDiffusion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Gradien
             prior begins as N(0, I).
         training: "two-stage" trains the autoencoder and then the prior alone; "joint" goes on with all networks
             together, which needs objective="variational".
+        checkpoint: a file from which a fit that was ended goes on; the autoencoder's is beside it, with the suffix
+            ".vae". None leaves it to the recipes.
         device: "auto", "cpu", "cuda", ...; this and the next two count, not those of the recipes.
         random_state: seed or RandomState, of the training and of every call that draws.
         verbose: 1 shows a progress bar on a terminal.
@@ -81,7 +84,10 @@ class LatentDiffusion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Gradien
         "vae": [VAE, None],
         "diffusion": [Diffusion, None],
         "training": [StrOptions({"two-stage", "joint"})],
-        **{name: GradientEstimator._training_constraints[name] for name in ("device", "random_state", "verbose")},
+        **{
+            name: GradientEstimator._training_constraints[name]
+            for name in ("checkpoint", "device", "random_state", "verbose")
+        },
     }
 
     def __init__(
@@ -90,6 +96,7 @@ class LatentDiffusion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Gradien
         diffusion: Diffusion | None = None,
         *,
         training: str = "two-stage",
+        checkpoint: str | os.PathLike[str] | None = None,
         device: str = "auto",
         random_state: Any = None,
         verbose: int = 0,
@@ -97,12 +104,15 @@ class LatentDiffusion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Gradien
         self.vae = vae
         self.diffusion = diffusion
         self.training = training
+        self.checkpoint = checkpoint
         self.device = device
         self.random_state = random_state
         self.verbose = verbose
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Train the autoencoder, and then the prior of its latent vectors, alone or with it.
+
+        Ctrl-C during the first stage ends both: the prior stays as it begins.
 
         Args:
             X: a table (n, d), images (n, h, w) or (n, c, h, w), a memory-mapped array or a torch Dataset; NaN, None
@@ -116,7 +126,7 @@ class LatentDiffusion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Gradien
         lesson = vae._lesson(X, None, sample_weight)
         # One seed for both stages, so that both hold out the same rows.
         seed = self._seed()
-        vae._fit_lesson(lesson, seed)
+        is_over = vae._fit_lesson(lesson, seed)
         copy_features(vae, self)
 
         def bound(terms: Terms, done: float) -> Tensor:
@@ -147,6 +157,7 @@ class LatentDiffusion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Gradien
             found=found,
             seed=seed,
             judges_start=True,
+            keeps_start=is_over,
         )
         return self
 
@@ -284,10 +295,18 @@ class LatentDiffusion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Gradien
         """The autoencoder to fit, with what is said here for both."""
         vae: VAE = VAE() if self.vae is None else clone(self.vae)
         vae.set_params(device=self.device, random_state=self.random_state, verbose=self.verbose)
+        if self.checkpoint is not None:
+            vae.set_params(checkpoint=f"{os.fspath(self.checkpoint)}.vae")
         return vae
 
     def _training_arguments(self) -> Diffusion:
-        return Diffusion(objective="variational") if self.diffusion is None else self.diffusion
+        recipe: Diffusion = Diffusion(objective="variational") if self.diffusion is None else self.diffusion
+        return recipe if self.checkpoint is None else clone(recipe).set_params(checkpoint=self.checkpoint)
+
+    def _identity(self, lesson: Lesson) -> dict[str, Any]:
+        stage = self._facts["stage"]
+        own = {"epochs of the autoencoder": stage["n_iter"], "the bound of the autoencoder": stage["lower_bound"]}
+        return super()._identity(lesson) | own
 
     def _build(self, facts: dict[str, Any]) -> nn.Module:
         vae = build_vae(self._recipe_of_vae(), self._columns, self._image_shape, facts["vae"])

@@ -154,9 +154,11 @@ class VAE(VariationalModel):
             y: labels (n,), -1, None or NaN where unknown; None ignores labels.
             sample_weight: a count per row: 2 is the row twice, 0 leaves it out.
         """
-        return self._fit_lesson(self._lesson(X, y, sample_weight))
+        self._fit_lesson(self._lesson(X, y, sample_weight))
+        return self
 
-    def _fit_lesson(self, lesson: Lesson, seed: int | None = None) -> Self:
+    def _fit_lesson(self, lesson: Lesson, seed: int | None = None) -> bool:
+        """Whether Ctrl-C has ended it."""
         elbo = self.objective or Elbo()
         elbo.check()
         label = lesson.extra[0] if lesson.extra else None
@@ -176,8 +178,7 @@ class VAE(VariationalModel):
 
         feed = Lesson.feed if label is None else labelled_feed
         start = partial(marginal_start, self, lesson)
-        self._train(lesson, self._found(lesson), objective, bound, phases, feed, found=start, seed=seed)
-        return self
+        return self._train(lesson, self._found(lesson), objective, bound, phases, feed, found=start, seed=seed)
 
     def fit_decoder(self, X: Any, Z: Any, sample_weight: Any = None) -> Self:
         """Train the decoder alone from pairs of a row and its latent vector; with a Gaussian, least squares.
