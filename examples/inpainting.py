@@ -3,7 +3,7 @@
     python examples/inpainting.py [picture.png]
 All three learn from complete digits. Of test digits the lower half is hidden, or the right one. A mean over all that
 fits is right on average, and blurred where several digits would do; `impute_draws` answers with one of them at a time.
-A diffusion knows nothing of halves: RePaint leads its way from noise along what is given. This one had five seconds to
+A diffusion knows nothing of halves: RePaint leads its way from noise along what is given. This one had six seconds to
 learn: many of its draws are digits, and the mixture's means are nearer to the truth.
 """
 
@@ -33,10 +33,10 @@ network = MLP(hidden=(128,), dropout=0.2)
 mixture = GaussianMixture(12, prior=ConjugatePrior(), tol=0.1, random_state=0).fit(X.reshape(-1, 64))
 vae = VAE(16, likelihood="categorical", encoder=network, decoder=network, max_epochs=20, random_state=0).fit(X)
 diffusion = Diffusion(
-    n_steps=100, network=ResidualMLP(256), max_epochs=18, batch_size=64, learning_rate=5e-3, random_state=0
+    n_steps=100, network=ResidualMLP(256), max_epochs=22, batch_size=64, learning_rate=5e-3, random_state=0
 ).fit(X)
 
-draws = np.stack(diffusion.impute_draws(given, N_DRAWS, random_state=1, steps=20, resamplings=10))
+draws = np.stack(diffusion.impute_draws(given, N_DRAWS, random_state=1, steps=20, resamplings=15))
 filled = {
     "pixel mean": np.where(hidden, X.mean(0), given),
     "mixture, mean": mixture.impute(given.reshape(-1, 64)).reshape(truth.shape),

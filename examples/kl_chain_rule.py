@@ -122,7 +122,7 @@ of_likelihood.plot(
     thetas[::8], -jensen.entropy(frequencies) - divergence[::8], "o", color=INK, ms=4, label="−H(P̂) − KL(P̂ ‖ $P_θ$)"
 )
 of_likelihood.axhline(-jensen.entropy(frequencies), color=GREY, lw=1, ls="--")
-of_likelihood.text(0.02, -jensen.entropy(frequencies) + 0.03, "−H(P̂): no model does better", color=GREY, va="bottom")
+of_likelihood.text(0.01, -jensen.entropy(frequencies) + 0.03, "−H(P̂), no model is better", color=GREY, va="bottom")
 of_likelihood.axvline(likeliest, color=COLOURS[1], lw=1, ls=":")
 of_likelihood.text(likeliest + 0.015, -2.3, f"θ = {likeliest:.3f}", color=COLOURS[1])
 of_likelihood.set(xlabel="θ of a binomial", ylabel="nats per row", ylim=(-4.6, -1.2), xlim=(0, 1))

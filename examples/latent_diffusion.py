@@ -24,8 +24,8 @@ digits = load_digits()
 X, X_test, y, y_test = train_test_split(digits.data / 16, digits.target, test_size=360, random_state=0)
 network = MLP((128,), "relu")
 model = LatentDiffusion(
-    VAE(2, scaling="common", encoder=network, decoder=network, max_epochs=100, learning_rate=3e-3),
-    Diffusion(n_steps=200, network=ResidualMLP(64, 2), max_epochs=500, batch_size=512, learning_rate=1e-2),
+    VAE(2, scaling="common", encoder=network, decoder=network, max_epochs=80, learning_rate=3e-3),
+    Diffusion(n_steps=200, network=ResidualMLP(64, 2), max_epochs=400, batch_size=512, learning_rate=1e-2),
     random_state=0,
 ).fit(X)
 

@@ -161,6 +161,7 @@ class TestLinks:
         assert with_links("[em](../../examples/em_steps.py)", "docs/api/index.md", "api/index.md") == (
             "[em](../gallery/em_steps.md)"
         )
+        assert with_links("![a](docs/assets/jensen.svg)", "README.md", "index.md") == "![a](assets/jensen.svg)"
         with pytest.raises(FileNotFoundError, match=r"has a link to \.\./examples/nothing\.py"):
             with_links("[no](../examples/nothing.py)", "docs/vae.md", "vae.md")
         assert code_pages()["source/src/jensen/bound.py.md"] == "src/jensen/bound.py"

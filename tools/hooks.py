@@ -20,7 +20,6 @@ from pages import (
     title_of,
     with_api,
     with_links,
-    with_pictures,
     with_readme,
     with_shell,
     with_tabs,
@@ -93,7 +92,7 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str
     """Links, parts of the README, tabs and the API of a page."""
     name = page.file.src_uri
     text = markdown if page.file.generated_by else with_links(markdown, f"docs/{name}", name)
-    text = with_pictures(with_shell(with_tabs(with_readme(text, name))))
+    text = with_shell(with_tabs(with_readme(text, name)))
     text = text.replace("<!-- commands -->", commands()) if name == "command-line.md" else text
     text = text.replace("<!-- public names -->", table_of_names()) if name == "api/index.md" else text
     return with_api(text, jensen._HOMES, level=1 if name.startswith("api/models/") else 2)

@@ -24,7 +24,6 @@ __all__ = [
     "title_of",
     "with_api",
     "with_links",
-    "with_pictures",
     "with_readme",
     "with_shell",
     "with_tabs",
@@ -35,7 +34,6 @@ LINK = re.compile(r"(?P<image>!?)\[(?P<text>[^\]]+)\]\((?P<target>[^)\s#]*)(?P<a
 FENCE = re.compile(r"^( *)(```+).*?^\1\2 *$", re.MULTILINE | re.DOTALL)
 # A block of Python and the same from the shell, with nothing between them.
 PAIR = re.compile(r"^```python\n((?:(?!```).*\n)*)```\n\n```sh\n((?:(?!```).*\n)*)```$", re.MULTILINE)
-PICTURE = re.compile(r"^<!-- picture: (\w+) -->$", re.MULTILINE)
 ENTRY = re.compile(r"^    (\w+(?:, \w+)*): (.*)$")
 SECTIONS = {"Example:": "Examples:", "Attributes:": "**Attributes:**\n"}
 README_PART = re.compile(r"^<!-- README: (.+) -->$", re.MULTILINE)
@@ -114,9 +112,8 @@ def with_links(text: str, file: str, page: str) -> str:
         if shown.startswith("source/") and found.endswith(".py"):
             line = line_of(match["text"].strip("`"), ROOT / found)
             anchor = f"#__span-0-{line}" if line else ""
-        return (
-            f"[{shown_text(match['text'], found)}]({posixpath.relpath(shown, posixpath.dirname(page) or '.')}{anchor})"
-        )
+        place = posixpath.relpath(shown, posixpath.dirname(page) or ".")
+        return f"{match['image']}[{shown_text(match['text'], found)}]({place}{anchor})"
 
     pieces, end = [], 0
     for match in outside_code(LINK, text):
@@ -155,11 +152,6 @@ def with_readme(text: str, page: str) -> str:
         return with_links(paragraphs[0] if paragraphs else section(readme, match[1]), "README.md", page)
 
     return README_PART.sub(part, text)
-
-
-def with_pictures(text: str) -> str:
-    """`<!-- picture: em_steps -->` becomes the picture of that example, with a link to its page."""
-    return PICTURE.sub(r"[![\1](gallery/pictures/\1.png){ .picture }](gallery/\1.md)", text)
 
 
 def with_tabs(text: str) -> str:

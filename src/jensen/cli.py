@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import inspect
 import json
+import os
+import sys
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -251,4 +253,12 @@ def mark(ability: bool | str) -> str:
 
 
 def main() -> None:
-    app(prog_name="jensen")
+    try:
+        app(prog_name="jensen")
+    except SystemExit as end:
+        if os.environ.get("WORLD_SIZE", "1") == "1":
+            raise
+        # Threads that talked to other processes may abort one that ends in the usual way.
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(end.code if isinstance(end.code, int) else int(end.code is not None))

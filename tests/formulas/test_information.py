@@ -108,3 +108,8 @@ def test_naive_bayes_splits_into_separate_problems():
 def test_bad_input(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+def test_an_array_may_be_read_backwards():
+    p = np.array([0.5, 0.3, 0.2])
+    assert kl(p[::-1], p) == pytest.approx(kl([0.2, 0.3, 0.5], p), abs=1e-15)

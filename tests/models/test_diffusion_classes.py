@@ -146,7 +146,7 @@ def blobs():
 def model(blobs):
     x, _, partial = blobs
     network = ResidualMLP(width=48, n_blocks=2)
-    options = {"n_steps": 50, "max_epochs": 300, "batch_size": 64, "learning_rate": 3e-3, "random_state": 0}
+    options = {"n_steps": 50, "max_epochs": 150, "batch_size": 64, "learning_rate": 3e-3, "random_state": 0}
     return Diffusion(network=network, **options).fit(x, partial)
 
 

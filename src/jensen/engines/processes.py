@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -43,7 +44,6 @@ class World:
         # Parameters may rest for a phase, or have no part in a batch without labels.
         options = DistributedDataParallelKwargs(find_unused_parameters=True)
         accelerator = Accelerator(cpu=chosen.type == "cpu", kwargs_handlers=[options])
-        # A thread that still listens to the others when Python ends aborts the process.
         atexit.unregister(part)
         atexit.register(part)
         return cls(accelerator.device, accelerator)
@@ -102,9 +102,14 @@ class World:
 
 
 def part() -> None:
-    """Leave the other processes."""
+    """Leave the other processes.
+
+    Threads that talked to them put their messages away under Python's lock. One that still waits for it when Python
+    ends aborts the process; while this thread sleeps, all of them get it.
+    """
     if torch.distributed.is_initialized():
         torch.distributed.destroy_process_group()
+        time.sleep(0.2)
 
 
 def choose_device(device: str) -> torch.device:

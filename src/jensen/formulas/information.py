@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.distributions import Distribution, kl_divergence
@@ -83,7 +84,8 @@ def nats_per(unit: str) -> float:
 
 
 def probabilities(values: Any, name: str) -> Tensor:
-    p = torch.as_tensor(values, dtype=torch.float64)
+    # Torch knows no array that is read backwards, as p[::-1] is.
+    p = torch.as_tensor(values.copy() if isinstance(values, np.ndarray) else values, dtype=torch.float64)
     total = float(p.sum())
     # One part in 10⁶ leaves room for probabilities that came through float32.
     if bool((p < 0).any()) or not math.isclose(total, 1.0, rel_tol=1e-6):
