@@ -24,7 +24,8 @@ from jensen.evaluate.footing import Footing, find_footing
 from jensen.evaluate.leaderboard import HeldOut, Leaderboard
 from jensen.evaluate.scoring import given, how_tight, n_parameters, score
 from jensen.evaluate.select import configured
-from jensen.evaluate.task import Task, as_array, n_rows, take
+from jensen.evaluate.task import Task
+from jensen.interop.rows import as_array, n_rows, take
 from jensen.registry import model_class
 
 __all__ = ["Leaderboard", "compare"]

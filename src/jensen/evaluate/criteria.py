@@ -24,7 +24,8 @@ from sklearn.metrics import pairwise_distances_chunked
 
 from jensen.evaluate.criterion import Criterion, Score, Settings, is_number, n_parameters, varied_names
 from jensen.evaluate.held_out import measure_cv, measure_held_out, measure_reconstruction
-from jensen.evaluate.task import Task, as_array, fit_copy
+from jensen.evaluate.task import Task, fit_copy
+from jensen.interop.rows import as_array
 
 __all__ = ["AUTO", "CRITERIA", "Criterion", "Score"]
 

@@ -14,7 +14,8 @@ import numpy as np
 import pandas as pd
 
 from jensen.evaluate.criterion import Score, mean_and_error, n_parameters
-from jensen.evaluate.task import Task, as_array
+from jensen.evaluate.task import Task
+from jensen.interop.rows import as_array
 from jensen.models.denoising_model import DenoisingModel
 
 __all__ = ["difference", "measure_cv", "measure_held_out", "measure_reconstruction"]

@@ -14,7 +14,7 @@ import pandas as pd
 
 from jensen.evaluate.footing import Footing
 from jensen.evaluate.scoring import given
-from jensen.evaluate.task import as_array
+from jensen.interop.rows import as_array
 from jensen.report.board import board_html
 from jensen.report.page import page
 from jensen.report.pictures import shades

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from jensen.evaluate.footing import N_DRAWS, Footing
-from jensen.evaluate.task import as_array
+from jensen.interop.rows import as_array
 from jensen.models.diffusion import Diffusion
 from jensen.models.latent_diffusion import LatentDiffusion
 from jensen.models.vae import VAE

@@ -19,7 +19,8 @@ from jensen.evaluate.offers import find_criterion, lack_of, offered, quoted
 from jensen.evaluate.pool import check_n_jobs
 from jensen.evaluate.search import Search
 from jensen.evaluate.selection import Selection
-from jensen.evaluate.task import Task, n_rows
+from jensen.evaluate.task import Task
+from jensen.interop.rows import n_rows
 from jensen.interop.tables import read_weights
 
 __all__ = ["Selection", "configured", "select"]

@@ -11,12 +11,11 @@ import numpy as np
 import torch
 from sklearn.base import BaseEstimator, clone
 from sklearn.model_selection import KFold, ShuffleSplit, check_cv
-from torch import Tensor
-from torch.utils.data import Dataset, Subset
 
+from jensen.interop.rows import n_rows, take
 from jensen.interop.tables import read_array
 
-__all__ = ["FAILURES", "Task", "as_array", "fit_copy", "n_rows", "take"]
+__all__ = ["FAILURES", "Task", "fit_copy"]
 
 # What a fit says when it cannot be done; anything else is a bug and keeps its traceback.
 FAILURES = (ValueError, ArithmeticError, torch.linalg.LinAlgError)  # type: ignore[attr-defined]
@@ -114,20 +113,3 @@ def fit_copy(estimator: Any, X: Any, y: Any = None, weight: np.ndarray | None = 
 def fit_to(model: Any, X: Any, y: Any, weight: np.ndarray | None) -> Any:
     # Not every estimator knows weights.
     return model.fit(X, y, **({} if weight is None else {"sample_weight": weight}))
-
-
-def take(X: Any, rows: np.ndarray) -> Any:
-    """Some rows of a table, or entries of a vector, of any kind."""
-    if hasattr(X, "iloc"):
-        return X.iloc[rows]
-    if isinstance(X, Dataset):
-        return Subset(X, rows.tolist())
-    return X[rows] if hasattr(X, "shape") else [X[i] for i in rows]
-
-
-def n_rows(X: Any) -> int:
-    return int(X.shape[0]) if hasattr(X, "shape") else len(X)
-
-
-def as_array(values: Any) -> np.ndarray:
-    return np.asarray(values.cpu() if isinstance(values, Tensor) else values)

@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from jensen.interop.rows import as_array
 from jensen.report import charts
 from jensen.report.charts import Series, number
 from jensen.report.markup import picture, table
-from jensen.report.subject import Subject, as_array, as_frame
+from jensen.report.subject import Subject, as_frame
 
 __all__ = ["imputations"]
 

@@ -12,12 +12,13 @@ import numpy as np
 import pandas as pd
 from sklearn.base import is_regressor
 
+from jensen.interop.rows import as_array
 from jensen.report import charts
 from jensen.report.charts import Series, number
 from jensen.report.imputed import imputations
 from jensen.report.markup import picture, side_by_side, table
 from jensen.report.regression import coefficients, predictions
-from jensen.report.subject import Subject, as_array, as_frame
+from jensen.report.subject import Subject, as_frame
 
 __all__ = ["Panel", "panels_of"]
 

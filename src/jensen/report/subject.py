@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from torch import Tensor
 
-__all__ = ["Subject", "as_array", "as_frame"]
+from jensen.interop.rows import as_array, take
+
+__all__ = ["Subject", "as_frame"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,18 +122,8 @@ class Subject:
         return self if whole.all() else self.some(np.flatnonzero(whole))
 
 
-def as_array(values: Any) -> np.ndarray:
-    return np.asarray(values.cpu() if isinstance(values, Tensor) else values)
-
-
 def as_frame(rows: Any, names: Sequence[str]) -> pd.DataFrame:
     if hasattr(rows, "columns"):
         frame = pd.DataFrame({str(name): np.asarray(rows[name]) for name in rows.columns})
         return frame[list(names)]
     return pd.DataFrame(as_array(rows).reshape(len(rows), -1), columns=list(names))
-
-
-def take(values: Any, rows: np.ndarray) -> Any:
-    if hasattr(values, "iloc"):
-        return values.iloc[rows]
-    return values[rows] if hasattr(values, "shape") else [values[i] for i in rows]
