@@ -572,3 +572,12 @@ def test_limits_and_depots_of_stores(folder, tmp_path):
     assert model.cluster_weights_.min() >= 30
     out = json.loads(succeed(*common, "--depot", '{"location": [5, 3, 3, 1], "weight": 0.5}'))
     assert out["cost"] == pytest.approx(out["inertia"] + out["supply_cost"])
+
+
+def test_impute_says_what_the_model_does_not_know(tmp_path):
+    frame = pd.DataFrame({"a": [1.0, np.nan, 3.0, 4.0], "b": [2.0, 1.0, 0.0, 3.0], "note": ["x", None, "y", None]})
+    frame.to_csv(tmp_path / "x.csv", index=False)
+    fit = ("fit", "probabilistic-pca", tmp_path / "x.csv", "--drop", "note", "--n-components", 1, "--quiet")
+    succeed(*fit, "-o", tmp_path / "m")
+    result = run("impute", tmp_path / "m", tmp_path / "x.csv", "-o", tmp_path / "filled.csv")
+    assert "left empty, as the model does not know them: 2 cells of note\n" in result.stderr

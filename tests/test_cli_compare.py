@@ -43,6 +43,14 @@ def test_the_labels_that_come_with_the_data():
     assert found["table"][0]["n_parameters"] == 3 * (4 + 10) + 2
 
 
+def test_several_columns_are_left_out_by_one_word(tmp_path):
+    load_iris(as_frame=True).frame.to_csv(tmp_path / "iris.csv", index=False)
+    words = ("compare", tmp_path / "iris.csv", "--drop", "target,petal width (cm)", "--models", "probabilistic-pca")
+    found = json.loads(succeed(*words, "--json"))
+    assert found["table"][0]["n_parameters"] <= 3 + 3 * 2
+    assert "there is no column 'none'" in fail(*words[:3], "target,none")
+
+
 class TestFiles:
     def test_a_report_and_samples_of_a_table(self, tmp_path):
         files = ("--report", tmp_path / "page.html", "--samples", tmp_path / "new.csv")
@@ -68,7 +76,8 @@ class TestFiles:
         assert "new.csv is no picture, and the rows are images of shape (3, 3)" in fail(
             "compare", tmp_path / "x.npy", "--samples", tmp_path / "new.csv"
         )
-        assert "cannot be written" in fail("compare", "iris", "--report", tmp_path / "none" / "page.html")
+        page = tmp_path / "none" / "page.html"
+        assert f"--report {page} cannot be written" in fail("compare", "iris", "--report", page)
 
 
 class TestReport:

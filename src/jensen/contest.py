@@ -23,13 +23,15 @@ PICTURES = (".png", ".pdf", ".svg")
 
 def compare(
     data: Word,
-    models: Annotated[str, typer.Option(help="auto, or names of models: kmeans,vae,...")] = "auto",
+    models: Annotated[str, typer.Option(help="auto, or names of models, a,b: kmeans,vae.")] = "auto",
     label: Annotated[
         str | None, typer.Option(metavar="COLUMN|FILE", help="Labels for models that read them; empty is unlabelled.")
     ] = None,
-    drop: Annotated[list[str] | None, typer.Option(help="Column to leave out; may be repeated.")] = None,
+    drop: Drop = None,
     discrete: Annotated[str, typer.Option(metavar="auto|yes|no", help="Whether values have probabilities.")] = "auto",
-    cv: Annotated[int | None, typer.Option(help="Folds; without it a fifth of the rows is held out.")] = None,
+    cv: Annotated[
+        int | None, typer.Option(help="Folds; without it 5 of fewer than 500 rows, and else a fifth is held out.")
+    ] = None,
     effort: Annotated[str, typer.Option(metavar="quick|normal|thorough", help="Steps and sizes of auto.")] = "normal",
     seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="File for the table: .csv or .parquet.")] = None,
@@ -50,7 +52,8 @@ def compare(
 
     Examples:
       jensen compare digits --effort quick
-      jensen compare data.csv --label species --models gaussian-mixture,vae
+      jensen compare data.csv --drop id,town --label species
+      jensen compare data.csv --models gaussian-mixture,vae
       jensen compare images.npy --cv 3 --output board.csv
       jensen compare digits --report report.html --samples samples.png
     """
@@ -60,9 +63,9 @@ def compare(
     answers: dict[str, str | bool] = {"auto": "auto", "yes": True, "no": False}
     if discrete not in answers:
         raise ValueError(f"--discrete {discrete} is not known; choose auto, yes or no")
-    for file in (output, report_to, samples):
+    for option, file in {"--output": output, "--report": report_to, "--samples": samples}.items():
         if file:
-            check_writable(file)
+            check_writable(file, option)
     X, y = rows_of(data, label, drop or [])
     if samples:
         check_samples(samples, X)

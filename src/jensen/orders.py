@@ -75,10 +75,10 @@ def only(flag: str, given: Sequence[str] | None) -> str | None:
     return given[0] if given else None
 
 
-def check_writable(output: Path) -> None:
+def check_writable(output: Path, option: str = "--output") -> None:
     """Before the work, not after it."""
     if output.is_dir() or not os.access(output.parent, os.W_OK):
-        raise ValueError(f"--output {output} cannot be written; give a file in a directory that exists")
+        raise ValueError(f"{option} {output} cannot be written; give a file in a directory that exists")
 
 
 def is_picture(output: Path | None) -> bool:

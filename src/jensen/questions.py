@@ -23,7 +23,7 @@ from jensen.orders import (
     open_model,
     options_for,
 )
-from jensen.printing import answer, columns_of, deliver, deliver_pictures, in_units, report
+from jensen.printing import answer, columns_of, deliver, deliver_pictures, in_units, report, tell
 from jensen.words import TABLE, Json
 
 __all__ = ["impute", "predict", "sample", "score", "transform"]
@@ -168,6 +168,19 @@ def impute(
         file = output if output is None or draws is None else output.with_name(f"{output.stem}-{i}{output.suffix}")
         table = filled if is_image else fill_cells(cells, X, filled)
         hand_over(estimator, table, file, as_json, filled_entries=int(np.asarray(pd.isna(X)).sum()))
+    left = holes_outside(cells, X)
+    if left and not as_json:
+        tell(f"left empty, as the model does not know them: {left}")
+
+
+def holes_outside(cells: Any, X: Any) -> str:
+    """The columns with empty cells that a model does not know, and how many."""
+    if not (hasattr(cells, "columns") and hasattr(X, "columns")):
+        return ""
+    others = cells.drop(columns=list(X.columns))
+    # As they are written, empty cells are empty texts.
+    empty = (others.isna() | (others == "")).sum()
+    return ", ".join(f"{n} cells of {name}" for name, n in empty.items() if n)
 
 
 def hand_over(estimator: Any, rows: Any, output: Path | None, as_json: bool, **summary: Any) -> None:

@@ -30,7 +30,9 @@ Label = Annotated[
 Weight = Annotated[
     str | None, typer.Option(metavar="COLUMN|FILE", help="Row weights: a column (npy: its number), or a file.")
 ]
-Drop = Annotated[list[str] | None, typer.Option(help="Column to leave out; may be repeated.")]
+Drop = Annotated[
+    list[str] | None, typer.Option(metavar="COLUMN", help="Column to leave out, or several: a,b; may be repeated.")
+]
 FitSeed = Annotated[int | None, typer.Option(help="Random seed; 0 when not given.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar and no table.")]

@@ -14,7 +14,7 @@ from sklearn.model_selection import KFold
 
 import jensen
 from jensen import VAE, Autoencoder, Diffusion, GaussianMixture, KMeans, ProbabilisticPCA, ResidualMLP, compare
-from jensen.evaluate.entrants import EFFORTS, entrants
+from jensen.evaluate.entrants import EFFORTS, Effort, entrants
 from jensen.evaluate.footing import find_footing
 
 IRIS = load_iris().data
@@ -127,7 +127,7 @@ class TestTable:
         X = load_iris(as_frame=True).data
         X.iloc[::4, 1] = np.nan
         board = compare(X, [*TWO, Diffusion(n_steps=10, network=ResidualMLP(8, 1), max_epochs=1)])
-        assert "bound is of complete rows" in board.failures["Diffusion"]
+        assert "NaN, first in row 0, and a diffusion has a bound of complete rows alone" in board.failures["Diffusion"]
         assert np.isfinite(board.scores).all(axis=None)
 
     def test_what_is_shown(self, tmp_path):
@@ -147,6 +147,49 @@ class TestTable:
 @pytest.fixture(scope="module")
 def board():
     return compare(load_digits().images[:200], {"kmeans": KMeans(2), "absent": jensen.KMedoids(2)}, cv=2)
+
+
+class TestBeforeAFit:
+    def test_a_model_without_a_score_is_not_fitted(self):
+        class Unfit(Autoencoder):
+            def fit(self, X, y=None):
+                raise AssertionError("was fitted")
+
+        assert "no likelihood" in compare(IRIS, {"a": GaussianMixture(1), "b": Unfit(1)}, cv=2).failures["b"]
+
+    def test_a_reason_names_a_row_by_its_number_among_all(self):
+        class Picky(GaussianMixture):
+            def score_samples(self, X):
+                if (X[:, 0] == 7.9).any():
+                    raise ValueError(f"there is 7.9 in row {int((X[:, 0] == 7.9).argmax())}")
+                return super().score_samples(X)
+
+        board = compare(IRIS, {"a": GaussianMixture(1), "b": Picky(1)}, cv=KFold(3, shuffle=True, random_state=1))
+        assert board.failures["b"] == f"there is 7.9 in row {int((IRIS[:, 0] == 7.9).argmax())}"
+
+    def test_models_of_numbers_that_text_keeps_out_are_named(self):
+        X = pd.DataFrame(IRIS[:, :2], columns=["a", "b"]).assign(town=["Bonn", "Oslo"] * 75)
+        few = {name: Effort(1, 1, (8,), (1,), 8) for name in EFFORTS}
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr("jensen.evaluate.compare.EFFORTS", few)
+            caption = compare(X, effort="quick").caption
+        assert "columns of text or categories (town) have probabilities" in caption
+        assert "k-means, mixtures, subspaces and the latent curve take numbers alone, and are left out" in caption
+
+
+def test_a_name_is_the_entrant_of_the_effort():
+    board = compare(IRIS, ["gaussian-mixture"], effort="quick")
+    wanted = entrants(find_footing(IRIS, "auto"), 120, 0, EFFORTS["quick"], 0)["Gaussian mixture"]
+    assert isinstance(board.models["gaussian-mixture"].prior, type(wanted.model.prior))
+    assert board.models["gaussian-mixture"].n_components in wanted.grid["n_components"]
+
+
+def test_numbers_that_nobody_reads_are_short():
+    # Held-out rows far from all that was learnt.
+    X = np.concatenate([IRIS, IRIS[:30] + 1e4])
+    split = [(np.arange(150), np.arange(150, 180))]
+    shown = compare(X, [GaussianMixture(1)], cv=split).shown()
+    assert shown["nats"].str.match(r"-\d\.\d\de\+\d\d").all()
 
 
 class TestShown:

@@ -732,3 +732,10 @@ class TestErrorsOfUse:
     def test_another_container(self):
         with pytest.raises(ValueError, match='container=\'excel\' is not known; choose "pandas" or "polars"'):
             learn_columns(np.eye(2)).frame(torch.eye(2), container="excel")
+
+
+def test_a_column_of_names_is_told():
+    frame = pd.DataFrame({"id": [f"p{i}" for i in range(40)], "town": ["Bonn", "Oslo", "Rome", "Graz"] * 10})
+    with pytest.warns(UserWarning, match="column 'id' has 40 different texts in 40 rows") as told:
+        learn_columns(frame)
+    assert len(told) == 1

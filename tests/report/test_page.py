@@ -199,6 +199,32 @@ def path(iris, tmp_path_factory):
     return path
 
 
+def test_a_density_on_a_grid_is_told_in_the_unit_of_the_table(tmp_path):
+    images = load_digits().images[:300] / 16
+    board = jensen.compare(images, {"PPCA": jensen.ProbabilisticPCA(5)}, cv=3)
+    board.report(tmp_path / "board.html")
+    text = (tmp_path / "board.html").read_text()
+    told = {name: float(value) for name, value in re.findall(r'data-tip="([^":]+): ([-\d.]+)"', text)}
+    # A cell is a sixteenth wide in each of 64 pixels.
+    assert told["+ size of a cell"] == pytest.approx(-64 * np.log(16), abs=0.1)
+    first = board.scores["PPCA"].iloc[:100]
+    # One draw of the noise beside the mean of four.
+    assert told["bound"] == pytest.approx(first.mean(), abs=3 * first.std() / 10)
+    assert "a lower bound of ln P(x)" in text
+
+
+def test_components_have_the_names_of_their_classes(iris, tmp_path):
+    model = small("GaussianMixture").fit(iris, load_iris().target_names[load_iris().target])
+    jensen.write_report(model, iris, tmp_path / "page.html")
+    assert all(f"<td>{name}</td>" in (tmp_path / "page.html").read_text() for name in load_iris().target_names)
+
+
+def test_rows_without_a_label_are_grey(iris, tmp_path):
+    y = np.where(np.arange(150) % 2, load_iris().target, -1)
+    jensen.write_report(small("ProbabilisticPCA").fit(iris), iris, tmp_path / "page.html", y)
+    assert '<g class="sgrey" data-series="unlabelled">' in (tmp_path / "page.html").read_text()
+
+
 class TestALeaderboard:
     def test_is_a_table_with_a_row_for_every_model(self, path):
         page = read(path)

@@ -6,6 +6,7 @@ All models learn from the same rows and are scored on the same others, so differ
 from __future__ import annotations
 
 import math
+import re
 import time
 import warnings
 from collections.abc import Mapping, Sequence
@@ -19,13 +20,14 @@ from sklearn.model_selection import ShuffleSplit
 from sklearn.utils import check_random_state
 from tqdm.auto import tqdm
 
-from jensen.evaluate.entrants import EFFORTS, entrants
+from jensen.evaluate.entrants import EFFORTS, NAMES, Chosen, entrants
 from jensen.evaluate.footing import Footing, find_footing
 from jensen.evaluate.leaderboard import HeldOut, Leaderboard
 from jensen.evaluate.scoring import given, how_tight, n_parameters, score
 from jensen.evaluate.select import configured
 from jensen.evaluate.task import Task
 from jensen.interop.rows import as_array, n_rows, take
+from jensen.models.diffusion import Diffusion
 from jensen.registry import model_class
 
 __all__ = ["Leaderboard", "compare"]
@@ -74,7 +76,8 @@ def compare(
 
     Args:
         X: a table (n, d), a data frame or images; NaN is missing.
-        models: "auto" enters all that suit the rows; or names such as "vae", estimators, or a dictionary of them.
+        models: "auto" enters all that suit the rows; or names such as "vae", which are those of "auto" or have their
+            defaults, estimators, or a dictionary of them.
         y: labels for models that read them; scores are of X alone.
         discrete: whether values lie on a grid and have probabilities; "auto" if every column has whole numbers of at
             most 256 levels. Models of densities then learn from rows with uniform noise on their cells.
@@ -113,6 +116,8 @@ def compare(
         raise ValueError(f"every model failed, {entries[0].name} with: {entries[0].failure}")
     tested = np.concatenate([test for _, test in splits])
     how = f"{len(splits)} folds" if len(splits) > 1 else f"{len(tested)} of {n} rows held out"
+    if isinstance(models, str) and models == "auto" and footing.unit == "mixed":
+        how += "; k-means, mixtures, subspaces and the latent curve take numbers alone, and are left out"
     first = splits[0][1]
     held_out = HeldOut(task.rows(first), None if y is None else take(y, first), first, footing)
     return board_of(entries, footing, task.rows(tested), tested, how, held_out)
@@ -131,8 +136,10 @@ def count_classes(y: Any) -> int:
 
 def named(models: Any, footing: Footing, n_learnt: int, n_classes: int, effort: str, seed: int) -> dict[str, Any]:
     """The estimators to compare, by name."""
+    auto = entrants(footing, n_learnt, n_classes, EFFORTS[effort], seed)
     if isinstance(models, str) and models == "auto":
-        return entrants(footing, n_learnt, n_classes, EFFORTS[effort], seed)
+        return auto
+    usual = {name: auto[entrant] for name, entrant in NAMES.items() if entrant in auto}
     if isinstance(models, Mapping):
         given = [(str(name), model) for name, model in models.items()]
     else:
@@ -143,7 +150,7 @@ def named(models: Any, footing: Footing, n_learnt: int, n_classes: int, effort: 
     for name, model in given:
         if isinstance(model, type):
             raise TypeError(f"{model.__name__} is a class; give an estimator, {model.__name__}()")
-        estimator = configured(model_class(model)() if isinstance(model, str) else model, {}, seed)
+        estimator = configured(usual.get(model, model_class(model)()) if isinstance(model, str) else model, {}, seed)
         if is_regressor(estimator):
             raise TypeError(f"{name} is a regression, and compare is for models of rows")
         n_alike = sum(other.split(" ")[0] == name for other in out)
@@ -159,12 +166,14 @@ def attempt(name: str, model: Any, task: Task, footing: Footing) -> Entry:
     """The entry of a model, or one with the reason why there is none."""
     fitting = scoring = 0.0
     parts, first = [], None
+    rows = np.arange(task.n_rows)
     try:
+        check_scores(model, task)
         for fold, (learnt, held_out) in enumerate(task.splits):
-            began = time.perf_counter()
+            began, rows = time.perf_counter(), learnt
             fitted = fit(model, task, footing, learnt, task.seed + fold)
             fitting += time.perf_counter() - began
-            began = time.perf_counter()
+            began, rows = time.perf_counter(), held_out
             parts.append(score(fitted, footing, task.rows(held_out), task.seed + fold))
             scoring += time.perf_counter() - began
             first = fitted if first is None else first
@@ -178,7 +187,26 @@ def attempt(name: str, model: Any, task: Task, footing: Footing) -> Entry:
     except Exception as error:
         # Of any model whatever: one that breaks must not take the others with it.
         reason = " ".join(str(error.__cause__ or error).split()) or type(error).__name__
-        return Entry(name, None, np.empty(0), "", None, fitting, scoring, reason)
+        return Entry(name, None, np.empty(0), "", None, fitting, scoring, with_numbers(reason, rows))
+
+
+def check_scores(model: Any, task: Task) -> None:
+    """What is known before a fit: that a model says nothing of rows, or nothing of rows with holes."""
+    estimator = model.model if isinstance(model, Chosen) else model
+    estimator.score_samples  # noqa: B018 (a model that has none says why)
+    if isinstance(estimator, Diffusion) and task.n_rows:
+        holes = np.asarray(pd.isna(task.X)).reshape(task.n_rows, -1).any(1)
+        if holes.any():
+            raise ValueError(
+                f"X holds NaN, first in row {int(holes.argmax())}, and a diffusion has a bound of complete rows alone"
+            )
+
+
+def with_numbers(reason: str, rows: np.ndarray) -> str:
+    """A reason that names a row of some, by its number among all."""
+    return re.sub(
+        r"\brow (\d+)", lambda found: f"row {rows[int(found[1])]}" if int(found[1]) < len(rows) else found[0], reason
+    )
 
 
 def fit(model: Any, task: Task, footing: Footing, rows: np.ndarray, seed: int) -> Any:

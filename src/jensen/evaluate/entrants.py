@@ -29,10 +29,24 @@ from jensen.nets.mlp import MLP
 from jensen.nets.residual_mlp import ResidualMLP
 from jensen.nets.unet import UNet
 
-__all__ = ["EFFORTS", "Chosen", "Effort", "entrants"]
+__all__ = ["EFFORTS", "NAMES", "Chosen", "Effort", "entrants"]
 
 # Above so many levels a probability for every one of them costs a VAE more than it gives.
 FEW_LEVELS = 32
+
+
+# The command line's names of entrants.
+NAMES = {
+    "diffusion": "diffusion",
+    "factor-analysis": "factor analysis",
+    "gaussian-mixture": "Gaussian mixture",
+    "kmeans": "k-means",
+    "latent-curve": "latent curve",
+    "latent-diffusion": "latent diffusion",
+    "mixture-of-ppca": "mixture of PPCA",
+    "probabilistic-pca": "PPCA",
+    "vae": "VAE",
+}
 
 
 @dataclass(frozen=True)

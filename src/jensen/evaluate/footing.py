@@ -9,6 +9,7 @@ van den Oord & Bethge (2016). Without it, a density may grow beyond bounds on va
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -83,11 +84,14 @@ def find_footing(X: Any, discrete: Any) -> Footing:
     if hasattr(X, "columns") and any(kind.kind not in "biuf" for kind in numpy_types(X)):
         if discrete is True:
             raise ValueError("discrete=True is for tables of numbers, and X has columns of text or categories")
-        return Footing("mixed", None, 0, shape, "columns of text or categories have probabilities, numbers a density")
+        texts = [str(name) for name, kind in zip(X.columns, numpy_types(X), strict=True) if kind.kind not in "biuf"]
+        reason = f"columns of text or categories ({', '.join(texts)}) have probabilities, numbers a density"
+        return Footing("mixed", None, 0, shape, reason)
     numbers = np.asarray(X, dtype=np.float64).reshape(len(X), -1)
     if discrete is False:
         return Footing("density", None, 0, shape, "numbers have a density, as asked")
-    steps, n_levels, wrong = steps_of(numbers, len(shape) > 1)
+    names = [repr(name) for name in X.columns] if hasattr(X, "columns") else [*map(str, range(numbers.shape[1]))]
+    steps, n_levels, wrong = steps_of(numbers, len(shape) > 1, names)
     if steps is None and discrete is True:
         raise ValueError(f"discrete=True needs columns of whole numbers of at most {MOST_LEVELS} levels; {wrong}")
     if steps is None:
@@ -102,7 +106,7 @@ def numpy_types(X: Any) -> list[np.dtype[Any]]:
     return [X[name].to_numpy().dtype for name in X.columns]
 
 
-def steps_of(numbers: np.ndarray, is_image: bool) -> tuple[np.ndarray | None, int, str]:
+def steps_of(numbers: np.ndarray, is_image: bool, names: Sequence[str]) -> tuple[np.ndarray | None, int, str]:
     """h_j (d,), the most levels of any column, and why there are none."""
     d = numbers.shape[1]
     if is_image:
@@ -113,8 +117,9 @@ def steps_of(numbers: np.ndarray, is_image: bool) -> tuple[np.ndarray | None, in
     low, high = np.fmin.reduce(numbers, 0), np.fmax.reduce(numbers, 0)
     fractional = (np.abs(numbers - np.rint(numbers)) > 0).any(0)
     if fractional.any():
-        return None, 0, f"column {int(fractional.argmax())} has numbers that are not whole"
+        return None, 0, f"column {names[int(fractional.argmax())]} has numbers that are not whole"
     n_levels = np.nan_to_num(high - low) + 1
     if (n_levels > MOST_LEVELS).any():
-        return None, 0, f"column {int(n_levels.argmax())} has {int(n_levels.max())} levels, more than {MOST_LEVELS}"
+        most = int(n_levels.argmax())
+        return None, 0, f"column {names[most]} has {int(n_levels[most])} levels, more than {MOST_LEVELS}"
     return np.ones(d), int(n_levels.max()), ""

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from jensen.evaluate.footing import Footing
-from jensen.evaluate.scoring import given
+from jensen.evaluate.scoring import given, says_probabilities
 from jensen.interop.rows import as_array
 from jensen.report.board import board_html
 from jensen.report.page import page
@@ -103,11 +103,11 @@ class Leaderboard:
         rows = [
             {
                 "model": row.model,
-                "nats": f"{row.nats:.3f}",
-                "standard_error": f"{row.standard_error:.3f}",
-                "bits_per_dimension": f"{row.bits_per_dimension:.3f}",
-                "behind": f"{row.behind:+.3f}" if i else "",
-                "interval": f"{row.behind_low:+.3f} to {row.behind_high:+.3f}" if i else "",
+                "nats": short(row.nats),
+                "standard_error": short(row.standard_error),
+                "bits_per_dimension": short(row.bits_per_dimension),
+                "behind": short(row.behind, "+") if i else "",
+                "interval": f"{short(row.behind_low, '+')} to {short(row.behind_high, '+')}" if i else "",
                 "value": row.value,
                 "n_parameters": "" if row.n_parameters is pd.NA else f"{row.n_parameters:,}",
                 "fit_seconds": f"{row.fit_seconds:.1f}",
@@ -205,6 +205,7 @@ class Leaderboard:
                 there.footing.shape if there.footing.is_image else None,
                 self.scores[name].to_numpy()[: len(there.numbers)],
                 there.numbers,
+                log_cell=log_cell(model, there),
             )
             for name, model in self.models.items()
         ]
@@ -219,6 +220,17 @@ class Leaderboard:
     def _repr_html_(self) -> str:
         failed = "".join(f"<p>{html.escape(k)} failed: {html.escape(v)}</p>" for k, v in self.failures.items())
         return f"{self.shown().to_html(index=False, border=0)}{failed}<p>{html.escape(self.caption)}</p>"
+
+
+def log_cell(model: Any, there: HeldOut) -> float | None:
+    """The mean of Σ_j ln h_j, for a model of densities on a grid."""
+    is_density = there.footing.unit == "probability" and not says_probabilities(model, there.footing)
+    return float(there.footing.log_cell(there.rows).mean()) if is_density else None
+
+
+def short(value: float, sign: str = "") -> str:
+    """Three decimals, unless nobody would read them."""
+    return f"{value:{sign}.3f}" if abs(value) < 1e5 else f"{value:{sign}.2e}"
 
 
 def picture_of(image: np.ndarray, limits: tuple[float, float]) -> np.ndarray:

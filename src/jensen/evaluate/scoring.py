@@ -12,7 +12,7 @@ from jensen.models.diffusion import Diffusion
 from jensen.models.latent_diffusion import LatentDiffusion
 from jensen.models.vae import VAE
 
-__all__ = ["given", "how_tight", "n_parameters", "score"]
+__all__ = ["given", "how_tight", "n_parameters", "says_probabilities", "score"]
 
 
 def score(fitted: Any, footing: Footing, X: Any, seed: int) -> np.ndarray:

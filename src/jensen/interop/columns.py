@@ -9,6 +9,7 @@ A density of encoded values is one of the data after ln p(x) = ln p(encoded) - Î
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
@@ -35,6 +36,9 @@ from jensen.interop.levels import (
 from jensen.interop.tables import check_columns
 
 __all__ = ["Columns", "learn_columns"]
+
+# Of fewer rows every text may well be another.
+MANY_ROWS = 30
 
 CONTAINERS = ("numpy", "torch", "pandas", "polars")
 
@@ -309,6 +313,14 @@ def learn_columns(X: Any, kinds: str | Mapping[str | int, str] = "auto", shared_
         raise ValueError(f"X has {n} rows and {d} columns; give at least one of each")
     check_columns(cells.numbers, [shown(name) for name in cells.names])
     found = [learn_kind(cells, j, kind) for j, kind in enumerate(asked_kinds(kinds, cells.names))]
+    for j, (kind, levels) in enumerate(found):
+        if kind == "categorical" and j in cells.texts and n >= MANY_ROWS and len(levels) > n / 2:
+            warnings.warn(
+                f"column {shown(cells.names[j])} has {len(levels)} different texts in {n} rows, each a category of its "
+                "own; leave the column out if it is a name of the row, and mend its texts if it holds numbers",
+                UserWarning,
+                stacklevel=3,
+            )
     location, scale = np.zeros(d), np.ones(d)
     continuous = [j for j, (kind, _) in enumerate(found) if kind == "continuous"]
     if continuous:

@@ -136,7 +136,10 @@ def split_columns(
         y = numbers_of(column, source, "numbers to predict") if label_is_number else labels_of(column, source)
     if weight is not None:
         weights = numbers_of(*find_column(table, weight), "weights")
-    taken = [column_number(table, name) for name in drop]
+    known = column_texts(table)
+    # Several may stand in one word, a,b, unless that is a column's name.
+    names = [part for name in drop for part in ([name] if name in known else name.split(","))]
+    taken = [column_number(table, name) for name in names]
     taken += [column_number(table, name) for name in (label, weight) if name in column_texts(table)]
     kept = [i for i in range(table.shape[1]) if i not in taken]
     if not isinstance(table, pd.DataFrame):

@@ -46,9 +46,27 @@ def board_html(table: pd.DataFrame, caption: str) -> str:
         '<section class="board" aria-label="Leaderboard"><h2>Leaderboard</h2>'
         '<div class="wide" tabindex="0"><table class="sortable" id="board" aria-describedby="units">'
         f"<thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>"
-        f'<p class="quiet" id="units">{escape(caption)}.</p>'
+        f'<p class="quiet" id="units">{escape(caption)}.</p>{words()}'
         f'<fieldset class="toggles"><legend>Models that are shown</legend>{boxes}</fieldset>{drawn}</section>'
     )
+
+
+# What stands in the table, for who meets it first.
+WORDS = {
+    "nats per row": "The natural logarithm of how probable a model finds a row that it has not seen, on average: more "
+    "is better. Numbers have a density, which may be above 1, so nats may be positive.",
+    "bits per dim": "The same as a length: what a code made from the model needs for one entry. Less is better.",
+    "to the best": "How many nats a model is behind the first one, row by row, with a 95 % interval in the tip.",
+    "exact or bound": "Exact is ln p(x) itself. A bound lies below it: the model may be better than its number. More "
+    "importance samples or levels of noise make it tighter.",
+    "dequantised": "A density of values on a grid, such as pixels, with noise inside their cells: a bound of their "
+    "probability, so that it can stand beside models that know probabilities.",
+}
+
+
+def words() -> str:
+    listed = "".join(f"<dt>{name}</dt><dd>{meaning}</dd>" for name, meaning in WORDS.items())
+    return f"<details><summary>What the words mean</summary><dl>{listed}</dl></details>"
 
 
 def word(key: str) -> str:

@@ -20,7 +20,9 @@ __all__ = ["Series", "bars", "intervals", "lines", "number", "scatter", "ticks"]
 WIDTH, HEIGHT = 560, 320
 LEFT, RIGHT, TOP, BOTTOM = 62, 14, 14, 44
 # Colours that the style sheet has; more series share them.
-N_COLOURS = 8
+N_COLOURS = 10
+# A series without a meaning of its own.
+GREY = -1
 # Marks beyond so many cost more bytes than they show.
 MOST_MARKS = 600
 
@@ -35,7 +37,7 @@ class Series:
         name: in the legend and in tips.
         x, y: places (n,).
         tips: what is said of every point; without them its coordinates.
-        colour: a number of the style sheet's; None takes the series' own place.
+        colour: a number of the style sheet's, or GREY; None takes the series' own place.
     """
 
     name: str
@@ -224,8 +226,10 @@ def row_name(frame: Frame, y: float, name: str) -> str:
     return f'<text class="name" x="{frame.left - 8}" y="{y + 4:.1f}" text-anchor="end">{escape(name)}</text>'
 
 
-def colour_of(one: Series, place: int) -> int:
-    return (place if one.colour is None else one.colour) % N_COLOURS
+def colour_of(one: Series, place: int) -> str:
+    if one.colour == GREY:
+        return "grey"
+    return str((place if one.colour is None else one.colour) % N_COLOURS)
 
 
 def thinned(one: Series) -> Series:

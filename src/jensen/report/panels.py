@@ -62,8 +62,11 @@ def terms(subject: Subject) -> Made:
     bound = subject.ask("bound", subject.few(N_ASKED).rows, levels=N_LEVELS)
     means = {"reconstruction": float(bound.reconstruction.mean())}
     means |= {f"− {name.replace('_', ' ')}": -float(value.mean()) for name, value in bound.kl.items()}
-    means["bound"] = float(bound.total.mean())
     kind = "It is ln p(x) itself." if bound.is_exact else "It is a lower bound of ln p(x)."
+    if subject.log_cell is not None:
+        means["+ size of a cell"] = subject.log_cell
+        kind = "It is a lower bound of ln P(x): the density has noise on the cells of the grid."
+    means["bound"] = float(bound.total.mean()) + (subject.log_cell or 0.0)
     text = f"The evidence lower bound, term by term, in nats per row. {kind}"
     summary = "Terms of the bound: " + ", ".join(f"{name} {number(value)}" for name, value in means.items())
     return "The bound by term", text, charts.bars(list(means), list(means.values()), "nats per row", summary)
@@ -153,9 +156,9 @@ def by_label(subject: Subject, x: np.ndarray, y: np.ndarray) -> list[Series]:
     out = []
     for name in names:
         rows = [i for i, label in enumerate(labels) if label == name]
-        out.append(
-            Series(name or ("unlabelled" if len(names) > 1 else "rows"), x[rows], y[rows], [tips[i] for i in rows])
-        )
+        is_unknown = name == "" and len(names) > 1
+        title = name or ("unlabelled" if is_unknown else "rows")
+        out.append(Series(title, x[rows], y[rows], [tips[i] for i in rows], charts.GREY if is_unknown else None))
     return out
 
 
@@ -169,13 +172,15 @@ def components(subject: Subject) -> Made:
     weights = getattr(model, "weights_", getattr(model, "cluster_weights_", None))
     shares = counts / counts.sum() if weights is None else as_array(weights) / as_array(weights).sum()
     order = np.argsort(-shares, kind="stable")
+    classes = [str(name) for name in getattr(model, "classes_", ())]
+    names = [classes[k] if k < len(classes) else str(k) for k in order]
     text = "Every component with its share of p(x), the rows shown here that it is most probable for, and its centre."
     if subject.is_image:
         drawn = picture(subject.images(centres[order]), f"centres of {len(centres)} components", subject.limits)
-        cells = pd.DataFrame({"component": order, "share": shares[order], "rows": counts[order]})
+        cells = pd.DataFrame({"component": names, "share": shares[order], "rows": counts[order]})
         return "Components", text, side_by_side({"centres, largest share first": drawn, "": table(cells)})
     cells = pd.DataFrame(centres[order], columns=subject.names)
-    for place, (name, values) in enumerate((("component", order), ("share", shares[order]), ("rows", counts[order]))):
+    for place, (name, values) in enumerate((("component", names), ("share", shares[order]), ("rows", counts[order]))):
         cells.insert(place, name, values, allow_duplicates=True)
     return "Components", text, table(cells, sortable=True)
 

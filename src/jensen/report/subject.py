@@ -28,6 +28,8 @@ class Subject:
         nats: what the model says of every row, where it is known already.
         numbers: of the rows, for people; without them 0, 1, ...
         seed: of samples and of the entries that are hidden.
+        log_cell: where a density is that of rows on a grid with noise on their cells, what makes it a bound of their
+            probability; else None.
     """
 
     name: str
@@ -38,6 +40,7 @@ class Subject:
     nats: np.ndarray | None = None
     numbers: np.ndarray | None = None
     seed: int = 0
+    log_cell: float | None = None
 
     @property
     def n_rows(self) -> int:
