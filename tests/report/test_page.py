@@ -11,6 +11,7 @@ import pytest
 from sklearn.datasets import load_diabetes, load_digits, load_iris
 
 import jensen
+from jensen.report.panels import widest
 
 VOID = {"meta", "link", "input", "img", "br", "hr"}
 
@@ -152,6 +153,13 @@ def test_a_question_that_the_rows_do_not_allow_has_its_reason(iris, tmp_path):
     model = small("Diffusion").fit(complete)
     jensen.write_report(model, iris, tmp_path / "page.html")
     assert "This cannot be shown: X holds NaN" in read(tmp_path / "page.html").text
+
+
+@pytest.mark.parametrize(
+    ("spread", "expected"), [((1, 1.1, 1.2), (0, 1)), ((0.1, 1, 1.2), (1, 2)), ((9, 0.1, 0.2), (0, 2))]
+)
+def test_a_latent_map_has_the_dimensions_that_say_something(spread, expected):
+    assert widest(np.random.default_rng(0).normal(size=(1000, 3)) * spread) == expected
 
 
 def test_columns_of_text(tmp_path):

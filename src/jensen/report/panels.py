@@ -140,12 +140,19 @@ def hidden(subject: Subject) -> Made:
         z = np.column_stack([z[:, 0], np.random.default_rng(subject.seed).uniform(-1, 1, len(z))])
         i, j, names = 0, 1, ("latent 0", "no meaning, to keep rows apart")
     else:
-        # The two along which rows lie farthest apart.
-        i, j = np.sort(np.argsort(z.var(0))[-2:])
+        i, j = widest(z)
         names = (f"latent {i}", f"latent {j}")
     series = by_label(shown, z[:, i], z[:, j])
     summary = f"{shown.n_rows} rows by {names[0]} and {names[1]}"
     return "The latent map", "What is hidden, one dot for every row.", charts.scatter(series, *names, summary)
+
+
+def widest(z: np.ndarray) -> tuple[int, int]:
+    """The first two dimensions along which rows lie far apart, half as far as along any other."""
+    var = z.var(0)
+    far = np.flatnonzero(var >= var.max() / 4)
+    first, second = np.sort(far[:2] if len(far) > 1 else np.argsort(-var)[:2]).tolist()
+    return first, second
 
 
 def by_label(subject: Subject, x: np.ndarray, y: np.ndarray) -> list[Series]:
