@@ -262,10 +262,13 @@ class TestAnswers:
             return forward(module, *batch)
 
         resumed = latent_diffusion(max_epochs=3).set_params(checkpoint=tmp_path / "run.ckpt")
+        # A shell that starts tests in the background has them ignore the signal.
+        before = signal.signal(signal.SIGINT, signal.default_int_handler)
         with monkeypatch.context() as patched:
             patched.setattr(VAEModule, "forward", interrupted)
             with pytest.warns(RuntimeWarning, match="interrupted after step"):
                 resumed.fit(X)
+        signal.signal(signal.SIGINT, before)
         assert (resumed.n_iter_, len(resumed.history_)) == (0, 0)
         assert np.isfinite(resumed.score_samples(X)).all()
         assert [path.name for path in tmp_path.iterdir()] == ["run.ckpt.vae"]

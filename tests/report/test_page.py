@@ -180,6 +180,48 @@ def test_images(tmp_path):
     assert all(picture["alt"] and picture["src"].startswith("data:image/png;base64,") for picture in pictures)
 
 
+def test_an_autoencoder_of_images_shows_them_there_and_back(tmp_path):
+    X = load_digits().images[:60]
+    recipe = jensen.MLP((8,))
+    model = jensen.Autoencoder(2, encoder=recipe, decoder=recipe, max_epochs=2, random_state=0).fit(X)
+    jensen.write_report(model, X, tmp_path / "page.html")
+    assert "Reconstructions" in read(tmp_path / "page.html").headings
+
+
+def test_a_mixture_of_images_shows_its_centres(tmp_path):
+    X = load_digits().images[:100]
+    board = jensen.compare(X, {"k-means": jensen.KMeans(4, random_state=0)}, cv=2)
+    board.report(tmp_path / "page.html")
+    pictures = [attributes["alt"] for tag, attributes in read(tmp_path / "page.html").tags if tag == "img"]
+    assert "centres of 4 components" in pictures
+
+
+def test_a_surface_is_drawn_by_its_lines(iris, tmp_path):
+    X = iris.dropna()
+    model = jensen.LatentCurve(n_latent=2, max_iter=1, random_state=0).fit(X)
+    jensen.write_report(model, X, tmp_path / "page.html")
+    assert "The surface" in read(tmp_path / "page.html").headings
+    # Fifteen lines each way.
+    assert (tmp_path / "page.html").read_text().count('class="line curve"') == 30 + 1
+
+
+def test_a_row_of_one_column_has_no_plane(tmp_path):
+    X = np.random.default_rng(0).normal(size=(50, 1))
+    jensen.write_report(jensen.GaussianMixture(2, random_state=0).fit(X), X, tmp_path / "page.html")
+    # Nothing is hidden where nothing would be left to fill it in from.
+    assert set(read(tmp_path / "page.html").headings) >= {"Samples beside real rows", "Components"}
+    assert "Imputations" not in read(tmp_path / "page.html").headings
+
+
+def test_where_all_rows_have_holes_there_is_no_truth_to_hide(tmp_path):
+    X = np.random.default_rng(0).normal(size=(50, 3))
+    X[np.arange(50), np.arange(50) % 3] = np.nan
+    jensen.write_report(jensen.GaussianMixture(1).fit(X), X, tmp_path / "page.html")
+    page = read(tmp_path / "page.html")
+    assert "No row is complete" in page.text
+    assert "Rows that came with holes" in page.headings
+
+
 def test_of_many_rows_some_are_drawn(tmp_path):
     X = np.random.default_rng(0).normal(size=(3000, 2))
     jensen.write_report(jensen.ProbabilisticPCA(1).fit(X), X, tmp_path / "page.html")

@@ -50,6 +50,9 @@ def of_images(subject: Subject) -> tuple[str, str, str]:
 
 
 def of_a_table(subject: Subject) -> tuple[str, str, str] | None:
+    if subject.frame.isna().any(axis=1).all():
+        text = "No row is complete, and nothing that is known could be hidden."
+        return "Imputations", text, holes_of_the_user(subject)
     shown, names = subject.complete().few(N_HIDDEN), subject.number_columns
     if not names or shown.n_rows < 2:
         return None
