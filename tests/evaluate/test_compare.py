@@ -5,7 +5,9 @@ import math
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
+import torch
 from numpy.testing import assert_allclose
 from scipy.stats import multivariate_normal
 from sklearn.datasets import load_digits, load_iris
@@ -190,6 +192,12 @@ def test_numbers_that_nobody_reads_are_short():
     split = [(np.arange(150), np.arange(150, 180))]
     shown = compare(X, [GaussianMixture(1)], cv=split).shown()
     assert shown["nats"].str.match(r"-\d\.\d\de\+\d\d").all()
+
+
+@pytest.mark.parametrize("kind", [torch.tensor, pl.DataFrame, np.ndarray.tolist], ids=lambda f: f.__name__)
+def test_rows_of_any_kind_have_one_score(kind):
+    expected = compare(IRIS, [ProbabilisticPCA(1)], cv=2).table["nats"]
+    assert_allclose(compare(kind(IRIS), [ProbabilisticPCA(1)], cv=2).table["nats"], expected, rtol=1e-12)
 
 
 class TestShown:

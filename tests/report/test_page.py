@@ -7,8 +7,12 @@ from html.parser import HTMLParser
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
+import torch
+from scipy.sparse import csr_matrix
 from sklearn.datasets import load_diabetes, load_digits, load_iris
+from sklearn.exceptions import NotFittedError
 
 import jensen
 from jensen.report.panels import widest
@@ -311,6 +315,24 @@ def test_what_is_no_model(arguments, message, tmp_path):
     with pytest.raises(TypeError, match=re.escape(message)):
         jensen.write_report(*arguments, tmp_path / "page.html")
     assert not list(tmp_path.iterdir())
+
+
+def test_a_model_that_is_not_fitted(iris, tmp_path):
+    with pytest.raises(NotFittedError):
+        jensen.write_report(small("GaussianMixture"), iris, tmp_path / "page.html")
+
+
+def test_other_columns(iris, tmp_path):
+    with pytest.raises(ValueError, match="X has 2 columns, but the model was fitted on 4; give the same ones"):
+        jensen.write_report(small("GaussianMixture").fit(iris), iris.iloc[:, :2], tmp_path / "page.html")
+
+
+@pytest.mark.parametrize("kind", [pl.DataFrame, torch.tensor, csr_matrix, np.ndarray.tolist], ids=lambda f: f.__name__)
+def test_rows_of_any_kind(kind, tmp_path):
+    X = load_iris().data
+    rows = kind(X)
+    jensen.write_report(jensen.KMeans(2, random_state=0).fit(rows), rows, tmp_path / "page.html")
+    assert "This cannot be shown" not in read(tmp_path / "page.html").text
 
 
 def test_a_label_for_every_row(iris, tmp_path):

@@ -18,6 +18,7 @@ import pandas as pd
 from sklearn.base import clone, is_regressor
 from sklearn.model_selection import ShuffleSplit
 from sklearn.utils import check_random_state
+from torch import Tensor
 from tqdm.auto import tqdm
 
 from jensen.evaluate.entrants import EFFORTS, NAMES, Chosen, entrants
@@ -98,7 +99,7 @@ def compare(
     """
     if effort not in EFFORTS:
         raise ValueError(f"effort={effort!r} is not known; choose 'quick', 'normal' or 'thorough'")
-    X = X if hasattr(X, "shape") else np.asarray(X)
+    X = X if hasattr(X, "shape") and not isinstance(X, Tensor) else as_array(X)
     seed = int(check_random_state(random_state).randint(2**31 - 1))
     n = n_rows(X)
     if y is not None and n_rows(y) != n:

@@ -89,7 +89,8 @@ def of_a_table(subject: Subject) -> tuple[str, str, str] | None:
 def with_holes(subject: Subject, mask: np.ndarray) -> Any:
     """The rows as they came, less what is hidden of their columns of numbers."""
     if hasattr(subject.rows, "columns"):
-        out = subject.rows.copy()
+        # A model knows columns by their names, whoever holds them.
+        out = subject.rows.copy() if hasattr(subject.rows, "iloc") else subject.frame.copy()
         for name, hidden in zip(subject.number_columns, mask.T, strict=True):
             original = out.columns[subject.names.index(name)]
             out[original] = out[original].astype(np.float64).mask(hidden)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 from tqdm.auto import tqdm
 
 from jensen.report.panels import Panel, panels_of
@@ -58,7 +59,13 @@ def write_report(
         raise TypeError(f"model={model.__name__} is a class; give a fitted model, {model.__name__}().fit(X)")
     if not hasattr(model, "fit"):
         raise TypeError(f"model={model!r} is no model; give a fitted one")
-    rows = X if hasattr(X, "shape") else np.asarray(X)
+    check_is_fitted(model)
+    rows = X.toarray() if hasattr(X, "toarray") else X if hasattr(X, "shape") else np.asarray(X)
+    n_entries = int(np.prod(rows.shape[1:]))
+    if getattr(model, "n_features_in_", n_entries) != n_entries:
+        raise ValueError(
+            f"X has {n_entries} columns, but the model was fitted on {model.n_features_in_}; give the same ones"
+        )
     if y is not None and len(y) != len(rows):
         raise ValueError(f"y has {len(y)} labels, but X has {len(rows)} rows; give one per row, -1 for an unknown one")
     name = type(model).__name__
@@ -67,8 +74,7 @@ def write_report(
     if n > MOST_ROWS:
         subject = subject.some(np.sort(np.random.default_rng(random_state).choice(n, MOST_ROWS, replace=False)))
     shown = f"{n} rows" if n <= MOST_ROWS else f"{MOST_ROWS} of {n} rows, drawn at random"
-    d = int(np.prod(rows.shape[1:]))
-    text = page(title or f"{name}: a report", f"{shown}, {d} entries each", "", [subject], verbose)
+    text = page(title or f"{name}: a report", f"{shown}, {n_entries} entries each", "", [subject], verbose)
     Path(path).write_text(text, encoding="utf-8")
 
 
