@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from jensen.interop.columns import learn_columns
+from jensen.interop.learning import learn_columns
 from jensen.models.diffusion_module import DiffusionModule
 from jensen.models.diffusion_space import Space
 

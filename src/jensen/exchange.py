@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from jensen.formulas.schedule import Schedule
-from jensen.interop.columns import learn_columns
 from jensen.interop.grids import Grid, with_grid
+from jensen.interop.learning import learn_columns
 from jensen.models.diffusion import Diffusion
 from jensen.models.diffusion_export import PREDICTION_TYPES, VARIANCE_TYPES, with_class
 from jensen.nets.diffusers_unet import DiffusersUNet, diffusers_library

@@ -12,8 +12,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 from pandas.testing import assert_frame_equal
 from scipy.stats import norm
 
-from jensen.interop.columns import Columns, learn_columns
+from jensen.interop.columns import Columns
 from jensen.interop.files import read_record, write_record
+from jensen.interop.learning import learn_columns
 
 NAN = float("nan")
 N = 12

@@ -16,8 +16,8 @@ from torch.utils.data import TensorDataset
 
 import jensen
 from jensen import MLP, Denoiser, Diffusion, ResidualMLP, Schedule, Trainer, UNet
-from jensen.interop.columns import learn_columns
 from jensen.interop.grids import Grid, find_grid, with_grid
+from jensen.interop.learning import learn_columns
 from jensen.models.diffusion_answers import all_levels, some_levels
 from jensen.models.diffusion_module import DiffusionModule, evaluation_levels, level_shares, training_levels
 from jensen.models.diffusion_space import Space

@@ -15,8 +15,8 @@ from torch.utils.data import TensorDataset
 
 import jensen
 from jensen import VAE, Denoiser, Diffusion, ResidualMLP, Schedule, UNet
-from jensen.interop.columns import learn_columns
 from jensen.interop.grids import Grid, with_grid
+from jensen.interop.learning import learn_columns
 from jensen.models.diffusion_answers import mean_of_draws
 from jensen.models.diffusion_build import NoisedView
 from jensen.models.diffusion_module import DiffusionModule

@@ -19,8 +19,9 @@ from torch import Tensor
 from torch.utils.data import Dataset
 
 from jensen.interop.cells import read_cells, shown
-from jensen.interop.columns import Columns, learn_columns
+from jensen.interop.columns import Columns
 from jensen.interop.grids import find_grid, with_grid
+from jensen.interop.learning import learn_columns
 from jensen.interop.tables import Kind, check_columns, read_array, read_weights
 
 __all__ = ["Events", "as_array", "image_shape", "learn_events", "read_events", "read_items"]
