@@ -226,6 +226,7 @@ class TestFromDiffusers:
                 r"out_channels=6 says more than an image of in_channels=3; give",
             ),
             (lambda: pipeline({"num_class_embeds": 5}), {}, r"y=None, but the network has 5 classes, .* from 0 to 4"),
+            (lambda: pipeline({"num_class_embeds": 5}), {"y": np.arange(2)}, r"y=array\(\[0, 1\]\), but the network"),
             (pipeline, {"y": 1}, r"y=1 asks for a class, but the network has none; leave y out"),
             (lambda: pipeline({"time_embedding_type": "fourier"}), {}, r"time_embedding_type='fourier' is of networks"),
             (lambda: pipeline({"class_embed_type": "timestep"}), {}, r"class_embed_type='timestep' embeds something"),
@@ -244,6 +245,26 @@ class TestRecipe:
         with torch.no_grad():
             assert network(x, t).equal(network(x, t, torch.full((4,), 4)))
             assert not network(x, t).equal(network(x, t, torch.full((4,), 1)))
+
+    def test_clipping_is_of_the_model(self):
+        schedule = Schedule(np.linspace(1e-3, 0.2, 10), times=range(10))
+        images = np.zeros((4, 3, 8, 8), np.uint8)
+        for options, message in (
+            ({"prediction": "velocity"}, "prediction='noise'.* whose prediction is 'velocity'; give both the same"),
+            ({"prediction": "noise", "schedule": "cosine"}, "has another noise than the model's schedule"),
+        ):
+            model = Diffusion(
+                **({"schedule": schedule, "data_levels": 256} | options),
+                network=DiffusersUNet(CONFIG, 0.5, schedule, "noise"),
+            )
+            with pytest.raises(ValueError, match=message):
+                model.fit(images)
+
+    def test_clipping_goes_with_holes(self):
+        model, X = from_diffusers(pipeline(clip_sample=True)), images(4).astype(np.float32)
+        X[::2, :, :2] = np.nan
+        model.set_params(random_state=0, max_epochs=1).fit(X)
+        assert np.isfinite(model.impute(X, n_draws=1, steps=2, resamplings=1)).all()
 
     def test_clipping_needs_to_know_the_data(self):
         with pytest.raises(ValueError, match=r"clip=1.0 needs to know x̂_0, but schedule=None .* or leave clip out"):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 import math
 import os
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -142,12 +143,12 @@ def read_unet(unet: Any, y: int | None) -> tuple[list[int], dict[str, Any], dict
         )
     weights = {name: weight.detach().cpu().float() for name, weight in unet.state_dict().items()}
     if n_classes is not None:
-        if y not in range(n_classes):
+        if not isinstance(y, Integral) or y not in range(n_classes):
             raise ValueError(
                 f"y={y!r}, but the network has {n_classes} classes, and which of them is none is not known; give the "
                 f"number of one, from 0 to {n_classes - 1}"
             )
-        weights, config = with_class(weights, int(y)), {**config, "num_class_embeds": None}  # type: ignore[arg-type]
+        weights, config = with_class(weights, int(y)), {**config, "num_class_embeds": None}
     elif y is not None:
         raise ValueError(f"y={y!r} asks for a class, but the network has none; leave y out")
     height, width = (size, size) if isinstance(size, int) else size

@@ -122,7 +122,7 @@ class TestBands:
 class TestProfile:
     def test_it_is_the_distance_of_the_logarithms(self, model, rows):
         usual, asked = rows(100, seed=1), rows(30, seed=2)
-        v, u = (profile(model, X)[0].numpy() for X in (usual, asked))
+        v, u = (profile(model, X, model._generator().get_state())[0].numpy() for X in (usual, asked))
         least = 1e-3 * np.median(v.sum(1))
         S = LedoitWolf().fit(np.log(v + least)).covariance_
         f = np.log(u + least) - np.log(v + least).mean(0)
@@ -167,6 +167,13 @@ class TestProfile:
         assert (found >= 0).all()
         assert_array_equal(found, outlier_scores(images, X[:7], X, by="profile"))
 
+    def test_without_a_seed_rows_are_still_compared_under_one_noise(self, model, rows):
+        usual = rows(100, seed=1)
+        for seed in (None, np.random.RandomState(0)):
+            found = outlier_scores(clone_of(model, seed), usual, usual, by="profile")
+            # Of the reference itself the mean is Σ_b λ_b / ((1-ρ) λ_b + ρ λ̄), concave in λ_b and so 10 at most.
+            assert found.mean() < 10 + 1e-6
+
     def test_rows_far_away_have_finite_scores(self, model, rows):
         found = outlier_scores(model, np.array([[0.0] * 4, [1e30] * 4]), rows(50, seed=1), by="profile")
         assert np.isfinite(found).all()
@@ -177,8 +184,9 @@ class TestProfile:
         [
             (None, "by='profile' compares rows with usual ones; give them as reference, or by='bound'"),
             (np.zeros((19, 4)), "reference has 19 rows; give 20 or more"),
-            (np.zeros((30, 3)), "3"),
-            (np.full((30, 4), np.nan), "NaN"),
+            (np.zeros((30, 4)), "reference has 30 rows that are all alike"),
+            (np.zeros((30, 3)), "X has 3 features, but Diffusion is expecting 4"),
+            (np.full((30, 4), np.nan), "X holds NaN in row 0, and the bound is of complete rows"),
         ],
     )
     def test_mistakes(self, model, reference, message):

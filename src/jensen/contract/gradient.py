@@ -31,7 +31,8 @@ from jensen.engines.sgd import Objective, Phase, Plan, fit_sgd
 from jensen.engines.threads import threads_for
 from jensen.engines.trainer import Trainer
 from jensen.interop.columns import Columns
-from jensen.interop.events import Events, as_array, image_shape, read_events
+from jensen.interop.events import Events, image_shape, read_events
+from jensen.interop.rows import as_array
 from jensen.interop.tables import Kind
 
 __all__ = ["GradientEstimator", "Lesson", "blocks", "has_classes", "progress"]
@@ -209,10 +210,15 @@ class GradientEstimator(LatentVariableModel):
 
     def _seed(self) -> int:
         """Of everything random in a fit; one without a seed goes on with that of its checkpoint."""
-        found, checkpoint = None, self._training_arguments().checkpoint
-        if self.random_state is None and checkpoint is not None:
-            found = seed_in(os.fspath(checkpoint))
-        return int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max)) if found is None else found
+        if self.random_state is None:
+            for checkpoint in self._checkpoints():
+                if checkpoint is not None and (found := seed_in(os.fspath(checkpoint))) is not None:
+                    return found
+        return int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
+
+    def _checkpoints(self) -> list[str | os.PathLike[str] | None]:
+        """Files that a fit goes on from: those of a model of several parts may be several."""
+        return [self._training_arguments().checkpoint]
 
     def _identity(self, lesson: Lesson) -> dict[str, Any]:
         """What a checkpoint must share with a fit to go on: everything that decides about the weights."""

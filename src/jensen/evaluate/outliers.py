@@ -19,6 +19,7 @@ from torch import Tensor
 from jensen.contract.gradient import blocks, progress
 from jensen.interop.tables import Kind
 from jensen.models.denoising_model import DenoisingModel
+from jensen.models.diffusion_answers import number_of_levels
 from jensen.models.diffusion_module import DiffusionModule
 
 __all__ = ["outlier_scores", "profile"]
@@ -84,22 +85,27 @@ def by_profile(model: Any, X: Any, reference: Any) -> Any:
         )
     if reference is None:
         raise ValueError("by='profile' compares rows with usual ones; give them as reference, or by='bound'")
-    usual, _ = profile(model, reference)
+    # One state for both, also where the model has no seed: rows are compared under the same noise.
+    noise = model._generator().get_state()
+    usual, _ = profile(model, reference, noise)
     if len(usual) < LEAST_REFERENCE:
         raise ValueError(f"reference has {len(usual)} rows; give {LEAST_REFERENCE} or more to tell what is usual")
-    asked, kind = profile(model, X)
+    if bool((usual == usual[0]).all()):
+        raise ValueError(f"reference has {len(usual)} rows that are all alike; give rows that differ as usual ones do")
+    asked, kind = profile(model, X, noise)
     least = FLOOR * usual.sum(1).quantile(0.5)
     features = [torch.log(nats.clamp_min(0.0) + least).numpy() for nats in (usual, asked)]
     return kind.values(torch.from_numpy(LedoitWolf().fit(features[0]).mahalanobis(features[1])))
 
 
-def profile(model: DenoisingModel, X: Any) -> tuple[Tensor, Kind]:
-    """v (n, B) of rows, finest band first, and their kind."""
+def profile(model: DenoisingModel, X: Any, noise: Tensor) -> tuple[Tensor, Kind]:
+    """v (n, B) of rows, finest band first, under the noise of this state of a generator, and their kind."""
     x, kind = model._read_complete(X)
-    levels = model.evaluation_levels
-    n_levels = model.schedule_.n_levels if isinstance(levels, str) else int(levels)
+    n_levels = number_of_levels(model.evaluation_levels, model.schedule_)
+    generator = torch.Generator()
+    generator.set_state(noise)
     with model._answering() as (module, device):
-        return band_nats(module, x.to(device), n_levels, model._generator(), bool(model.verbose)), kind
+        return band_nats(module, x.to(device), n_levels, generator, bool(model.verbose)), kind
 
 
 def band_nats(module: DiffusionModule, x: Tensor, n_levels: int, generator: torch.Generator, is_shown: bool) -> Tensor:

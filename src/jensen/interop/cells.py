@@ -12,9 +12,9 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import torch
 from torch import Tensor
 
+from jensen.interop.rows import as_array
 from jensen.interop.tables import check_finite, column_name
 
 __all__ = ["Cells", "as_array", "read_cells", "shown"]
@@ -96,16 +96,6 @@ def read_matrix(X: Any) -> Cells:
     sort = {"i": "int", "u": "int", "b": "bool"}.get(array.dtype.kind, "float")
     container = "torch" if isinstance(X, Tensor) else "numpy"
     return Cells(container, tuple(range(d)), (str(array.dtype),) * d, (sort,) * d, numbers)
-
-
-def as_array(X: Any) -> np.ndarray:
-    """Shares memory where it can."""
-    if isinstance(X, Tensor):
-        X = X.detach().cpu()
-        return np.asarray(X.float() if X.dtype == torch.bfloat16 else X)  # numpy has no such type
-    if isinstance(X, np.ma.MaskedArray):
-        return np.asarray(np.ma.filled(X.astype(np.result_type(X.dtype, np.float32)), np.nan))
-    return np.asarray(X)
 
 
 # Data frames

@@ -22,9 +22,10 @@ from jensen.interop.cells import read_cells, shown
 from jensen.interop.columns import Columns
 from jensen.interop.grids import find_grid, with_grid
 from jensen.interop.learning import learn_columns
+from jensen.interop.rows import as_array, read_items
 from jensen.interop.tables import Kind, check_columns, read_array, read_weights
 
-__all__ = ["Events", "as_array", "image_shape", "learn_events", "read_events", "read_items"]
+__all__ = ["Events", "image_shape", "learn_events", "read_events"]
 
 # Rows that scaling and levels are learnt from where the rows stay on disk; any scaling gives a true density.
 N_LOOKED_AT = 50_000
@@ -199,7 +200,7 @@ def open_rows(estimator: BaseEstimator, X: Any, *, reset: bool) -> Given:
 def open_array(estimator: BaseEstimator, X: Any, reset: bool) -> Given:
     """Images, and arrays that stay on disk: numbers that are not copied as a whole."""
     is_tensor = isinstance(X, Tensor)
-    array = X.detach().cpu().numpy() if is_tensor else X if isinstance(X, np.memmap) else np.asarray(X)
+    array = X if isinstance(X, np.memmap) else as_array(X)
     if array.dtype.kind not in "buif":
         raise ValueError(f"X holds {array.dtype}, and no numbers; encode it as numbers")
     if array.ndim in (2, 3, 4) and not len(array):
@@ -245,21 +246,6 @@ def open_dataset(estimator: BaseEstimator, dataset: Any, reset: bool) -> Given:
         is_in_memory=False,
         can_have_holes=first.dtype.kind not in "bui",
     )
-
-
-def read_items(dataset: Any, numbers: np.ndarray) -> np.ndarray:
-    """Items of a torch Dataset (b, ...); an item is x, or a tuple that begins with it."""
-    wanted = numbers.tolist()
-    items = dataset.__getitems__(wanted) if hasattr(dataset, "__getitems__") else [dataset[i] for i in wanted]
-    values = [item[0] if isinstance(item, (tuple, list)) else item for item in items]
-    return np.stack([np.asarray(value) for value in values])
-
-
-def as_array(X: Any) -> np.ndarray:
-    """Rows of a tensor, a Dataset, an array or a list in one array."""
-    if isinstance(X, Dataset):
-        return read_items(X, np.arange(len(X)))  # type: ignore[arg-type]
-    return X.detach().cpu().numpy() if isinstance(X, Tensor) else np.asarray(X)
 
 
 def remember_width(estimator: BaseEstimator, shape: tuple[int, ...], reset: bool) -> None:

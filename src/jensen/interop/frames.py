@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from jensen.interop.cells import as_array
+from jensen.interop.rows import as_array
 
 __all__ = ["fill_frame", "fill_matrix", "pandas_frame", "polars_frame"]
 

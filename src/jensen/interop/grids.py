@@ -118,7 +118,8 @@ def numbers_on_grid(places: np.ndarray, columns: Columns) -> np.ndarray:
         raise ValueError(
             f"X holds {value:g} in row {off[0]}, column {shown(columns.names[off[1]])}, which is none of the "
             f"{n_levels} levels {values[0]:g}, {values[1]:g}, ..., {values[-1]:g} that the model was fitted on; "
-            "fit with data_levels=256 for pixels from 0 to 255, or with data_levels=None for a density"
+            "give X in these units (pixels from 0 to 1 times 255, if the levels are 0 to 255), or fit a model to X as "
+            "it is, with data_levels=None if it has a density"
         )
     numbers: np.ndarray = np.rint(places)
     return numbers

@@ -38,7 +38,8 @@ def encode_labels(
         )
     if y.dtype.kind in "iuf":
         unknown = (y == UNLABELLED) | np.isnan(y)
-        if (y[~unknown] == 1).all() and (y == UNLABELLED).any() and not unknown.all():
+        is_sign = (y[~unknown] == 1).all() and (y == UNLABELLED).any() and not unknown.all()
+        if is_sign and known is None:
             warnings.warn(
                 "y holds only -1 and 1, and -1 means unlabelled: use other values, such as 0 and 1, if it is a class",
                 UserWarning,

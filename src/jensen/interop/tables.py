@@ -13,6 +13,8 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 from torch import Tensor
 
+from jensen.interop.rows import as_array
+
 __all__ = ["Kind", "check_columns", "column_names", "read_array", "read_table", "read_weights"]
 
 
@@ -81,7 +83,7 @@ def read_array(estimator: BaseEstimator, X: Any, *, reset: bool, sparse: bool = 
         kind = Kind("torch", array.dtype.name, device=str(X.device))
     else:
         if isinstance(X, np.ma.MaskedArray):
-            X = np.ma.filled(X.astype(np.result_type(X.dtype, np.float32)), np.nan)
+            X = as_array(X)
         texts = X if isinstance(X, np.ndarray) and X.dtype.kind in "US" else None
         if texts is not None:
             raise ValueError(f"X holds text, such as {str(texts.flat[0])!r}, and no numbers; encode it as numbers")

@@ -106,7 +106,10 @@ class DenoisingModel(GradientEstimator):
 
     def posterior(self, X: Any, level: int | None = None) -> torch.distributions.Distribution:
         """q(x_t|x_0) at a level, the last unless given: what noising makes of every row, in the network's space."""
-        x, _ = self._read_complete(X)
+        return self._noised(self._read_complete(X)[0], level)
+
+    def _noised(self, x: Tensor, level: int | None) -> torch.distributions.Distribution:
+        """q(x_t|x_0) of rows (n, d) in the units of `Columns`."""
         schedule = self.theta_.schedule
         t = schedule.n_levels if level is None else whole_number("level", level)
         if t > schedule.n_levels:
@@ -120,8 +123,8 @@ class DenoisingModel(GradientEstimator):
         x, kind = self._read_complete(X)
         if level == 0:
             return self._present(x, kind)
-        posterior = self.posterior(X, level)
-        mean, std = posterior.mean, posterior.stddev
+        noised = self._noised(x, level)
+        mean, std = noised.mean, noised.stddev
         noise = torch.randn(mean.shape, generator=self._generator(random_state), dtype=mean.dtype)
         return self._present_points(mean + std * noise, kind)
 
@@ -156,8 +159,9 @@ class DenoisingModel(GradientEstimator):
     ) -> Classification:
         """The diffusion classifier with what its answer rests on: log-odds, their standard errors and the work done.
 
-        All classes of a row are compared at the same levels with the same noise. After a quarter, a half and all of
-        the budget classes are dropped that lie far behind the best. Li et al. (2023).
+        All classes of a row are compared at the same levels with the same noise. After a quarter and a half of the
+        budget classes are dropped that lie far behind the best; below 48 levels it is spent at once. A budget beyond
+        the number of levels takes them several times. Li et al. (2023).
         """
         if weighting not in ("variational", "simple"):
             raise ValueError(f"weighting={weighting!r} is not known; choose 'variational' or 'simple'")

@@ -66,7 +66,7 @@ def all_levels(
     """Every level of every row, with one draw of the noise each."""
     level = torch.arange(1, module.schedule.n_levels + 1, device=device).expand(len(x), -1)
     nats, _, error = module.evaluate(x.to(device), level, None, generator, is_shown).double().cpu()
-    return Profile(nats, error)
+    return Profile(without_nan(nats), error)
 
 
 def some_levels(
@@ -82,8 +82,7 @@ def some_levels(
     level, weight = evaluation_levels(module.share.cpu(), len(x), n_levels, generator)
     y = None if y is None else y.to(device)
     nats = module.evaluate(x.to(device), level.to(device), y, generator, is_shown)[0]
-    # Rows so far away that their squares overflow have no finite bound.
-    values = nats.double().nan_to_num(nan=math.inf, posinf=math.inf).cpu() * weight
+    values = without_nan(nats.double()).cpu() * weight
     is_first = level == 1
     return Sampled(
         reconstruction=-torch.where(is_first, values, 0.0).sum(1),
@@ -91,6 +90,11 @@ def some_levels(
         denoising=torch.where(is_first, 0.0, values).sum(1),
         standard_error=pair_error(values),
     )
+
+
+def without_nan(nats: Tensor) -> Tensor:
+    """Rows so far away that their squares overflow have no finite bound."""
+    return nats.nan_to_num(nan=math.inf, posinf=math.inf)
 
 
 def pair_error(values: Tensor) -> Tensor:

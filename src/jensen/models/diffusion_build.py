@@ -16,7 +16,7 @@ from jensen.formulas.schedule import Schedule
 from jensen.interop.columns import Columns
 from jensen.models.diffusion_module import DiffusionModule
 from jensen.models.diffusion_space import Space
-from jensen.nets.denoiser import build_denoiser
+from jensen.nets.denoiser import Denoiser, build_denoiser
 from jensen.nets.residual_mlp import ResidualMLP
 from jensen.nets.unet import UNet
 
@@ -130,6 +130,8 @@ def build_module(
     )
     out_shape = (space.n_outputs // math.prod(point[1:]), *point[1:]) if is_image else (space.n_outputs,)
     recipe = model.network or (UNet() if is_image else ResidualMLP())
+    if isinstance(recipe, Denoiser):
+        recipe.check_fits(schedule, facts["prediction"])
     return DiffusionModule(
         view,
         build_denoiser(recipe, view.in_shape, out_shape, facts["n_classes"]),

@@ -26,7 +26,7 @@ def chain_of(schedule: Schedule, steps: int | None, sampler: str, eta: float, gu
         raise ValueError(f"guidance={guidance!r} must be a number, 0 or more; 0 draws from the class itself")
     if sampler not in SAMPLERS:
         raise ValueError(f"sampler={sampler!r} is not known; choose {', '.join(map(repr, SAMPLERS))}")
-    if not 0 <= eta <= 1:
+    if not isinstance(eta, Real) or not 0 <= eta <= 1:
         raise ValueError(f"eta={eta!r} is the share of noise that 'ddim' keeps and must lie in [0, 1]")
     if eta and sampler != "ddim":
         raise ValueError(f"eta={eta:g} is for sampler='ddim'; {sampler!r} has none")

@@ -8,6 +8,7 @@ Li, Prabhudesai, Duggal, Brown & Pathak (2023).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,15 +16,19 @@ import torch
 from torch import Tensor
 
 from jensen.contract.gradient import blocks, progress
-from jensen.models.diffusion_answers import pair_error
+from jensen.models.diffusion_answers import pair_error, without_nan
 from jensen.models.diffusion_module import DiffusionModule, evaluation_levels, paired_levels
 
 __all__ = ["Classification", "classify_rows"]
 
 # Shares of the budget, after each of which losing classes are dropped.
 STAGES = (0.25, 0.25, 0.5)
+# Of fewer levels in a stage the standard error is not known well enough to drop a class by it.
+LEAST_STAGE = 12
 # A class is lost that lies this many nats behind the best, and as many standard errors of the difference on top.
 LOST_NATS, LOST_ERRORS = 5.0, 3.0
+# Nats of a draw that overflowed: larger than any other, but such that sums and squares have room.
+LARGEST = 1e100
 
 
 @dataclass(frozen=True)
@@ -67,43 +72,62 @@ def classify_block(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     n, n_classes = len(x), len(log_prior)
     is_alive = torch.ones((n, n_classes), dtype=torch.bool)
-    # Scores are comparable within a stage only: its draws shift those of all classes of a row alike. So of a class that
-    # is dropped its distance to the best of that stage is kept, which it follows from then on.
-    score, mass = log_prior.repeat(n, 1), 0
     leader = torch.arange(n_classes).repeat(n, 1)
-    var = torch.zeros((n, n_classes), dtype=torch.float64)
-    n_evaluations = torch.zeros(n, dtype=torch.long)
-    for share in STAGES:
+    # What the score of a class is the sum of, by stage (n, C, k). It is comparable within a stage only: draws shift all
+    # classes of a row alike. So of a class that is dropped its distance to the best of that stage is kept, which it
+    # follows from then on.
+    drawn: list[Tensor] = []
+    n_evaluations, mass = torch.zeros(n, dtype=torch.long), 0
+    for size in stages(budget):
         # A row whose class is known is not asked about again.
         is_asked = is_alive & (is_alive.sum(1, keepdim=True) > 1)
         if not is_asked.any():
             break
-        terms, weight = stage_terms(module, x, is_asked, weighting, max(int(share * budget) // 2 * 2, 4), generator)
-        k = terms.shape[2]
+        terms, weight = stage_terms(module, x, is_asked, weighting, size, generator)
+        values = -terms * weight[:, None]
+        k = values.shape[2]
         mass += k
         n_evaluations += is_asked.sum(1) * k
-        values = -terms * weight[:, None]
         # New estimates are averaged with the old by the number of their levels.
-        step = torch.where(is_asked, (log_prior + values.sum(2) - score) * (k / mass), 0.0)
-        score = score + followed(step, leader)
+        steps = [*(-part for part in drawn), values]
+        drawn = [*drawn, torch.zeros_like(values)]
+        share = (k / mass) * is_asked[..., None]
+        drawn = [part + followed(share * step, leader) for part, step in zip(drawn, steps, strict=True)]
+        score = log_prior + torch.stack([part.sum(2) for part in drawn]).sum(0)
         best = torch.where(is_alive, score, -torch.inf).argmax(1, keepdim=True)
-        against = values - values.gather(1, best[..., None].expand(-1, -1, k))
-        error = pair_error(against.flatten(0, 1)).view(n, n_classes)
-        new = var * ((mass - k) / mass) ** 2 + error.square() * (k / mass) ** 2
-        var = torch.where(is_asked, new, var)
+        error = error_to(best, drawn)
         behind = score.gather(1, best) - score
-        is_lost = is_alive & (behind >= LOST_NATS + LOST_ERRORS * var.sqrt())
+        is_lost = is_alive & (behind >= LOST_NATS + LOST_ERRORS * error)
         leader = torch.where(is_lost, best, leader)
         is_alive &= ~is_lost
-    log_odds = score - score.amax(1, keepdim=True)
-    return log_odds.softmax(1), log_odds, var.sqrt(), n_evaluations.double()
+    log_odds = score - score.gather(1, best)
+    return log_odds.softmax(1), log_odds, error, n_evaluations.double()
+
+
+def stages(budget: int) -> list[int]:
+    """Levels of every stage; a small budget is spent in one."""
+    if STAGES[0] * budget < LEAST_STAGE:
+        return [budget]
+    return [int(share * budget) // 2 * 2 for share in STAGES]
 
 
 def followed(step: Tensor, leader: Tensor) -> Tensor:
-    """The steps (n, C) of classes, those of a dropped one being its leader's, who may have been dropped since, too."""
+    """The steps (n, C, k) of classes; those of a dropped one are its leader's, who may have been dropped since, too."""
     for _ in STAGES:
-        step = step.gather(1, leader)
+        step = of_classes(step, leader)
     return step
+
+
+def of_classes(values: Tensor, number: Tensor) -> Tensor:
+    """Of values (n, C, k) those of the classes with these numbers (n, m)."""
+    return values.gather(1, number[..., None].expand(-1, -1, values.shape[2]))
+
+
+def error_to(best: Tensor, drawn: Sequence[Tensor]) -> Tensor:
+    """Standard errors (n, C) of the differences of scores to those of the best (n, 1)."""
+    against = [part - of_classes(part, best) for part in drawn]
+    errors = [pair_error(part.flatten(0, 1)).view(part.shape[:2]) for part in against]
+    return torch.stack(errors).square().sum(0).sqrt()
 
 
 def stage_terms(
@@ -112,7 +136,11 @@ def stage_terms(
     """Terms (n, C, k) of every class that is left at common levels, 0 of the others, and weights (n, k) to sum them."""
     n, n_classes = is_alive.shape
     if weighting == "variational":
-        level, weight = evaluation_levels(module.share.cpu(), n, k, generator)
+        n_levels = len(module.share)
+        # More than there are levels are all of them, as often as k has room for.
+        level, weight = evaluation_levels(module.share.cpu(), n, k if k > n_levels else min(k, n_levels - 1), generator)
+        times = max(k // level.shape[1], 1)
+        level, weight = level.repeat_interleave(times, 1), weight.repeat_interleave(times, 1) / times
     else:
         level = paired_levels(module.uniform.cpu(), n, k // 2, generator)
         weight = torch.full(level.shape, len(module.space.columns.names) / k, dtype=torch.float64)
@@ -128,7 +156,9 @@ def stage_terms(
         at, own = level[i, draw].to(x.device), noise[i, draw].to(x.device)
         terms = module.terms(rows, module.space.embed(rows), at, own, y)
         kept = terms.nats if weighting == "variational" else terms.simple
-        found.view(-1)[pairs] = kept.double().cpu()
+        found.view(-1)[pairs] = without_nan(kept.double()).cpu()
     out = torch.zeros((n, n_classes, k), dtype=torch.float64)
     out[row, number] = found
-    return out, weight
+    # A draw that is beyond all numbers for every class tells them not apart.
+    says_nothing = (out.isinf() | ~is_alive[..., None]).all(1, keepdim=True)
+    return torch.where(says_nothing, 0.0, out.clamp_max(LARGEST)), weight

@@ -109,7 +109,7 @@ class DiffusionModule(nn.Module):
             "reconstruction": -torch.where(level == 1, nats, 0.0).sum(1),
             "prior": prior_kl(self.space.embed(x), self.schedule, seen),
             "denoising": torch.where(level == 1, 0.0, nats).sum(1),
-            "simple": simple.mean(1),
+            "simple": (simple * weight.to(simple)).sum(1) / self.schedule.n_levels,
         }
 
     def observed(self, x: Tensor) -> Tensor | None:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from jensen.engines.checkpoint import check_place
+from jensen.engines.randomness import seeded
+from jensen.engines.trainer import Trainer
 from jensen.interop.columns import Columns
 from jensen.models.diffusion import Diffusion
 from jensen.models.diffusion_build import build_module, decide
@@ -14,13 +18,16 @@ from jensen.models.diffusion_module import DiffusionModule
 from jensen.models.vae_answers import posterior
 from jensen.models.vae_module import VAEModule
 
-__all__ = ["build_prior", "decide_prior", "latent_moments"]
+__all__ = ["build_prior", "decide_prior", "latent_moments", "try_prior"]
 
 
 def decide_prior(recipe: Diffusion, is_joint: bool) -> dict[str, Any]:
     """Of a diffusion of numbers, whatever the rows are; mistakes are found here, before anything is fitted."""
     recipe._validate_params()
     recipe._schedule()
+    (recipe.trainer or Trainer()).check()
+    if recipe.checkpoint is not None:
+        check_place(os.fspath(recipe.checkpoint))
     if recipe.data_levels not in ("auto", None):
         raise ValueError(
             f"diffusion has data_levels={recipe.data_levels}, but latent vectors are on no grid; leave data_levels out"
@@ -58,6 +65,13 @@ def build_prior(recipe: Diffusion, n_latent: int, facts: dict[str, Any]) -> Diff
     """A new network for latent vectors (m,)."""
     columns = latent_columns(facts["location"], facts["scale"])
     return build_module(recipe, columns, (n_latent,), recipe._schedule(), facts["diffusion"])
+
+
+def try_prior(recipe: Diffusion, n_latent: int, of_prior: dict[str, Any]) -> None:
+    """An error where its network is none for so many latent dimensions; random states are left as they are."""
+    facts = {"location": torch.zeros(n_latent), "scale": torch.ones(n_latent), "diffusion": of_prior}
+    with seeded(0, torch.device("cpu")):
+        build_prior(recipe, n_latent, facts)
 
 
 def latent_columns(location: Tensor, scale: Tensor) -> Columns:

@@ -29,8 +29,9 @@ from jensen.models import vae_answers
 from jensen.models.diffusion import Diffusion
 from jensen.models.diffusion_answers import number_of_levels
 from jensen.models.diffusion_chain import chain_of
-from jensen.models.latent_build import build_prior, decide_prior, latent_moments
+from jensen.models.latent_build import build_prior, decide_prior, latent_moments, try_prior
 from jensen.models.latent_module import LatentModule
+from jensen.models.network_views import choose_n_latent
 from jensen.models.objectives import denoising_objective
 from jensen.models.vae import VAE
 from jensen.models.vae_build import build_module as build_vae
@@ -124,6 +125,7 @@ class LatentDiffusion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Gradien
         vae, recipe, is_joint = self._recipe_of_vae(), self._training_arguments(), self.training == "joint"
         of_prior = decide_prior(recipe, is_joint)
         lesson = vae._lesson(X, None, sample_weight)
+        try_prior(recipe, choose_n_latent(vae.n_components, len(lesson.events.columns.names)), of_prior)
         # One seed for both stages, so that both hold out the same rows.
         seed = self._seed()
         is_over = vae._fit_lesson(lesson, seed)
@@ -302,6 +304,10 @@ class LatentDiffusion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Gradien
     def _training_arguments(self) -> Diffusion:
         recipe: Diffusion = Diffusion(objective="variational") if self.diffusion is None else self.diffusion
         return recipe if self.checkpoint is None else clone(recipe).set_params(checkpoint=self.checkpoint)
+
+    def _checkpoints(self) -> list[str | os.PathLike[str] | None]:
+        # The prior's first: it is written after the autoencoder's.
+        return [*super()._checkpoints(), self._recipe_of_vae().checkpoint]
 
     def _identity(self, lesson: Lesson) -> dict[str, Any]:
         stage = self._facts["stage"]

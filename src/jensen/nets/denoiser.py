@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor, nn
 
+from jensen.formulas.schedule import Schedule
 from jensen.nets.layers import check_shape, is_size
 from jensen.nets.recipe import Recipe, build_network
 
@@ -56,6 +57,9 @@ class Denoiser(Recipe):
         Times t are (b,) numbers, classes y (b,) integers in 0..n_classes, of which the last is "unlabelled"; None
         says so of every row. Without classes y is ignored. The rest is as in `Recipe.build`.
         """
+
+    def check_fits(self, schedule: Schedule, prediction: str) -> None:
+        """An error where a network of this recipe could not serve a model with this noise, and that says this."""
 
 
 class TimeEmbedding(nn.Module):

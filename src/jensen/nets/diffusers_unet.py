@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -81,6 +82,20 @@ class DiffusersUNet(Denoiser):
         check_halving(in_shape, len(unet.config["block_out_channels"]))
         return DiffusersModule(unet, n_classes, self.clipping())
 
+    def check_fits(self, schedule: Schedule, prediction: str) -> None:
+        if self.clip is None or self.schedule is None:
+            return
+        if self.prediction != prediction:
+            raise ValueError(
+                f"network=DiffusersUNet(clip={self.clip!r}, prediction={self.prediction!r}) holds another x̂_0 than the "
+                f"model's, whose prediction is {prediction!r}; give both the same"
+            )
+        if not np.array_equal(self.schedule.beta, schedule.beta):
+            raise ValueError(
+                f"network=DiffusersUNet(clip={self.clip!r}, schedule=...) has another noise than the model's schedule; "
+                "give both the same"
+            )
+
     def clipping(self) -> Clipping | None:
         if self.clip is None:
             return None
@@ -102,7 +117,8 @@ class DiffusersModule(nn.Module):
         if self.n_classes:
             label = torch.full((len(x),), self.n_classes, device=x.device) if y is None else y
         output: Tensor = self.unet(x, t, class_labels=label, return_dict=False)[0]
-        return output if self.clipping is None else self.clipping(output, x, t)
+        # Where rows have holes, channels that say what is observed follow those of x_t.
+        return output if self.clipping is None else self.clipping(output, x[:, : output.shape[1]], t)
 
 
 class Clipping(nn.Module):
