@@ -24,7 +24,8 @@ def test_a_file_with_labels_and_columns_to_leave_out(tmp_path):
     frame["number"] = np.arange(len(frame))
     frame.to_csv(tmp_path / "iris.csv", index=False)
     words = ("compare", tmp_path / "iris.csv", "--label", "target", "--drop", "number", "--models", "gaussian-mixture")
-    succeed(*words, "--cv", 2, "--quiet", "-o", tmp_path / "board.csv")
+    told = json.loads(succeed(*words, "--cv", 2, "--json", "-o", tmp_path / "board.csv"))
+    assert told["files"] == {"table": str(tmp_path / "board.csv")}
     board = pd.read_csv(tmp_path / "board.csv")
     assert board["model"].tolist() == ["gaussian-mixture"]
     assert np.isfinite(board["nats"]).all()
@@ -76,6 +77,10 @@ class TestFiles:
         assert "new.csv is no picture, and the rows are images of shape (3, 3)" in fail(
             "compare", tmp_path / "x.npy", "--samples", tmp_path / "new.csv"
         )
+        assert "has the suffix '.xlsx'" in fail("compare", "iris", "-o", tmp_path / "board.xlsx")
+        assert "has the suffix '.txt'" in fail("compare", "iris", "--samples", tmp_path / "new.txt")
+        np.save(tmp_path / "two.npy", np.zeros((60, 2, 3, 3)))
+        assert "2 channels" in fail("compare", tmp_path / "two.npy", "--samples", tmp_path / "new.png")
         page = tmp_path / "none" / "page.html"
         assert f"--report {page} cannot be written" in fail("compare", "iris", "--report", page)
 

@@ -6,6 +6,7 @@ Libraries are imported inside functions, so that `jensen --help` answers at once
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -30,7 +31,8 @@ def compare(
     drop: Drop = None,
     discrete: Annotated[str, typer.Option(metavar="auto|yes|no", help="Whether values have probabilities.")] = "auto",
     cv: Annotated[
-        int | None, typer.Option(help="Folds; without it 5 of fewer than 500 rows, and else a fifth is held out.")
+        int | None,
+        typer.Option(help="Folds; without it a fifth is held out, and of fewer than 500 rows 5 folds, but if quick."),
     ] = None,
     effort: Annotated[str, typer.Option(metavar="quick|normal|thorough", help="Steps and sizes of auto.")] = "normal",
     seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
@@ -58,7 +60,7 @@ def compare(
       jensen compare digits --report report.html --samples samples.png
     """
     from jensen.evaluate.compare import compare as compare_models
-    from jensen.interop.datasets import write_dataset
+    from jensen.interop.datasets import known_suffix, write_dataset
 
     answers: dict[str, str | bool] = {"auto": "auto", "yes": True, "no": False}
     if discrete not in answers:
@@ -66,6 +68,8 @@ def compare(
     for option, file in {"--output": output, "--report": report_to, "--samples": samples}.items():
         if file:
             check_writable(file, option)
+    if output:
+        known_suffix(output)
     X, y = rows_of(data, label, drop or [])
     if samples:
         check_samples(samples, X)
@@ -80,36 +84,42 @@ def compare(
         verbose=int(not (as_json or quiet)),
     )
     is_shown = not (as_json or quiet)
-    written = {}
-    if output:
-        write_dataset(output, board.table)
-        written["the table"] = output
-    if report_to:
-        board.report(report_to, f"Models of {Path(data).name}", verbose=int(is_shown))
-        written["the report"] = report_to
-    if samples:
-        write_samples(samples, board)
-        written["samples"] = samples
-    if as_json:
-        rows = [{str(name): plain(value) for name, value in row.items()} for row in board.table.to_dict("records")]
-        typer.echo(json.dumps({"best": board.best, "caption": board.caption, "table": rows}))
-    elif not quiet:
+    if is_shown:
         from rich.console import Console
 
+        # Before the files: what may go wrong with these must not take it along.
         console = Console()
         console.print(board.rich(console.width))
-    if is_shown:
-        for what, file in written.items():
+    writers = {
+        "the table": (output, lambda file: write_dataset(file, board.table)),
+        "the report": (report_to, lambda file: board.report(file, f"Models of {Path(data).name}", int(is_shown))),
+        "samples": (samples, lambda file: write_samples(file, board)),
+    }
+    written = {what: file for what, (file, _) in writers.items() if file}
+    for what, file in written.items():
+        writers[what][1](file)
+        if is_shown:
             tell(f"wrote {what} to {file.resolve()}")
+    if as_json:
+        rows = [{str(name): plain(value) for name, value in row.items()} for row in board.table.to_dict("records")]
+        files = {what.removeprefix("the "): str(file.resolve()) for what, file in written.items()}
+        typer.echo(json.dumps({"best": board.best, "caption": board.caption, "table": rows, "files": files}))
 
 
 def check_samples(file: Path, X: Any) -> None:
     """Images go to a picture and rows to a table."""
+    from jensen.interop.datasets import known_suffix
+    from jensen.report.pictures import check_images
+
     is_picture = file.suffix.lower() in PICTURES
     if is_picture and len(X.shape) < 3:
         raise ValueError(f"--samples {file} is a picture, and {data_kind(X)}; give a .csv or .parquet file")
     if not is_picture and len(X.shape) > 2:
         raise ValueError(f"--samples {file} is no picture, and {data_kind(X)}; give a .png file")
+    if is_picture:
+        check_images(X.shape)
+    else:
+        known_suffix(file)
 
 
 def data_kind(X: Any) -> str:
@@ -149,9 +159,13 @@ def select(
             "bound of rows not learnt from."
         ),
     ] = "auto",
-    cv: Annotated[int, typer.Option(help="Number of folds of cv.")] = 5,
-    held_out: Annotated[float, typer.Option(help="Share of rows that held-out and reconstruction score.")] = 0.2,
-    n_references: Annotated[int, typer.Option(help="Number of reference tables of gap.")] = 20,
+    cv: Annotated[int | None, typer.Option(help="Number of folds of cv; 5 if not given.")] = None,
+    held_out: Annotated[
+        float | None, typer.Option(help="Share of rows that held-out and reconstruction score; 0.2 if not given.")
+    ] = None,
+    n_references: Annotated[
+        int | None, typer.Option(help="Number of reference tables of gap; 20 if not given.")
+    ] = None,
     cold: Annotated[bool, typer.Option("--cold", help="No starts of mixtures from neighbours in the grid.")] = False,
     n_jobs: Annotated[int, typer.Option(help="Processes; -1 is one on every core.")] = 1,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="File to write the best model to.")] = None,
@@ -197,6 +211,9 @@ def select(
     X, y, weights = split_columns(table, label=column, weight=weight, drop=drop or [])
     from jensen.evaluate.select import select as select_model
 
+    asked = {"cv": cv, "held_out": held_out, "n_references": n_references}
+    measured: dict[str, Any] = {name: value for name, value in asked.items() if value is not None}
+    check_used(measured, criterion.replace("-", "_"), order.estimator)
     found = select_model(
         order.estimator,
         X,
@@ -204,9 +221,7 @@ def select(
         criterion.replace("-", "_"),
         y=y,
         sample_weight=weights,
-        cv=cv,
-        held_out=held_out,
-        n_references=n_references,
+        **measured,
         warm_start=not cold,
         n_jobs=n_jobs,
         random_state=seed or 0,
@@ -233,3 +248,18 @@ def select(
         for file, what in ((output, "best model"), (plot, "picture")):
             if file:
                 tell(f"wrote the {what} to {file}")
+
+
+def check_used(measured: Mapping[str, Any], criterion: str, estimator: Any) -> None:
+    """An error where an option has no part in the criterion."""
+    from jensen.evaluate.offers import find_criterion
+
+    name = find_criterion(criterion, [estimator]).name
+    users = {"cv": ("cv",), "held_out": ("held_out", "reconstruction"), "n_references": ("gap",)}
+    for option in measured:
+        if name not in users[option]:
+            words = " and ".join(user.replace("_", "-") for user in users[option])
+            raise ValueError(
+                f"{flag_of(option)} is for the criterion {words}, and here it is {name.replace('_', '-')}; leave it "
+                "out, or give --criterion"
+            )

@@ -2,20 +2,25 @@
 
 import io
 import math
+import re
 
 import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
 import torch
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.sparse import csr_array
 from scipy.stats import multivariate_normal
 from sklearn.datasets import load_digits, load_iris
 from sklearn.ensemble import IsolationForest
-from sklearn.model_selection import KFold
+from sklearn.mixture import GaussianMixture as Theirs
+from sklearn.model_selection import KFold, RepeatedKFold
+from sklearn.neighbors import KernelDensity
 
 import jensen
 from jensen import VAE, Autoencoder, Diffusion, GaussianMixture, KMeans, ProbabilisticPCA, ResidualMLP, compare
+from jensen.evaluate.compare import count_classes
 from jensen.evaluate.entrants import EFFORTS, Effort, entrants
 from jensen.evaluate.footing import find_footing
 
@@ -65,12 +70,73 @@ class TestFooting:
         assert_allclose(board.table["bits_per_dimension"], math.log2(6))
 
     def test_missing_entries_have_no_cell(self):
-        X = load_digits().data[:100].copy()
-        X[0, :10] = np.nan
-        assert_allclose(find_footing(X / 2, "auto").unit == "density", True)
+        X = load_digits().images[:100] / 16
+        X[0, 0] = np.nan
         found = find_footing(X, "auto")
-        assert_allclose(found.log_cell(X), 0)
-        assert found.n_observed(X)[0] == 54
+        assert_allclose(found.log_cell(X)[:2], [56 * math.log(1 / 16), 64 * math.log(1 / 16)])
+        assert found.n_observed(X)[:2].tolist() == [56, 64]
+
+    @pytest.mark.parametrize("dtype", ["Int64", "Float64"])
+    def test_nullable_columns_are_numbers(self, dtype):
+        X = pd.DataFrame({"a": pd.array([1, None, 3] * 20, dtype=dtype), "b": np.arange(60.0) % 4})
+        found = find_footing(X, "auto")
+        assert (found.unit, found.n_levels) == ("probability", 4)
+        assert found.n_observed(X)[:3].tolist() == [2, 1, 2]
+        board = compare(X, [GaussianMixture(1)], cv=2)
+        assert np.isfinite(board.scores).all(axis=None)
+
+    def test_what_has_no_rows_or_is_sparse_is_refused(self):
+        with pytest.raises(ValueError, match=r"X has shape \(0, 4\), and so nothing to learn from"):
+            find_footing(IRIS[:0], "auto")
+        with pytest.raises(TypeError, match=r"X is sparse, .* give X.toarray\(\)"):
+            find_footing(csr_array(IRIS), "auto")
+
+    def test_asked_for_densities_every_model_says_one(self):
+        """In other units all densities of d numbers move by d ln of the unit, and probabilities do not."""
+        X = np.random.default_rng(0).poisson(4, (60, 3)).astype(float)
+        frame = pd.DataFrame(X).assign(flag=np.arange(60) % 2)
+        options = {"max_epochs": 2, "random_state": 0}
+        models = [GaussianMixture(1), VAE(1, **options), Diffusion(n_steps=10, network=ResidualMLP(8, 1), **options)]
+        for rows, unit in ((X, 8.0), (frame, 2.0)):
+            own, other = (compare(x, models, discrete=False, cv=2).scores.mean() for x in (rows, rows * unit))
+            assert_allclose(own - other, rows.shape[1] * math.log(unit), atol=1e-3)
+
+    def test_a_model_of_probabilities_does_not_stand_among_densities(self):
+        X = np.random.default_rng(0).integers(0, 2, (60, 3)).astype(float)
+        models = [GaussianMixture(1), VAE(1, likelihood="bernoulli"), Diffusion(data_levels=2)]
+        failures = compare(X, models, discrete=False, cv=2).failures
+        assert {name: reason.partition(";")[0] for name, reason in failures.items()} == dict.fromkeys(
+            ("VAE", "Diffusion"), "its values have probabilities, and here numbers have a density"
+        )
+
+
+class TestRareLevels:
+    """A row with a value that no other has is learnt from: no model could give it a probability."""
+
+    def test_of_text(self):
+        X = pd.DataFrame({"a": np.random.default_rng(0).normal(size=60), "town": ["Bonn", "Oslo"] * 30})
+        X.loc[7, "town"] = "Rome"
+        board = compare(X, [VAE(1, max_epochs=1)], cv=3)
+        assert not board.failures
+        assert 7 not in board.scores.index
+        assert len(board.scores) == 59
+        assert "1 of the rows to hold out, with values that no other row has, are learnt from instead" in board.caption
+
+    def test_of_counts(self):
+        X = np.random.default_rng(1).poisson(4, (120, 3)).astype(float)
+        models = [GaussianMixture(1), VAE(1, likelihood="categorical", max_epochs=1)]
+        diffusion = Diffusion(n_steps=10, network=ResidualMLP(8, 1), max_epochs=1)
+        board = compare(X, [*models, diffusion], cv=5)
+        assert not board.failures
+        counts = [np.unique(column, return_counts=True) for column in X.T]
+        alone = [row for row in range(120) if any(n[v == x] == 1 for (v, n), x in zip(counts, X[row], strict=True))]
+        assert alone
+        assert set(range(120)) - set(board.scores.index) >= set(alone)
+
+    def test_of_names_there_is_nothing_to_hold_out(self):
+        X = pd.DataFrame({"a": range(60), "name": [f"n{i}" for i in range(60)]})
+        with pytest.raises(ValueError, match="have values that no other row has; drop columns of names"):
+            compare(X, [VAE(1, max_epochs=1)], cv=3)
 
 
 class TestTable:
@@ -102,6 +168,32 @@ class TestTable:
         first = board.table.iloc[0]
         assert (first["behind"], first["behind_low"], first["behind_high"]) == (0, 0, 0)
 
+    def test_a_row_held_out_several_times_counts_once(self):
+        board = compare(IRIS, TWO, cv=RepeatedKFold(n_splits=3, n_repeats=4, random_state=0))
+        assert len(board.scores) == 150
+        row = board.table.set_index("model").loc["ProbabilisticPCA"]
+        scores = board.scores["ProbabilisticPCA"]
+        assert_allclose(row["standard_error"], scores.std(ddof=1) / math.sqrt(150))
+        assert board._repr_html_().count("<tr") == 3
+
+    def test_names_that_are_given_stay(self):
+        board = compare(
+            IRIS, {"PPCA 2": ProbabilisticPCA(2), "PPCA": ProbabilisticPCA(1), "PPCA big": ProbabilisticPCA(3)}
+        )
+        assert set(board.models) == {"PPCA 2", "PPCA", "PPCA big"}
+        listed = compare(IRIS, [ProbabilisticPCA(1), " probabilistic-pca ", ProbabilisticPCA(2), "kmeans", "kmeans"])
+        assert set(listed.models) == {
+            "ProbabilisticPCA",
+            "probabilistic-pca",
+            "ProbabilisticPCA 2",
+            "kmeans",
+            "kmeans 2",
+        }
+
+    def test_an_unlabelled_row_has_no_class(self):
+        assert count_classes(np.array([0.0, 1.0, -1.0, np.nan])) == 2
+        assert count_classes(["a", "b", "-1", None, -1]) == 2
+
     def test_a_seed_gives_one_result(self):
         boards = [compare(IRIS, [KMeans(3), VAE(2, max_epochs=2)], cv=2, random_state=3) for _ in range(2)]
         assert_allclose(boards[0].scores, boards[1].scores, rtol=0)
@@ -120,8 +212,6 @@ class TestTable:
             compare(IRIS, [GaussianMixture(1000)])
 
     def test_models_of_scikit_learn_may_take_part(self):
-        from sklearn.mixture import GaussianMixture as Theirs
-
         board = compare(IRIS, {"ours": GaussianMixture(1, reg_covar=0), "theirs": Theirs(1, reg_covar=0)})
         assert_allclose(board.scores["ours"], board.scores["theirs"], rtol=1e-6)
 
@@ -140,8 +230,7 @@ class TestTable:
             Console(file=file, width=160).print(board.rich())
         text = (tmp_path / "out").read_text()
         assert "GaussianMixture" in text
-        assert "to the best" in text
-        assert "held out" not in board.table
+        assert "to the best ± 95 %" in text
         ax = board.plot()
         assert [label.get_text() for label in ax.get_yticklabels()] == ["ProbabilisticPCA", "GaussianMixture"]
 
@@ -227,7 +316,7 @@ class TestShown:
         assert max(map(len, text.splitlines())) <= width
         assert "kmeans" in text
         assert "absent failed: a dissimilarity has no density" in " ".join(text.split())
-        assert ("95 % interval" in text) == (width == 200)
+        assert ("parameters" in text) == (width == 200)
         # No word is cut.
         assert "…" not in text
         assert "dequantised" in text.partition("200 rows held")[0]
@@ -277,5 +366,42 @@ class TestBadInput:
         with pytest.raises(TypeError, match="RidgeRegression is a regression"):
             compare(IRIS, [jensen.RidgeRegression()])
 
-    def test_a_score_without_a_density_is_taken_at_its_word(self):
-        assert "IsolationForest" in compare(IRIS, [IsolationForest(n_estimators=5)]).models
+    def test_a_score_that_is_no_likelihood_is_refused(self):
+        board = compare(IRIS, [GaussianMixture(1), IsolationForest(n_estimators=5)], cv=2)
+        assert board.failures == {"IsolationForest": "its score says how unusual rows are, and is no likelihood"}
+
+
+class TestOtherLibraries:
+    def test_their_word_is_taken_and_said_to_be(self):
+        board = compare(IRIS, [KernelDensity(), Theirs(2)], cv=2)
+        assert set(board.table["value"]) == {"at its word"}
+
+    def test_their_samples_and_reports(self, tmp_path):
+        board = compare(load_iris(as_frame=True).data, [KernelDensity(), Theirs(2)], cv=2)
+        assert {name: (rows.shape, list(rows)) for name, rows in board.sample(5).items()} == dict.fromkeys(
+            ("KernelDensity", "GaussianMixture"), ((5, 4), load_iris().feature_names)
+        )
+        board.report(tmp_path / "page.html")
+        assert "cannot be shown" not in (tmp_path / "page.html").read_text()
+
+
+def test_names_of_columns_are_no_markup():
+    from rich.console import Console
+
+    X = pd.DataFrame(IRIS, columns=["rate [/s]", "speed [m/s]", "c", "d"])
+    board = compare(X, [GaussianMixture(1), Autoencoder(1)], cv=2)
+    console = Console(width=100, record=True, file=io.StringIO())
+    console.print(board.rich(100))
+    assert "column 'rate [/s]' has numbers that are not whole" in " ".join(console.export_text().split())
+
+
+def test_a_report_shows_the_rows_of_the_user_and_no_noise(tmp_path):
+    X = pd.DataFrame(np.random.default_rng(0).poisson(4, (100, 3)), columns=["a", "b", "c"])
+    board = compare(X, [GaussianMixture(1)], cv=2)
+    board.report(tmp_path / "page.html")
+    text = (tmp_path / "page.html").read_text()
+    cells = re.findall(r'data-value="([^"]+)"', text.partition("The rows it finds least likely")[2])
+    listed = np.array(cells, dtype=float).reshape(-1, 5)
+    rows = listed[:, 0].astype(int)
+    assert_allclose(listed[:, 1], board.scores["GaussianMixture"].loc[rows])
+    assert_array_equal(listed[:, 2:], X.loc[rows])

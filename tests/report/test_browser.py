@@ -19,6 +19,7 @@ pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium o
 def path(tmp_path_factory):
     models = {"mixture": jensen.GaussianMixture(3, random_state=0), "PPCA": jensen.ProbabilisticPCA(2)}
     models["k-means"] = jensen.KMeans(3, random_state=0)
+    models["absent"] = jensen.KMedoids(3)
     path = tmp_path_factory.mktemp("report") / "page.html"
     jensen.compare(load_iris(as_frame=True).data, models, load_iris().target, cv=3).report(path)
     return path
@@ -49,9 +50,9 @@ def order(page):
 
 
 def test_the_table_sorts_by_a_click_and_by_the_keyboard(page):
-    assert order(page) == ["mixture", "PPCA", "k-means"]
+    assert order(page) == ["mixture", "PPCA", "k-means", "absent"]
     head = page.locator("#board th", has_text="parameters")
-    values = page.locator("#board tbody tr td:nth-child(7)")
+    values = page.locator("#board tbody tr td[data-value]:nth-child(7)")
 
     def numbers():
         return [float(value) for value in values.evaluate_all("cells => cells.map(cell => cell.dataset.value)")]
@@ -62,8 +63,9 @@ def test_the_table_sorts_by_a_click_and_by_the_keyboard(page):
     head.locator("button").press("Enter")
     assert head.get_attribute("aria-sort") == "descending"
     assert numbers() == sorted(numbers(), reverse=True)
+    assert order(page)[-1] == "absent", "what has no number comes last either way"
     page.locator("#board th", has_text="model").locator("button").click()
-    assert order(page) == ["k-means", "mixture", "PPCA"]
+    assert order(page) == ["absent", "k-means", "mixture", "PPCA"]
 
 
 def test_a_box_hides_a_model_everywhere_and_shows_it_again(page):
@@ -109,6 +111,27 @@ def test_the_colours_change(page):
     assert ground() != light
     page.locator("#theme").click()
     assert ground() == light
+
+
+def test_paper_is_white_whatever_the_screen_is(page):
+    def ground():
+        return page.evaluate("getComputedStyle(document.body).backgroundColor")
+
+    page.emulate_media(color_scheme="dark")
+    assert ground() != "rgb(255, 255, 255)"
+    page.emulate_media(media="print", color_scheme="dark")
+    assert ground() == "rgb(255, 255, 255)"
+    page.emulate_media(media="screen", color_scheme="light")
+    page.locator("#theme").click()
+    page.emulate_media(media="print")
+    assert ground() == "rgb(255, 255, 255)"
+
+
+def test_marks_that_the_keyboard_reaches_have_a_name(page):
+    mark = page.locator("svg g[data-model=PPCA]")
+    assert mark.get_attribute("aria-label").startswith("PPCA: -")
+    assert "95 % interval" in mark.get_attribute("aria-label")
+    assert page.locator('svg[role="img"] [tabindex]').count() == 0
 
 
 @pytest.mark.parametrize("width", [360, 1280])

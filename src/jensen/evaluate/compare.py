@@ -5,26 +5,28 @@ All models learn from the same rows and are scored on the same others, so differ
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 import time
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from sklearn.base import clone, is_regressor
+from sklearn.base import clone, is_outlier_detector, is_regressor
 from sklearn.model_selection import ShuffleSplit
 from sklearn.utils import check_random_state
 from torch import Tensor
 from tqdm.auto import tqdm
 
+from jensen.evaluate.criterion import mean_and_error, n_parameters
 from jensen.evaluate.entrants import EFFORTS, NAMES, Chosen, entrants
-from jensen.evaluate.footing import Footing, find_footing
+from jensen.evaluate.footing import Footing, find_footing, is_observed
 from jensen.evaluate.leaderboard import HeldOut, Leaderboard
-from jensen.evaluate.scoring import given, how_tight, n_parameters, score
+from jensen.evaluate.scoring import given, how_tight, on_footing, score
 from jensen.evaluate.select import configured
 from jensen.evaluate.task import Task
 from jensen.interop.rows import as_array, n_rows, take
@@ -106,7 +108,8 @@ def compare(
         raise ValueError(f"y has {n_rows(y)} labels, but X has {n} rows; give one per row, -1 for an unknown one")
     footing = find_footing(X, discrete)
     task = Task(X, y, None, default_cv(n, effort, seed) if cv is None else cv, 0, seed)
-    splits = task.splits
+    splits, n_moved = with_known_levels(task, footing)
+    task = replace(task, cv=splits)
     wanted = named(models, footing, len(splits[0][0]), count_classes(y), effort, seed)
     bar = tqdm(wanted.items(), desc="compare", unit="model", leave=False, disable=None if verbose else True)
     entries = []
@@ -119,20 +122,40 @@ def compare(
     how = f"{len(splits)} folds" if len(splits) > 1 else f"{len(tested)} of {n} rows held out"
     if isinstance(models, str) and models == "auto" and footing.unit == "mixed":
         how += "; k-means, mixtures, subspaces and the latent curve take numbers alone, and are left out"
+    if n_moved:
+        how += f"; {n_moved} of the rows to hold out, with values that no other row has, are learnt from instead"
     first = splits[0][1]
     held_out = HeldOut(task.rows(first), None if y is None else take(y, first), first, footing)
-    return board_of(entries, footing, task.rows(tested), tested, how, held_out)
+    return board_of(entries, footing, task, tested, how, held_out)
 
 
 def default_cv(n: int, effort: str, seed: int) -> Any:
     return 5 if n < FEW_ROWS and effort != "quick" else ShuffleSplit(1, test_size=HELD_OUT, random_state=seed)
 
 
+def with_known_levels(task: Task, footing: Footing) -> tuple[list[tuple[np.ndarray, np.ndarray]], int]:
+    """Splits in which no held-out row has a level that the others have not, and how many rows were moved for that.
+
+    Rows that only some of the models can score would compare nothing.
+    """
+    out, n_moved = [], 0
+    for learnt, held_out in task.splits:
+        is_new = footing.is_new(task.rows(learnt), task.rows(held_out))
+        if is_new.all():
+            raise ValueError(
+                f"all {len(held_out)} rows to hold out have values that no other row has; drop columns of names, or "
+                "choose discrete=False for numbers"
+            )
+        n_moved += int(is_new.sum())
+        out.append((np.sort(np.append(learnt, held_out[is_new])), held_out[~is_new]))
+    return out, n_moved
+
+
 def count_classes(y: Any) -> int:
     if y is None:
         return 0
     labels = pd.Series(as_array(y)).dropna()
-    return int(labels[labels.astype(str) != "-1"].nunique())
+    return int(labels[(labels.astype(str) != "-1") & (labels != -1)].nunique())
 
 
 def named(models: Any, footing: Footing, n_learnt: int, n_classes: int, effort: str, seed: int) -> dict[str, Any]:
@@ -148,19 +171,24 @@ def named(models: Any, footing: Footing, n_learnt: int, n_classes: int, effort: 
     if not given:
         raise ValueError("models is empty; name one at least, or choose 'auto'")
     out: dict[str, Any] = {}
+    taken = {name for name, _ in given}
     for name, model in given:
         if isinstance(model, type):
             raise TypeError(f"{model.__name__} is a class; give an estimator, {model.__name__}()")
         estimator = configured(usual.get(model, model_class(model)()) if isinstance(model, str) else model, {}, seed)
         if is_regressor(estimator):
             raise TypeError(f"{name} is a regression, and compare is for models of rows")
-        n_alike = sum(other.split(" ")[0] == name for other in out)
-        out[f"{name} {n_alike + 1}" if n_alike else name] = estimator
+        numbered = (f"{name} {k}" for k in itertools.count(2))
+        own = name if name not in out else next(other for other in numbered if other not in taken)
+        taken.add(own)
+        out[own] = estimator
     return out
 
 
 def listed(models: Any) -> list[Any]:
-    return [models] if isinstance(models, str) or hasattr(models, "get_params") else list(models)
+    if isinstance(models, str) or hasattr(models, "get_params"):
+        models = [models]
+    return [model.strip() if isinstance(model, str) else model for model in models]
 
 
 def attempt(name: str, model: Any, task: Task, footing: Footing) -> Entry:
@@ -170,6 +198,7 @@ def attempt(name: str, model: Any, task: Task, footing: Footing) -> Entry:
     rows = np.arange(task.n_rows)
     try:
         check_scores(model, task)
+        model = model if isinstance(model, Chosen) else on_footing(model, footing)
         for fold, (learnt, held_out) in enumerate(task.splits):
             began, rows = time.perf_counter(), learnt
             fitted = fit(model, task, footing, learnt, task.seed + fold)
@@ -195,8 +224,10 @@ def check_scores(model: Any, task: Task) -> None:
     """What is known before a fit: that a model says nothing of rows, or nothing of rows with holes."""
     estimator = model.model if isinstance(model, Chosen) else model
     estimator.score_samples  # noqa: B018 (a model that has none says why)
-    if isinstance(estimator, Diffusion) and task.n_rows:
-        holes = np.asarray(pd.isna(task.X)).reshape(task.n_rows, -1).any(1)
+    if is_outlier_detector(estimator):
+        raise ValueError("its score says how unusual rows are, and is no likelihood")
+    if isinstance(estimator, Diffusion):
+        holes = ~is_observed(task.X).all(1)
         if holes.any():
             raise ValueError(
                 f"X holds NaN, first in row {int(holes.argmax())}, and a diffusion has a bound of complete rows alone"
@@ -225,25 +256,30 @@ def fit(model: Any, task: Task, footing: Footing, rows: np.ndarray, seed: int) -
 
 
 def board_of(
-    entries: Sequence[Entry], footing: Footing, rows: Any, numbers: np.ndarray, how: str, held_out: HeldOut
+    entries: Sequence[Entry], footing: Footing, task: Task, numbers: np.ndarray, how: str, held_out: HeldOut
 ) -> Leaderboard:
     """The table, best first, and what goes with it."""
-    good = sorted((entry for entry in entries if not entry.failure), key=lambda entry: -entry.nats.mean())
-    best, entries_of = good[0], footing.n_observed(rows)
+    nats = pd.DataFrame({entry.name: entry.nats for entry in entries if not entry.failure}, index=numbers)
+    # Rows are independent; scores of one row, where a splitter holds it out several times, are not.
+    nats = nats.groupby(level=0, sort=False).mean()
+    nats = nats[nats.mean().sort_values(ascending=False, kind="stable").index]
+    n_entries = footing.n_observed(task.rows(nats.index.to_numpy())).sum()
+    by_name = {entry.name: entry for entry in entries}
+    good, best = [by_name[str(name)] for name in nats], nats.iloc[:, 0]
     table = []
     for entry in [*good, *(entry for entry in entries if entry.failure)]:
-        is_good = not entry.failure
-        behind = entry.nats - best.nats if is_good else np.array([math.nan])
-        error = standard_error(behind) if is_good else math.nan
+        own = np.full(2, math.nan) if entry.failure else nats[entry.name].to_numpy()
+        mean, error = mean_and_error(own, None)
+        behind, off = mean_and_error(own if entry.failure else own - best.to_numpy(), None)
         table.append(
             {
                 "model": entry.name,
-                "nats": entry.nats.mean() if is_good else math.nan,
-                "standard_error": standard_error(entry.nats) if is_good else math.nan,
-                "bits_per_dimension": -entry.nats.sum() / (entries_of.sum() * math.log(2)) if is_good else math.nan,
-                "behind": behind.mean(),
-                "behind_low": behind.mean() - 1.96 * error,
-                "behind_high": behind.mean() + 1.96 * error,
+                "nats": mean,
+                "standard_error": error,
+                "bits_per_dimension": -mean * len(nats) / (n_entries * math.log(2)),
+                "behind": behind,
+                "behind_low": behind - 1.96 * off,
+                "behind_high": behind + 1.96 * off,
                 "value": entry.value,
                 "n_parameters": entry.n_parameters,
                 "fit_seconds": entry.fit_seconds,
@@ -253,15 +289,10 @@ def board_of(
         )
     frame = pd.DataFrame(table).astype({"n_parameters": "Int64"})
     caption = f"{how}; {footing.reason}; {unit_of(footing)}"
-    scores = pd.DataFrame({entry.name: entry.nats for entry in good}, index=numbers)
-    return Leaderboard(frame, caption, scores, {entry.name: entry.model for entry in good}, held_out)
+    return Leaderboard(frame, caption, nats, {entry.name: entry.model for entry in good}, held_out)
 
 
 def unit_of(footing: Footing) -> str:
     if footing.unit == "probability":
         return "nats of ln P(x) per row, bits per entry; densities are dequantised"
     return "nats of ln p(x) per row in the units of the data, bits per observed entry"
-
-
-def standard_error(values: np.ndarray) -> float:
-    return float(values.std(ddof=1) / math.sqrt(len(values))) if len(values) > 1 else math.nan

@@ -13,7 +13,7 @@ from typing import Any
 from sklearn.base import BaseEstimator, clone
 
 from jensen.engines.trainer import Trainer
-from jensen.evaluate.footing import Footing
+from jensen.evaluate.footing import FEW_LEVELS, Footing
 from jensen.evaluate.select import select
 from jensen.models.conjugate_prior import ConjugatePrior
 from jensen.models.diffusion import Diffusion
@@ -30,10 +30,6 @@ from jensen.nets.residual_mlp import ResidualMLP
 from jensen.nets.unet import UNet
 
 __all__ = ["EFFORTS", "NAMES", "Chosen", "Effort", "entrants"]
-
-# Above so many levels a probability for every one of them costs a VAE more than it gives.
-FEW_LEVELS = 32
-
 
 # The command line's names of entrants.
 NAMES = {

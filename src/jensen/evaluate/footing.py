@@ -15,13 +15,18 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from scipy.sparse import issparse
 
+from jensen.interop.cells import Cells, read_cells
 from jensen.interop.grids import MOST_LEVELS, find_grid
+from jensen.interop.rows import as_array
 
-__all__ = ["Footing", "find_footing"]
+__all__ = ["FEW_LEVELS", "Footing", "find_footing", "is_observed", "numbers_of"]
 
 # Draws of u that a held-out row is scored with.
 N_DRAWS = 4
+# Above so many levels a probability for every one of them costs a VAE more than it gives.
+FEW_LEVELS = 32
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +64,7 @@ class Footing:
     def with_noise(self, X: Any, rng: np.random.Generator) -> Any:
         """Rows (n, d) of a grid, anywhere in their cells: from x to x + h."""
         assert self.steps is not None
-        numbers = np.asarray(X, dtype=np.float64).reshape(len(X), -1)
+        numbers = numbers_of(X)
         noised = numbers + self.steps * rng.random(numbers.shape)
         if hasattr(X, "columns"):
             return pd.DataFrame(noised, index=getattr(X, "index", None), columns=list(X.columns))
@@ -68,12 +73,33 @@ class Footing:
     def log_cell(self, X: Any) -> np.ndarray:
         """Σ_j ln h_j over the observed entries of every row (n,)."""
         assert self.steps is not None
-        observed = ~np.isnan(np.asarray(X, dtype=np.float64).reshape(len(X), -1))
-        return np.asarray(observed @ np.log(self.steps))
+        return np.asarray(is_observed(X) @ np.log(self.steps))
 
     def n_observed(self, X: Any) -> np.ndarray:
         """Entries of every row (n,) that are there."""
-        return np.asarray(np.asarray(pd.notna(X)).reshape(len(X), -1).sum(1))
+        return np.asarray(is_observed(X).sum(1))
+
+    def is_new(self, learnt: Any, held_out: Any) -> np.ndarray:
+        """Which of the held-out rows (n,) have values that the learnt ones have not.
+
+        To these a model of probabilities gives none: of text, and of a grid with few levels, the values of every
+        column, of images those of all pixels, and of a grid with many levels what is less or greater than all.
+        """
+        if self.unit == "mixed":
+            both = [read_cells(rows) for rows in (learnt, held_out)]
+            columns = [[cells.texts.get(j, cells.numbers[:, j]) for cells in both] for j in texts_of(both[0])]
+            return np.asarray(np.any([~pd.isna(new) & ~pd.Series(new).isin(old) for old, new in columns], 0))
+        new = np.zeros(len(held_out), dtype=bool)
+        if self.unit == "density":
+            return new
+        old, rows = numbers_of(learnt), numbers_of(held_out)
+        if self.is_image:
+            return np.asarray((~np.isin(rows, np.unique(old)) & ~np.isnan(rows)).any(1))
+        if self.n_levels > FEW_LEVELS:
+            return np.asarray(((rows < np.nanmin(old)) | (rows > np.nanmax(old))).any(1)) if self.has_one_grid else new
+        for j in range(old.shape[1]):
+            new |= ~np.isin(rows[:, j], old[:, j]) & ~np.isnan(rows[:, j])
+        return new
 
 
 def find_footing(X: Any, discrete: Any) -> Footing:
@@ -81,13 +107,17 @@ def find_footing(X: Any, discrete: Any) -> Footing:
     if discrete not in ("auto", True, False):
         raise ValueError(f"discrete={discrete!r} is not known; choose 'auto', True or False")
     shape = tuple(X.shape[1:])
-    if hasattr(X, "columns") and any(kind.kind not in "biuf" for kind in numpy_types(X)):
+    if issparse(X):
+        raise TypeError("X is sparse, and most models here learn from dense rows; give X.toarray()")
+    if not X.shape[0] or not math.prod(shape):
+        raise ValueError(f"X has shape {tuple(X.shape)}, and so nothing to learn from; give rows with columns")
+    if hasattr(X, "columns") and (texts := texts_of(cells := read_cells(X))):
         if discrete is True:
             raise ValueError("discrete=True is for tables of numbers, and X has columns of text or categories")
-        texts = [str(name) for name, kind in zip(X.columns, numpy_types(X), strict=True) if kind.kind not in "biuf"]
-        reason = f"columns of text or categories ({', '.join(texts)}) have probabilities, numbers a density"
+        named = ", ".join(str(cells.names[j]) for j in texts)
+        reason = f"columns of text or categories ({named}) have probabilities, numbers a density"
         return Footing("mixed", None, 0, shape, reason)
-    numbers = np.asarray(X, dtype=np.float64).reshape(len(X), -1)
+    numbers = numbers_of(X)
     if discrete is False:
         return Footing("density", None, 0, shape, "numbers have a density, as asked")
     names = [repr(name) for name in X.columns] if hasattr(X, "columns") else [*map(str, range(numbers.shape[1]))]
@@ -102,8 +132,21 @@ def find_footing(X: Any, discrete: Any) -> Footing:
     return Footing("probability", steps, n_levels, shape, reason, has_one_grid)
 
 
-def numpy_types(X: Any) -> list[np.dtype[Any]]:
-    return [X[name].to_numpy().dtype for name in X.columns]
+def numbers_of(X: Any) -> np.ndarray:
+    """Rows (n, d) as numbers, NaN where missing."""
+    if hasattr(X, "columns"):
+        return np.asarray(read_cells(X).numbers)
+    return np.asarray(as_array(X), dtype=np.float64).reshape(len(X), -1)
+
+
+def is_observed(X: Any) -> np.ndarray:
+    """Which entries (n, d) of rows of any kind are there."""
+    return np.asarray(~np.isnan(numbers_of(X)))
+
+
+def texts_of(cells: Cells) -> list[int]:
+    """The columns whose values are no numbers."""
+    return sorted({*cells.texts, *cells.orders})
 
 
 def steps_of(numbers: np.ndarray, is_image: bool, names: Sequence[str]) -> tuple[np.ndarray | None, int, str]:

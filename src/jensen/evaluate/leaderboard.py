@@ -6,6 +6,7 @@ import html
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -18,7 +19,7 @@ from jensen.interop.rows import as_array
 from jensen.report.board import board_html
 from jensen.report.page import page
 from jensen.report.pictures import shades
-from jensen.report.subject import Subject
+from jensen.report.subject import Subject, new_rows
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -33,8 +34,7 @@ SHOWN = {
     "nats": "nats",
     "standard_error": "± s.e.",
     "bits_per_dimension": "bits/dim",
-    "behind": "to the best",
-    "interval": "95 % interval",
+    "behind": "to the best ± 95 %",
     "value": "value",
     "n_parameters": "parameters",
     "fit_seconds": "fit, s",
@@ -42,7 +42,7 @@ SHOWN = {
 }
 # A terminal of so many columns has room for all of them.
 WIDE = 130
-NOT_NARROW = ("interval", "n_parameters", "score_seconds")
+NOT_NARROW = ("n_parameters", "score_seconds")
 
 
 class _Row(NamedTuple):
@@ -53,7 +53,6 @@ class _Row(NamedTuple):
     standard_error: float
     bits_per_dimension: float
     behind: float
-    behind_low: float
     behind_high: float
     value: str
     n_parameters: Any
@@ -106,8 +105,7 @@ class Leaderboard:
                 "nats": short(row.nats),
                 "standard_error": short(row.standard_error),
                 "bits_per_dimension": short(row.bits_per_dimension),
-                "behind": short(row.behind, "+") if i else "",
-                "interval": f"{short(row.behind_low, '+')} to {short(row.behind_high, '+')}" if i else "",
+                "behind": f"{short(row.behind, '+')} ± {short(row.behind_high - row.behind)}" if i else "",
                 "value": row.value,
                 "n_parameters": "" if row.n_parameters is pd.NA else f"{row.n_parameters:,}",
                 "fit_seconds": f"{row.fit_seconds:.1f}",
@@ -124,24 +122,26 @@ class Leaderboard:
         return dict(zip(failed["model"], failed["failure"], strict=True))
 
     def rich(self, width: int = 80) -> Table:
-        """A table for `rich.print`; a wide one has intervals, parameters and the seconds of scores, too."""
+        """A table for `rich.print`; a wide one has parameters and the seconds of scores, too."""
         from rich.box import SIMPLE_HEAD
         from rich.table import Table
+        from rich.text import Text
 
         shown = self.shown()
         if width < WIDE:
             shown = shown.drop(columns=[SHOWN[name] for name in NOT_NARROW])
         # Reasons are long, and have no place in a column.
         reasons = [f"{name} failed: {reason}" for name, reason in self.failures.items()]
-        caption = "\n".join([*reasons, self.caption])
+        # Names of columns may look like markup, and are none.
+        caption = Text("\n".join([*reasons, self.caption]))
         out = Table(caption=caption, caption_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
         for name in shown.columns:
             # What wraps is the words on how tight a bound is.
             out.add_column(name, justify="left" if name in ("model", "value") else "right", no_wrap=name != "value")
         for row in shown.to_numpy().tolist():
-            out.add_row(*row)
+            out.add_row(*map(Text, row))
         for name in self.failures:
-            out.add_row(name, "failed")
+            out.add_row(Text(name), "failed")
         return out
 
     def plot(self, ax: Axes | None = None) -> Axes:
@@ -161,11 +161,18 @@ class Leaderboard:
 
     def sample(self, n_samples: int = 12, random_state: Any = 0) -> dict[str, Any]:
         """New rows of every model that can make some, best model first: in the shape of the rows given."""
-        makers = {name: model for name, model in self.models.items() if hasattr(model, "sample")}
-        shape = (n_samples, *self.held_out.footing.shape)
-        made = {name: model.sample(n_samples, random_state=random_state)[0] for name, model in makers.items()}
-        is_image = self.held_out.footing.is_image
-        return {name: as_array(rows).reshape(shape) if is_image else rows for name, rows in made.items()}
+        there, out = self.held_out, {}
+        for name, model in self.models.items():
+            if not hasattr(model, "sample"):
+                continue
+            seed = {"random_state": random_state} if "random_state" in signature(model.sample).parameters else {}
+            rows = new_rows(model.sample(n_samples, **seed))
+            if there.footing.is_image:
+                rows = as_array(rows).reshape(n_samples, *there.footing.shape)
+            elif hasattr(there.rows, "columns") and not hasattr(rows, "columns"):
+                rows = pd.DataFrame(as_array(rows), columns=list(there.rows.columns))
+            out[name] = rows
+        return out
 
     def plot_samples(self, n_samples: int = 12, random_state: Any = 0) -> Figure:
         """Draw held-out images, and below them a line of samples of every model."""
@@ -200,12 +207,13 @@ class Leaderboard:
             Subject(
                 name,
                 model,
-                given(model, there.footing, there.rows, rng),
+                there.rows,
                 there.y,
                 there.footing.shape if there.footing.is_image else None,
-                self.scores[name].to_numpy()[: len(there.numbers)],
+                self.scores[name].loc[there.numbers].to_numpy(),
                 there.numbers,
                 log_cell=log_cell(model, there),
+                inputs=given(model, there.footing, there.rows, rng),
             )
             for name, model in self.models.items()
         ]

@@ -5,14 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from sklearn.base import clone
 
-from jensen.evaluate.footing import N_DRAWS, Footing
+from jensen.evaluate.footing import N_DRAWS, Footing, numbers_of
 from jensen.interop.rows import as_array
 from jensen.models.diffusion import Diffusion
 from jensen.models.latent_diffusion import LatentDiffusion
 from jensen.models.vae import VAE
 
-__all__ = ["given", "how_tight", "n_parameters", "says_probabilities", "score"]
+__all__ = ["given", "how_tight", "on_footing", "says_probabilities", "score"]
+
+# What is said of a score that some other library calls a log-likelihood.
+OTHERS = "at its word"
 
 
 def score(fitted: Any, footing: Footing, X: Any, seed: int) -> np.ndarray:
@@ -29,13 +33,30 @@ def given(model: Any, footing: Footing, X: Any, rng: np.random.Generator | None)
     if footing.unit == "probability" and not says_probabilities(model, footing):
         assert rng is not None
         return footing.with_noise(X, rng)
-    return X if isinstance(model, (VAE, Diffusion, LatentDiffusion)) else footing.as_table(X)
+    if not isinstance(model, (VAE, Diffusion, LatentDiffusion)):
+        return footing.as_table(X)
+    # Of a frame's column of 0 and 1 these would say a probability.
+    return numbers_of(X) if footing.unit == "density" and hasattr(X, "columns") else X
+
+
+def on_footing(model: Any, footing: Footing) -> Any:
+    """A copy of the model that says densities where all others do; an error where it says probabilities even so."""
+    copy = clone(model)
+    if footing.unit != "density":
+        return copy
+    if isinstance(copy, Diffusion) and copy.data_levels == "auto":
+        copy.set_params(data_levels=None)
+    if says_probabilities(copy, footing):
+        raise ValueError("its values have probabilities, and here numbers have a density; leave it out, or discrete")
+    return copy
 
 
 def says_probabilities(model: Any, footing: Footing) -> bool:
     """Whether a model gives levels of a grid a probability by itself."""
     if isinstance(model, Diffusion):
-        return model.data_levels is not None and (footing.is_image or footing.has_one_grid)
+        if model.data_levels == "auto":
+            return footing.unit == "probability" and (footing.is_image or footing.has_one_grid)
+        return model.data_levels is not None
     if isinstance(model, LatentDiffusion):
         return says_probabilities(model.vae or VAE(), footing)
     if isinstance(model, VAE):
@@ -53,16 +74,9 @@ def how_tight(fitted: Any, footing: Footing, X: Any) -> str:
         recipe = fitted if isinstance(fitted, Diffusion) else fitted._training_arguments()
         value = f"bound, {recipe.evaluation_levels} levels"
     else:
-        # Models from elsewhere have no bound, and are taken at their word.
         rows = given(fitted, footing, X, np.random.default_rng(0))
-        value = "exact" if not hasattr(fitted, "bound") or fitted.bound(rows).is_exact else "bound"
+        # Models from elsewhere have no bound.
+        value = OTHERS if not hasattr(fitted, "bound") else "exact" if fitted.bound(rows).is_exact else "bound"
     if footing.unit == "probability" and not says_probabilities(fitted, footing):
         return "bound, dequantised" if value == "exact" else f"{value}, dequantised"
     return value
-
-
-def n_parameters(fitted: Any) -> int | None:
-    if hasattr(fitted, "module_"):
-        return sum(int(p.numel()) for p in fitted.module_.parameters())
-    found = getattr(fitted, "n_parameters_", None)
-    return None if found is None else int(found)

@@ -107,11 +107,11 @@ def bars(names: Sequence[str], values: Sequence[float], x_label: str, summary: s
         y, end = row_of(frame, i, len(names)), float(frame.x(value))
         place = f'x="{min(zero, end):.1f}" y="{y - 9:.1f}" width="{abs(end - zero):.1f}" height="18"'
         body.append(
-            f'<g class="mark" tabindex="0" data-tip="{escape(name)}: {number(value)}">{row_name(frame, y, name)}'
+            f'<g class="mark" {told(f"{name}: {number(value)}")}>{row_name(frame, y, name)}'
             f'<rect class="bar" {place}/></g>'
         )
     body.append(f'<line class="zero" x1="{zero:.1f}" x2="{zero:.1f}" y1="{TOP}" y2="{frame.height - BOTTOM}"/>')
-    return svg("".join(body), frame.height, summary)
+    return svg("".join(body), frame.height, summary, "group")
 
 
 def intervals(
@@ -131,11 +131,11 @@ def intervals(
         y, a, b, c = row_of(frame, i, len(names)), *map(float, (frame.x(low[i]), frame.x(high[i]), frame.x(centre[i])))
         tip = f"{name}: {number(centre[i])}, 95 % interval {number(low[i])} to {number(high[i])}"
         body.append(
-            f'<g class="mark s{i % N_COLOURS}" data-model="{escape(name)}" tabindex="0" data-tip="{escape(tip)}">'
+            f'<g class="mark s{i % N_COLOURS}" data-model="{escape(name)}" {told(tip)}>'
             f'{row_name(frame, y, name)}<line class="whisker" x1="{a:.1f}" x2="{b:.1f}" y1="{y:.1f}" y2="{y:.1f}"/>'
             f'<circle class="dot" cx="{c:.1f}" cy="{y:.1f}" r="5"/></g>'
         )
-    return svg("".join(body), frame.height, summary)
+    return svg("".join(body), frame.height, summary, "group")
 
 
 def chart(
@@ -181,9 +181,16 @@ def dots(one: Series, frame: Frame, radius: float, kind: str) -> str:
     )
 
 
-def svg(body: str, height: int, summary: str) -> str:
+def told(tip: str) -> str:
+    """Of a mark that the keyboard reaches: what pointers and screen readers are told of it."""
+    text = escape(tip)
+    return f'tabindex="0" role="img" aria-label="{text}" data-tip="{text}"'
+
+
+def svg(body: str, height: int, summary: str, role: str = "img") -> str:
+    """One picture, or a "group" of marks that are told one by one."""
     label = escape(summary)
-    return f'<svg viewBox="0 0 {WIDTH} {height}" role="img" aria-label="{label}">{body}</svg>'
+    return f'<svg viewBox="0 0 {WIDTH} {height}" role="{role}" aria-label="{label}">{body}</svg>'
 
 
 def axis_x(frame: Frame, label: str, is_counted: bool = False) -> str:

@@ -32,11 +32,13 @@ def imputations(subject: Subject) -> tuple[str, str, str] | None:
 def of_images(subject: Subject) -> tuple[str, str, str]:
     shown = subject.complete().few(N_IMAGES)
     images = subject.images(shown.rows)
-    holed = images.copy()
     # The middle part of every image.
-    h, w = holed.shape[-2:]
-    holed[..., h // 4 : h - h // 4, w // 4 : w - w // 4] = np.nan
-    filled = subject.images(subject.ask("impute", holed.reshape(shown.rows.shape), **SHORT))
+    h, w = images.shape[-2:]
+    hole = np.zeros(images.shape, dtype=bool)
+    hole[..., h // 4 : h - h // 4, w // 4 : w - w // 4] = True
+    holed, given = (np.where(hole, np.nan, subject.images(rows)) for rows in (shown.rows, shown.asked))
+    answer = subject.images(subject.ask("impute", given.reshape(shown.asked.shape), **SHORT))
+    filled = np.where(hole, answer, images)
     return (
         "Imputations",
         "Above real rows, between them the same with their middle hidden, below filled in with its posterior mean.",
@@ -53,7 +55,8 @@ def of_a_table(subject: Subject) -> tuple[str, str, str] | None:
     if subject.frame.isna().any(axis=1).all():
         text = "No row is complete, and nothing that is known could be hidden."
         return "Imputations", text, holes_of_the_user(subject)
-    shown, names = subject.complete().few(N_HIDDEN), subject.number_columns
+    shown = subject.complete().few(N_HIDDEN).as_asked()
+    names = [name for name in subject.number_columns if name in shown.number_columns]
     if not names or shown.n_rows < 2:
         return None
     mask = np.random.default_rng(subject.seed).random((shown.n_rows, len(names))) < SHARE_HIDDEN
@@ -62,7 +65,7 @@ def of_a_table(subject: Subject) -> tuple[str, str, str] | None:
     if not mask.any():
         return None
     truth = shown.frame[names].to_numpy(dtype=np.float64)
-    answer = as_frame(subject.ask("impute", with_holes(shown, mask), **SHORT), subject.names)
+    answer = as_frame(subject.ask("impute", with_holes(shown, names, mask), **SHORT), subject.names)
     filled = answer[names].to_numpy(dtype=np.float64)
     spread = np.where(truth.std(0) > 0, truth.std(0), 1.0)
     x, y = (((values - truth.mean(0)) / spread)[mask] for values in (truth, filled))
@@ -86,12 +89,12 @@ def of_a_table(subject: Subject) -> tuple[str, str, str] | None:
     return "Imputations", text, drawn + holes_of_the_user(subject)
 
 
-def with_holes(subject: Subject, mask: np.ndarray) -> Any:
-    """The rows as they came, less what is hidden of their columns of numbers."""
+def with_holes(subject: Subject, names: list[str], mask: np.ndarray) -> Any:
+    """The rows as they came, less what is hidden of the columns with these names."""
     if hasattr(subject.rows, "columns"):
         # A model knows columns by their names, whoever holds them.
         out = subject.rows.copy() if hasattr(subject.rows, "iloc") else subject.frame.copy()
-        for name, hidden in zip(subject.number_columns, mask.T, strict=True):
+        for name, hidden in zip(names, mask.T, strict=True):
             original = out.columns[subject.names.index(name)]
             out[original] = out[original].astype(np.float64).mask(hidden)
         return out
@@ -105,7 +108,8 @@ def holes_of_the_user(subject: Subject) -> str:
     if not len(rows):
         return ""
     shown = subject.some(rows)
-    filled = as_frame(subject.ask("impute", shown.rows, **SHORT), subject.names)
+    answer = as_frame(subject.ask("impute", shown.asked, **SHORT), subject.names)
+    filled = answer.where(missing[rows], shown.frame.set_axis(answer.index))
     filled.insert(0, "row", [shown.number(i) for i in range(len(rows))], allow_duplicates=True)
     marked = np.column_stack([np.zeros(len(rows), bool), missing[rows]])
     return "<h4>Rows that came with holes</h4>" + table(filled, marked=marked)

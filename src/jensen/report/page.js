@@ -14,7 +14,8 @@ for (const table of all("table.sortable")) {
       head.setAttribute("aria-sort", falling ? "descending" : "ascending");
       const key = (row) => {
         const cell = row.cells[column];
-        if (!cell) return null;
+        // A model that failed has its reason in one cell for all columns.
+        if (!cell || cell.colSpan > 1) return null;
         const value = cell.dataset.value;
         if (value === undefined) return cell.textContent.trim() || null;
         return value === "nan" ? null : Number(value);

@@ -59,7 +59,7 @@ def terms(subject: Subject) -> Made:
     """reconstruction - Σ KL of some rows."""
     if not hasattr(subject.model, "bound"):
         return None
-    bound = subject.ask("bound", subject.few(N_ASKED).rows, levels=N_LEVELS)
+    bound = subject.ask("bound", subject.few(N_ASKED).asked, levels=N_LEVELS)
     means = {"reconstruction": float(bound.reconstruction.mean())}
     means |= {f"− {name.replace('_', ' ')}": -float(value.mean()) for name, value in bound.kl.items()}
     kind = "It is ln p(x) itself." if bound.is_exact else "It is a lower bound of ln p(x)."
@@ -99,13 +99,13 @@ def samples(subject: Subject) -> Made:
     if not hasattr(subject.model, "sample"):
         return None
     if subject.is_image:
-        made, _ = subject.ask("sample", N_IMAGES, random_state=subject.seed, **SHORT_CHAIN)
+        made = subject.sample(N_IMAGES, **SHORT_CHAIN)
         pictures = {
             "real": picture(subject.images(subject.few(N_IMAGES).rows), "real rows", subject.limits),
             "samples": picture(subject.images(made), f"samples of {subject.name}", subject.limits),
         }
         return "Samples beside real rows", "Are they of one kind?", side_by_side(pictures)
-    made, _ = subject.ask("sample", N_SAMPLES, random_state=subject.seed, **SHORT_CHAIN)
+    made = subject.sample(N_SAMPLES, **SHORT_CHAIN)
     new, real = as_frame(made, subject.names), subject.few(N_SAMPLES).frame
     listed = pd.concat({"real": real.head(N_LISTED), "sample": new.head(N_LISTED)}, names=["which"])
     body = cloud(real, new, subject.number_columns) + table(listed.reset_index("which").rename(columns={"which": ""}))
@@ -133,7 +133,7 @@ def hidden(subject: Subject) -> Made:
     if not hasattr(model, "transform") or centres_of(model) is not None:
         return None
     shown = subject.few(charts.MOST_MARKS // 2)
-    z = as_array(model.transform(shown.rows))
+    z = as_array(model.transform(shown.asked))
     if z.ndim != 2 or z.shape[0] != shown.n_rows:
         return None
     if z.shape[1] == 1:
@@ -175,7 +175,7 @@ def components(subject: Subject) -> Made:
     centres = centres_of(model)
     if centres is None:
         return None
-    counts = np.bincount(as_number(model, subject.rows, len(centres)), minlength=len(centres))
+    counts = np.bincount(as_number(model, subject.asked, len(centres)), minlength=len(centres))
     weights = getattr(model, "weights_", getattr(model, "cluster_weights_", None))
     shares = counts / counts.sum() if weights is None else as_array(weights) / as_array(weights).sum()
     order = np.argsort(-shares, kind="stable")
@@ -236,7 +236,7 @@ def levels(subject: Subject) -> Made:
     """The terms of a diffusion's bound."""
     if not hasattr(subject.model, "bound_by_level"):
         return None
-    found = as_array(subject.model.bound_by_level(subject.complete().few(N_PROFILED).rows))
+    found = as_array(subject.model.bound_by_level(subject.complete().few(N_PROFILED).asked))
     nats = found.mean(0)[1:]
     level = np.arange(2, len(nats) + 2)
     text = (
@@ -272,14 +272,14 @@ def surprises(subject: Subject) -> tuple[np.ndarray | None, str, str]:
     if subject.nats is not None:
         return subject.nats, "nats", "least likely"
     if hasattr(model, "reconstruction_error"):
-        return -as_array(model.reconstruction_error(subject.rows)), "minus the error", "hardest to reconstruct"
+        return -as_array(model.reconstruction_error(subject.asked)), "minus the error", "hardest to reconstruct"
     if is_regressor(model):
         if subject.y is None:
             return None, "", ""
-        return as_array(model.score_samples(subject.rows, as_array(subject.y))), "nats", "least likely"
+        return as_array(model.score_samples(subject.asked, as_array(subject.y))), "nats", "least likely"
     if not hasattr(model, "score_samples"):
         return None, "", ""
-    return as_array(model.score_samples(subject.rows)).astype(np.float64), "nats", "least likely"
+    return as_array(model.score_samples(subject.asked)).astype(np.float64), "nats", "least likely"
 
 
 def reconstructions(subject: Subject) -> Made:
@@ -288,7 +288,7 @@ def reconstructions(subject: Subject) -> Made:
     if not hasattr(model, "reconstruction_error") or not subject.is_image:
         return None
     shown = subject.few(8)
-    back = subject.images(model.reconstruct(shown.rows))
+    back = subject.images(model.reconstruct(shown.asked))
     drawn = picture(
         np.concatenate([subject.images(shown.rows), back]), "rows and reconstructions", subject.limits, shown.n_rows
     )

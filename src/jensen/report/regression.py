@@ -35,7 +35,7 @@ def predictions(subject: Subject) -> tuple[str, str, str] | None:
     if not is_regressor(model) or subject.y is None or np.ndim(subject.y) != 1:
         return None
     shown = subject.few(charts.MOST_MARKS // 2)
-    y, found = as_array(shown.y).astype(np.float64), as_array(model.predict(shown.rows))
+    y, found = as_array(shown.y).astype(np.float64), as_array(model.predict(shown.asked))
     low, high = charts.span([y, found])
     error = number(float(np.sqrt(np.mean((y - found) ** 2))))
     text = (

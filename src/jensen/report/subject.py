@@ -13,7 +13,7 @@ import pandas as pd
 
 from jensen.interop.rows import as_array, take
 
-__all__ = ["Subject", "as_frame"]
+__all__ = ["Subject", "as_frame", "new_rows"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,7 +22,7 @@ class Subject:
     Args:
         name: of the model, for people.
         model: fitted.
-        rows: as the model takes them: a table, a data frame or images.
+        rows: as the user has them: a table, a data frame or images.
         y: a label per row, or None.
         shape: of a row that is an image, (h, w) or (c, h, w); rows may be the same numbers in a line.
         nats: what the model says of every row, where it is known already.
@@ -30,6 +30,7 @@ class Subject:
         seed: of samples and of the entries that are hidden.
         log_cell: where a density is that of rows on a grid with noise on their cells, what makes it a bound of their
             probability; else None.
+        inputs: the rows as the model takes them, where that is another way: in a line, or with noise on their cells.
     """
 
     name: str
@@ -41,6 +42,12 @@ class Subject:
     numbers: np.ndarray | None = None
     seed: int = 0
     log_cell: float | None = None
+    inputs: Any = None
+
+    @property
+    def asked(self) -> Any:
+        """What questions to the model are about."""
+        return self.rows if self.inputs is None else self.inputs
 
     @property
     def n_rows(self) -> int:
@@ -98,6 +105,7 @@ class Subject:
         return replace(
             self,
             rows=take(self.rows, index),
+            inputs=None if self.inputs is None else take(self.inputs, index),
             y=None if self.y is None else take(self.y, index),
             nats=None if self.nats is None else self.nats[index],
             numbers=index if self.numbers is None else self.numbers[index],
@@ -111,6 +119,14 @@ class Subject:
             quick |= {"steps": min(quick["steps"], self.model.schedule_.n_levels)}
         return method(*rows, **{name: value for name, value in quick.items() if name in known})
 
+    def sample(self, n_samples: int, **quick: Any) -> Any:
+        """New rows, of whatever kind the model makes them."""
+        return new_rows(self.ask("sample", n_samples, random_state=self.seed, **quick))
+
+    def as_asked(self) -> Subject:
+        """With rows that are shown as the model takes them."""
+        return replace(self, rows=self.asked, inputs=None)
+
     def few(self, most: int) -> Subject:
         """With at most so many rows, evenly apart."""
         if self.n_rows <= most:
@@ -123,6 +139,11 @@ class Subject:
         if not whole.any():
             raise ValueError("every row has a hole")
         return self if whole.all() else self.some(np.flatnonzero(whole))
+
+
+def new_rows(made: Any) -> Any:
+    """The rows that a `sample` gave, alone as some libraries give them or with what they came from."""
+    return made[0] if isinstance(made, tuple) else made
 
 
 def as_frame(rows: Any, names: Sequence[str]) -> pd.DataFrame:
