@@ -17,6 +17,7 @@ import typer
 import jensen
 from jensen.cli import app
 from jensen.contract import gradient
+from jensen.evaluate.entrants import Effort
 from jensen.interop.datasets import write_dataset
 from jensen.options import read_grid
 from jensen.orders import read_order
@@ -142,6 +143,8 @@ class TestEveryModel:
     def test_is_compared_or_says_why_not(self, folder, name, monkeypatch):
         monkeypatch.setattr(gradient, "USUAL_STEPS", 1)
         monkeypatch.setattr(gradient, "LEAST_EPOCHS", 1)
+        tiny = Effort(steps=1, image_steps=1, channels=(8,), n_components=(1, 2), width=8)
+        monkeypatch.setattr("jensen.evaluate.compare.EFFORTS", {"quick": tiny})
         result = run("compare", folder / "rows.csv", "--models", name, "--effort", "quick", "--json")
         if abilities(name)["score"] and abilities(name)["labels"] != "needed":
             assert np.isfinite(json.loads(result.stdout)["table"][0]["nats"])
