@@ -1,7 +1,8 @@
 """The chain rule of KL, maximum likelihood as minimum KL, and the 2d + 1 separate problems of naive Bayes.
 
     python examples/kl_chain_rule.py [picture.png]
-A joint table can be wrong in its margin and in what follows from it, and the two add up, in either order:
+KL has a direction: KL(P ‖ Q) and KL(Q ‖ P) are two numbers. A joint table can be wrong in its margin and in what
+follows from it, and the two add up, in either order:
     KL(P(X,Y) ‖ Q(X,Y)) = KL(P(X) ‖ Q(X)) + KL(P(Y|X) ‖ Q(Y|X)).
 With the frequencies P̂ of the rows in the place of P, mean ln P_θ(x) = -H(P̂) - KL(P̂ ‖ P_θ): the likeliest θ is the
 nearest. For naive Bayes, p(y) Π_j p(x_j|y), the rule splits KL(P̂ ‖ P_θ) into a part of p(y), one of each p(x_j|y), and
@@ -11,6 +12,7 @@ what the features tell of each other within a class. No θ can lower TC, so each
 
 from __future__ import annotations
 
+from functools import reduce
 from itertools import product
 
 import numpy as np
@@ -39,6 +41,11 @@ for _ in range(500):
     assert abs(sum(chain(p, q)) - whole) < ROUNDING * max(1, whole)
     assert abs(sum(chain(p.T, q.T)) - whole) < ROUNDING * max(1, whole), "in either order"
 assert jensen.kl(p, p) == 0
+# By hand: ½ ln (½/0.9) + ½ ln (½/0.1), and 0.9 ln (0.9/½) + 0.1 ln (0.1/½).
+there, back = jensen.kl([0.5, 0.5], [0.9, 0.1]), jensen.kl([0.9, 0.1], [0.5, 0.5])
+print(f"a fair coin and one of nine in ten: KL(P ‖ Q) = {there:.4f}, KL(Q ‖ P) = {back:.4f}")
+assert abs(there - np.log(5 / 3)) < ROUNDING
+assert abs(back - 0.9 * np.log(1.8) - 0.1 * np.log(0.2)) < ROUNDING
 
 # Draws of how many of four things happen, and a binomial for them: one parameter.
 counts = np.bincount(rng.choice(5, 60, p=[0.1, 0.2, 0.15, 0.35, 0.2]), minlength=5)
@@ -84,7 +91,11 @@ def parts(p_eight: float, p_dark: np.ndarray) -> np.ndarray:
 
 fitted = BernoulliNB(alpha=0, force_alpha=True).fit(X, y)
 np.testing.assert_allclose(np.exp(fitted.feature_log_prob_), best[1], rtol=1e-6)
-total_correlation = jensen.kl(table, model(*best))
+total_correlation = 0.0
+for share, together in zip(classes, table, strict=True):
+    given = together / share
+    margins = [given.sum(tuple(set(range(N_PIXELS)) - {j})) for j in range(N_PIXELS)]
+    total_correlation += share * jensen.kl(given, reduce(np.multiply.outer, margins))
 lopsided = best[1].copy()
 lopsided[:, 0] = 0.5
 models = {
@@ -110,11 +121,15 @@ for k, (p, q) in enumerate(pairs):
         margin, given = chain(p, q) if order == 1 else chain(p.T, q.T)
         of_rule.bar(k + shift, margin, 0.36, color=COLOURS[0 if order == 1 else 2], alpha=0.85)
         of_rule.bar(k + shift, given, 0.36, bottom=margin, color=COLOURS[3 if order == 1 else 4], alpha=0.75)
+    of_rule.plot(k, jensen.kl(q, p), "D", color=INK, ms=6, mfc="white", label=None if k else "KL(Q ‖ P)")
 names = {0: "KL of X", 3: "KL of Y | X", 2: "KL of Y", 4: "KL of X | Y"}
 for colour, name in names.items():
     of_rule.bar(0, 0, color=COLOURS[colour], label=name)
 of_rule.set(xlabel="pair of 3 × 4 tables", ylabel="nats", xticks=range(5), xticklabels=range(1, 6))
-of_rule.set(ylim=(0, 1.25 * max(jensen.kl(p, q) for p, q in pairs)), title="split either way, the sum is the same")
+of_rule.set(
+    ylim=(0, 1.3 * max(jensen.kl(*pq) for p, q in pairs for pq in ((p, q), (q, p)))),
+    title="KL(P ‖ Q): split either way, the same sum",
+)
 of_rule.legend(ncols=2, loc="upper left")
 
 of_likelihood.plot(thetas, log_likelihood, color=COLOURS[0], label="mean ln $P_θ(x)$")
