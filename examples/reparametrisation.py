@@ -4,10 +4,12 @@
 The gradient of E_q[f(z)], q = N(μ, σ²I), by draws of z, can be taken in two ways:
     score function    f(z) ∂ ln q(z)/∂μ = f(z) ε / σ        knows f only by its values
     z = μ + σ ε       ∂f(μ + σε)/∂μ                         goes through f, by backpropagation
-Both are right on average, but the first also feels every constant in f, and is noisier even when E f is subtracted
-(Kingma & Welling 2014). And p(x) = E p(x|z) by draws of z from the prior hits next to nothing: most z call x
-impossible. Draws from q, weighted by p(x, z)/q(z|x), hit where it matters: their mean of logarithms, the importance-
-weighted bound L_k (Burda et al. 2016), rises with k to ln p(x). Probabilistic PCA knows all these numbers exactly.
+Both are right on average, but the first also feels every constant in f. For f = ln p(x|z) of a smooth decoder, as here,
+it is noisier even when E f is subtracted (Kingma & Welling 2014); an f that wriggles faster than σ can turn this round.
+And p(x) = E p(x|z) by draws of z from the prior hits next to nothing: most z call x impossible. Draws from q, weighted
+by p(x, z)/q(z|x), hit where it matters. The expected logarithm of the mean of k is the importance-weighted bound
+    L_k = E ln (1/k) Σ_j p(x, z_j)/q(z_j|x),
+which rises with k to ln p(x) (Burda et al. 2016). Probabilistic PCA knows all these numbers exactly.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from drawing import COLOURS, GREY, INK, figure, picture_path, save, title
 from jensen import ProbabilisticPCA
 
 PICTURE = picture_path(__doc__)
-N_DRAWS, REPEATS, DIMENSIONS, MOST = 10_000, 100, (1, 2, 4, 8, 16, 32), 1024
+N_DRAWS, N_WEIGHTS, DIMENSIONS, MOST = 10_000, 2**16, (1, 2, 4, 8, 16, 32), 1024
 SHOWN, BATCH = 8, 20
 WAYS = {"score function": COLOURS[1], "score function, E f subtracted": COLOURS[3], "z = μ + σε": COLOURS[0]}
 X = load_digits().data + np.random.default_rng(0).uniform(size=(1797, 64))
@@ -73,24 +75,31 @@ assert all(raw > centred > path for raw, centred, path in variances.values()), "
 model, x, centre, width = problem(SHOWN)
 log_p = model.score_samples(x[None])[0]
 ks = 2 ** np.arange(0, int(np.log2(MOST)) + 1)
-estimates = {}
-for name, mean, spread in (("the prior", np.zeros(SHOWN), 1.0), ("q", centre, width)):
-    noise = rng.normal(size=(REPEATS, MOST, SHOWN))
+
+
+def log_weights(mean: np.ndarray, spread: float) -> np.ndarray:
+    """ln p(x, z) - ln q(z) of new draws from q = N(mean, spread² I)."""
+    noise = rng.normal(size=(N_WEIGHTS, SHOWN))
     z = mean + spread * noise
-    ratio = norm.logpdf(z).sum(-1) - norm.logpdf(noise).sum(-1) + SHOWN * np.log(spread)
-    weight = log_likelihood(model, x, z.reshape(-1, SHOWN)).reshape(REPEATS, MOST) + ratio
-    # Of MOST draws there are MOST // k groups of k: every one is an estimate.
-    groups = [logsumexp(weight.reshape(REPEATS, -1, k), axis=2) - np.log(k) for k in ks]
-    estimates[name] = [group.mean(1) for group in groups]
-level = {name: np.array([part.mean() for part in parts]) for name, parts in estimates.items()}
-error = {name: np.array([part.std(ddof=1) / REPEATS**0.5 for part in parts]) for name, parts in estimates.items()}
+    ratio = np.square(noise).sum(1) / 2 - np.square(z).sum(1) / 2 + SHOWN * np.log(spread)
+    return log_likelihood(model, x, z) + ratio
+
+
+level, error = {}, {}
+for name, *where in (("the prior", np.zeros(SHOWN), 1.0), ("q", centre, width)):
+    # Draws of their own for every k: groups of the same draws would rise by Jensen's inequality, whatever they are.
+    groups = [logsumexp(log_weights(*where).reshape(-1, k), axis=1) - np.log(k) for k in ks]
+    level[name] = np.array([group.mean() for group in groups])
+    error[name] = np.array([group.std(ddof=1) / np.sqrt(len(group)) for group in groups])
 elbo = mean_log_likelihood(model, x, centre, width)
 elbo -= 0.5 * (np.square(centre).sum() + SHOWN * (width**2 - 1 - 2 * np.log(width)))
 print(f"ln p(x) = {log_p:.3f}; the bound of q {elbo:.3f}; with {MOST} draws from q {level['q'][-1]:.3f}", end=", ")
 print(f"from the prior {level['the prior'][-1]:.1f}")
 assert abs(level["q"][0] - elbo) < 4 * error["q"][0], "one draw from q: the evidence lower bound"
-for name in estimates:
-    assert (np.diff(level[name]) > 0).all(), "it rises with k"
+for name in level:
+    steps, unsure = np.diff(level[name]), np.hypot(error[name][1:], error[name][:-1])
+    assert (steps[:5] > 4 * unsure[:5]).all(), "it rises with k, beyond doubt up to 32"
+    assert (steps > -4 * unsure).all()
     assert (level[name] < log_p + 4 * error[name]).all(), "to ln p(x)"
 assert log_p - level["q"][-1] < 0.05 < 5 < log_p - level["the prior"][-1], "the prior's draws are far off"
 
@@ -122,7 +131,7 @@ for (name, values), colour in zip(level.items(), (COLOURS[3], COLOURS[2]), stric
     evidence.errorbar(ks, values, 4 * error[name], fmt="o-", color=colour, ms=5, label=f"draws from {name}")
 evidence.axhline(elbo, color=GREY, lw=1, ls=":")
 evidence.text(1.2, elbo - 1.5, f"bound of q = {elbo:.1f}", va="top", color=GREY)
-evidence.set(xscale="log", xlabel="draws k", ylabel="mean of ln (1/k) Σ p(x, z)/q(z), nats")
+evidence.set(xscale="log", xlabel="draws k", ylabel="$L_k$ = E ln (1/k) Σ p(x, z)/q(z), nats")
 evidence.set_ylim(log_p - 120, log_p + 12)
 evidence.set_title(f"p(x) is hard to hit from the prior, m = {SHOWN}")
 evidence.legend(loc="lower right")
