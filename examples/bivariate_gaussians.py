@@ -31,7 +31,7 @@ def mesh(low: float, high: float, n: int = 200) -> tuple[np.ndarray, np.ndarray,
 
 a, b, points = mesh(-22, 28)
 singles = [GaussianMixture.from_parameters([1.0], [MEAN], [covariance]) for covariance in COVARIANCES]
-draws = [model.sample(N_DRAWS, random_state=0)[0] for model in singles]
+draws = [model.sample(N_DRAWS, random_state=seed)[0] for seed, model in enumerate(singles)]
 for model, covariance, x in zip(singles, COVARIANCES, draws, strict=True):
     exact = multivariate_normal(MEAN, covariance)
     # Rounding alone: exponents of size 10².
