@@ -83,6 +83,10 @@ for seed in range(N_MASKS):
 mean = {name: np.mean(values) for name, values in results.items()}
 error = {name: np.std(values, ddof=1) / np.sqrt(N_MASKS) for name, values in results.items()}
 methods = [*OTHERS, "mixture"]
+for name in OTHERS:
+    behind = np.subtract(results[name], results["mixture"])
+    assert behind.min() > 0, "the mixture is nearer under every mask"
+    assert behind.mean() > 3 * behind.std(ddof=1) / np.sqrt(N_MASKS), "and on average, by more than chance"
 print(f"{SHARE:.0%} missing, {N_MASKS} masks, mean ± standard error:")
 for name in results:
     print(f"  {name + ', error (s.d.)' if name in methods else name:28s} {mean[name]:.3f} ± {error[name]:.3f}")
