@@ -30,8 +30,10 @@ X = np.concatenate([rng.normal(-1, SIGMA, 120), rng.normal(0.9, SIGMA, 80)])[:, 
 SIGMA, X = SIGMA / X.std(), (X - X.mean()) / X.std()
 
 
-def mixture(means: tuple[float, float]) -> GaussianMixture:
-    return GaussianMixture.from_parameters([0.6, 0.4], np.reshape(means, (2, 1)), [SIGMA**2] * 2, "spherical")
+def mixture(means: tuple[float, float], odds: float = 1.5, extra: float = 0.0) -> GaussianMixture:
+    """With weights (0.6, 0.4) unless π₁/π₂ is given, and variances σ², but for something extra in the second."""
+    weights, variances = [odds / (1 + odds), 1 / (1 + odds)], [SIGMA**2, SIGMA**2 + extra]
+    return GaussianMixture.from_parameters(weights, np.reshape(means, (2, 1)), variances, "spherical")
 
 
 def climb(n_steps: int, **how: object) -> GaussianMixture:
@@ -61,6 +63,13 @@ slope = [
 ]
 fisher = [float((q.probs[:, k].numpy() * (X[:, 0] - START[k])).mean()) / SIGMA**2 for k in (0, 1)]
 assert np.allclose(slope, fisher, atol=1e-8)
+# The same for the logit of π₁, where the slope is mean q₁ - π₁, and for the second variance.
+share, squares = q.probs.numpy().mean(0), (X[:, 0] - START[1]) ** 2
+ends = [[mixture(START, 1.5 * np.exp(sign * nudge)).score(X) for sign in (1, -1)]]
+ends += [[mixture(START, extra=sign * nudge).score(X) for sign in (1, -1)]]
+slope = [(up - down) / (2 * nudge) for up, down in ends]
+fisher_of_others = [share[0] - 0.6, (q.probs[:, 1].numpy() * (squares / SIGMA**4 - SIGMA**-2)).mean() / 2]
+assert np.allclose(slope, fisher_of_others, atol=1e-8)
 
 one_em, one_gradient = climb(1), climb(1, algorithm="gradient", learning_rate=RATE)
 top = axis[bound.argmax()], bound.max()
@@ -76,11 +85,14 @@ ways = {
 }
 best = climb(500).score(X)
 histories = {name: [start.score(X), *climb(N_STEPS, **how).lower_bounds_] for name, how in ways.items()}
+near = {}
 for name, history in histories.items():
     assert np.diff(history).min() > -1e-12, "no step falls; 1e-12 is rounding"
-    near = int(np.argmax(best - np.array(history) < 1e-6))
-    print(f"{name:28s} within a millionth of a nat after {near} steps")
+    near[name] = int(np.argmax(best - np.array(history) < 1e-6))
+    print(f"{name:28s} within a millionth of a nat after {near[name]} steps")
     assert best - history[-1] < 1e-6, "all come to the same maximum"
+of_em, of_gradient, of_squarem = near.values()
+assert of_squarem < of_em < of_gradient / 3, "EM needs fewer steps, and extrapolated the fewest"
 paths = {name: np.array([START, *(climb(n, **how).means_.ravel() for n in range(1, 16))]) for name, how in ways.items()}
 
 fig = figure(13.5, 5)
