@@ -41,8 +41,18 @@ print(f"risk of least squares {ols:.3f}, of the best λ = {best:.2f}: {risk.min(
 print(f"evidence: λ = {middle:.2f}, from {low:.2f} to {high:.2f} in 90 % of {DRAWS} draws; risk {losses.mean():.3f}")
 error = losses.std() / np.sqrt(DRAWS)
 assert losses.mean() + 4 * error < ols, "the evidence's choice beats least squares"
-assert np.abs(simulated["risk"] / one.risk(beta, SIGMA2, dots) - 1).max() < 0.1, "the formula is the mean over draws"
-
+# The dots against the curves, within 4.5 standard errors: of 182 numbers hardly one would be farther by chance.
+average, squares = fits.mean(1), np.square(fits - fits.mean(1, keepdims=True)).sum(2)
+assert (np.abs(average - beta - one.bias(beta, dots)) < 4.5 * fits.std(1) / np.sqrt(DRAWS)).all(), (
+    "the bias, as a vector"
+)
+for each, formula in (
+    (squares, one.variance(SIGMA2, dots)),
+    (np.square(fits - beta).sum(2), one.risk(beta, SIGMA2, dots)),
+):
+    assert (np.abs(each.mean(1) - formula) < 4.5 * each.std(1) / np.sqrt(DRAWS)).all(), (
+        "the formula is the mean over draws"
+    )
 
 # The formulas by matrices: (XᵀX + λI)⁻¹, the columns of X centred as the fit does. Rounding alone.
 centred = X - X.mean(0)
