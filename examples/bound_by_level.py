@@ -98,18 +98,27 @@ for variance, expected in {"beta": 1.418939, "posterior": 1.997533}.items():
     print(f"{variance}: L_T {prior:.6f} + ΣL {levels[1:].sum():.5f} + L_0 {levels[0]:.5f} = {total:.6f}", end="; ")
     print(f"the model says {found:.4f} ± {error:.4f}")
     assert abs(total - expected) < 1e-6
+    if variance == "posterior":
+        assert abs(prior - 2.018e-5) < 5e-9, "to the digits known"
+        assert abs(levels[0] + 3.07253) < 5e-6
     assert abs(found - total) < 4 * error < 0.15
 
 clusters = MEANS[rng.integers(2, size=N_ROWS)] + STD * rng.normal(size=(N_ROWS, 2))
 squares = ((clusters[:, None] - MEANS) ** 2).sum(-1) / (2 * STD**2)
 entropy = -float((logsumexp(-squares, axis=1) - math.log(4 * math.pi * STD**2)).mean()) / 2
 print(f"two clusters, nats per number; -ln p is {entropy:.4f}")
-found = {v: [per_number(known(clusters, MEANS, STD, n, v), clusters) for n in FEWER] for v in VARIANCES}
+# Few levels cost little: their rows are taken up to four times, each time with noise of its own.
+again = {n: np.tile(clusters, (min(4, 1000 // n), 1)) for n in FEWER}
+found = {v: [per_number(known(clusters, MEANS, STD, n, v), again[n]) for n in FEWER] for v in VARIANCES}
 bounds = {variance: [value for value, _ in pairs] for variance, pairs in found.items()}
 for variance, values in bounds.items():
     print(f"{variance}:", ", ".join(f"T = {n} {value:.4f}" for n, value in zip(FEWER, values, strict=True)))
 # 4 standard errors of the noise.
 assert all(value > entropy - 4 * error for pairs in found.values() for value, error in pairs), "a bound"
+for pairs in found.values():
+    values, errors = np.transpose(pairs)
+    assert (np.diff(values) < 4 * np.hypot(errors[1:], errors[:-1])).all(), "more levels are not worse"
+    assert values[0] - values[-1] > 4 * np.hypot(errors[0], errors[-1]), "and many are better than few"
 (near, error), (far, _) = found["beta"][-1], found["posterior"][-1]
 assert near - entropy < 4 * error < 0.1 < 0.4 < far - entropy, "β is near, β̃ is not"
 
