@@ -4,16 +4,20 @@
 Pixels have 17 grey levels, so the network says how probable each level of every pixel is, and the bound is the length
 of a code for held-out digits, in bits per pixel: one that knows nothing needs log2 17 = 4.09, one that knows how often
 every pixel has every level 2.44. The strips show x_t on the way to noise (`q_sample`) and on the way back
-(`sample_path`). A few seconds of training make shapes, many of them digits; `UNet` and more epochs make better ones.
+(`sample_path`). A judge that the model does not know is the distance to the nearest training digit: noise is farthest,
+then pictures with pixels drawn one by one, then samples, then digits. A few seconds of training make shapes, many of
+them digits; `UNet` and more epochs make better ones.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
+from sklearn.neighbors import NearestNeighbors
 
 from drawing import figure, image_rows, picture_path, save, title
 from jensen import Diffusion, ResidualMLP
@@ -46,6 +50,19 @@ back = np.stack([path[N_LEVELS - level] for level in reversed(SHOWN)], 1)
 assert set(np.unique(samples)) <= set(range(17)), "samples have the levels of the data"
 print(f"mean grey: digits {X.mean():.2f}, samples {samples.mean():.2f}")
 assert abs(samples.mean() - X.mean()) < 0.6
+
+# Grey levels 0 to 16 are -1 to 1 inside, so noise is N(8, 8²) in them: 4 standard errors of its mean and variance.
+noise = model.q_sample(X_test, N_LEVELS, random_state=3)
+assert abs(noise.mean() - 8) < 4 * 8 / math.sqrt(noise.size)
+assert abs(noise.var() - 64) < 4 * 64 * math.sqrt(2 / noise.size), "nothing is left of the digits"
+judge = NearestNeighbors(n_neighbors=1).fit(X.reshape(len(X), -1))
+mixed = np.random.default_rng(0).permuted(X, axis=0)[:360]
+seen = {"digits": X_test, "samples": samples, "pixels one by one": mixed, "noise": noise}
+away = {name: judge.kneighbors(rows.reshape(len(rows), -1))[0] for name, rows in seen.items()}
+print("to the nearest training digit:", ", ".join(f"{name} {found.mean():.1f}" for name, found in away.items()))
+for nearer, farther in itertools.pairwise(away.values()):
+    unsure = math.hypot(*(found.std(ddof=1) / math.sqrt(len(found)) for found in (nearer, farther)))
+    assert farther.mean() - nearer.mean() > 4 * unsure
 
 fig = figure(12.6, 6.0)
 left, right = fig.subfigures(1, 2, width_ratios=(1.2, 1))
