@@ -2,8 +2,10 @@
 
     python examples/principal_components.py [picture.png]
 Probabilistic PCA has a posterior N(M⁻¹Wᵀ(x-μ), σ²M⁻¹), M = WᵀW + σ²I, of a row's place z over what is observed of it
-(Tipping & Bishop 1999): nothing is filled in before, and a row with more holes has a larger ellipse. How many
-dimensions? ln p of the training rows only rises; that of held-out rows says where to stop.
+(Tipping & Bishop 1999): nothing is filled in before, and a row with more holes has a larger ellipse. The rows are
+N(μ, WWᵀ + σ²I), a covariance with the m largest eigenvalues of the data's and σ², the mean of the others, d-m times.
+How many dimensions? ln p of the training rows only rises; that of held-out rows says where to stop. m = d-1 is any
+covariance already, so there is nothing to choose beyond.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from drawing import COLOURS, GREY, INK, figure, picture_path, save, title
 from jensen import ProbabilisticPCA, select
 
 PICTURE = picture_path(__doc__)
-SHARE, DIMENSIONS = 0.2, range(1, 5)
+SHARE, DIMENSIONS = 0.2, range(1, 4)
 
 rng = np.random.default_rng(0)
 iris = load_iris()
@@ -32,9 +34,18 @@ for m, (variance, total) in known.items():
     assert abs(model.noise_variance_ - variance) < 1e-6, "the mean of the eigenvalues left out"
     assert abs(model.score(X) * len(X) - total) < 1e-4
     assert np.allclose(model.mean_, X.mean(0)), "and μ the mean of the rows"
+    implied = np.linalg.eigvalsh(model.loadings_ @ model.loadings_.T + model.noise_variance_ * np.eye(4))
+    own = np.linalg.eigvalsh(np.cov(X.T, bias=True))
+    assert np.allclose(implied, np.append(np.full(4 - m, own[: 4 - m].mean()), own[4 - m :])), "C = WWᵀ + σ²I"
 posterior = partial.posterior(given)
 covariances = posterior.covariance_matrix.numpy()
 radii = np.linalg.det(covariances) ** 0.25
+# By the formula, with the rows of W and the entries of x - μ that are observed. Rounding alone.
+for i, seen in enumerate(~missing):
+    W, away = partial.loadings_[seen], X[i, seen] - partial.mean_[seen]
+    inverse = np.linalg.inv(W.T @ W + partial.noise_variance_ * np.eye(2))
+    assert np.allclose(posterior.mean[i], inverse @ W.T @ away)
+    assert np.allclose(covariances[i], partial.noise_variance_ * inverse)
 n_missing = missing.sum(1)
 print(f"{len(X)} flowers, {X.shape[1]} measurements, {100 * missing.mean():.1f} % of them missing")
 for count in range(n_missing.max() + 1):
@@ -44,6 +55,7 @@ assert np.all(np.diff([radii[n_missing == count].mean() for count in range(4)]) 
 
 error, by_means = (np.sqrt(((rows - X)[missing] ** 2).mean()) for rows in (partial.impute(given), np.nanmean(given, 0)))
 print(f"missing entries, root mean square error (cm): {error:.3f}; by column means {by_means:.3f}")
+assert error < 0.5 * by_means, "what is seen of a row tells of the rest"
 
 # Rows drawn from the model are within their ellipse with probability 1 - exp(-1/2), exactly.
 rows, z = partial.sample(5000, random_state=0)
