@@ -1,8 +1,9 @@
 """Entropy is the length of the shortest code, and KL the price of a code that was made for other frequencies.
 
     python examples/code_lengths.py [picture.png]
-A code that spends l(x) bits on symbol x can be read bit by bit if Σ 2^-l(x) ≤ 1 (Kraft), so it is a distribution
-Q = 2^-l, and its mean length is the cross-entropy
+A code in which no word begins another is read bit by bit. There is one with l(x) bits for symbol x exactly when
+Σ 2^-l(x) ≤ 1 (Kraft). If no bit is wasted the sum is 1, so that Q = 2^-l is a distribution, and the mean length is the
+cross-entropy
     H(P, Q) = -Σ P log₂ Q = H(P) + KL(P ‖ Q).
 32 equally frequent symbols need 5 bits each. Huffman's code (1952) is the best with whole bits: within one bit of H(P),
 and within 1/n bit when it codes n symbols at a time. Of all densities with one variance the Gaussian has the largest
@@ -45,6 +46,7 @@ words = huffman(zipf)
 lengths = np.array([len(word) for word in words])
 assert jensen.entropy(uniform, unit="bits") == 5
 assert {len(word) for word in huffman(uniform)} == {5}, "32 symbols, 5 bits"
+assert np.sum(2.0**-lengths) == 1, "Kraft's sum, of powers of 2 without rounding: a distribution"
 
 message = np.random.default_rng(0).choice(K, N_MESSAGE, p=zipf)
 bits = "".join(words[symbol] for symbol in message)
