@@ -38,8 +38,9 @@ line |= {"max_epochs": 100, "trainer": Trainer(validation_fraction=0.0), "random
 linear = {"plain": Autoencoder(M, **line).fit(X), "denoising": Autoencoder(M, noise=NOISE, **line).fit(X)}
 maps = {name: model.reconstruct(np.eye(M)) - model.reconstruct(np.zeros((1, M))) for name, model in linear.items()}
 along = {name: np.einsum("ij,ik,kj->j", vectors, matrix, vectors) for name, matrix in maps.items()}
+# Rows go through as x A: along an eigenvector v the error is (A - I)ᵀ v.
 error = {
-    n: np.square((a.T - np.eye(M)).T @ vectors * np.sqrt(values)).sum() + NOISE**2 * np.square(a).sum()
+    n: np.square((a - np.eye(M)).T @ vectors * np.sqrt(values)).sum() + NOISE**2 * np.square(a).sum()
     for n, a in maps.items()
 }
 wiener = float((values * NOISE**2 / (values + NOISE**2)).sum())
