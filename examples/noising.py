@@ -3,9 +3,9 @@
     python examples/noising.py [picture.png]
 Every step keeps √α_t of the row and adds noise of variance β_t = 1 - α_t:
     x_t = √(1-β_t) x_{t-1} + √β_t ε_t,    so    q(x_t|x_0) = N(√ᾱ_t x_0, (1-ᾱ_t) I),   ᾱ_t = α_1 ⋯ α_t.
-By induction: √α_t times a variance 1-ᾱ_{t-1}, squared, and β_t more, is 1-ᾱ_t. So any level is one draw away, and after
-all of them nothing of the row is left: q(x_T) ≈ N(0, I), whatever the data were. Linear schedule, β from 0.0001 to 0.02
-in 1000 steps (Ho, Jain & Abbeel 2020).
+By induction: α_t times the variance 1-ᾱ_{t-1}, and β_t more, is 1-ᾱ_t. So any level is one draw away, and after all of
+them nothing of the row is left: q(x_T) ≈ N(0, I), whatever the data were. Linear schedule, β from 0.0001 to 0.02 in
+1000 steps (Ho, Jain & Abbeel 2020).
 """
 
 from __future__ import annotations
