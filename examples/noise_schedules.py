@@ -2,10 +2,11 @@
 
     python examples/noise_schedules.py [picture.png]
 Noising keeps √ᾱ_t of the data and adds noise of variance 1 - ᾱ_t, so at equal levels two schedules can be compared by
-√ᾱ_t alone. The linear one (Ho, Jain & Abbeel 2020) has hidden a digit of 8 × 8 pixels well before its last level, and
-spends many levels where there is hardly anything left to see; the cosine (Nichol & Dhariwal 2021) spends them evenly.
-The same noise is added in all pictures. Fewer levels need larger steps: β is multiplied by 1000 / T, which leaves the
-curve where it is, and so does respacing, which keeps ᾱ of the levels that stay.
+ᾱ_t alone, the share of the variance that is the data's when these have variance 1. The linear one (Ho, Jain & Abbeel
+2020) has hidden a digit of 8 × 8 pixels well before its last level, and spends many levels where there is hardly
+anything left to see; the cosine (Nichol & Dhariwal 2021) spends them evenly. The same noise is added in all pictures.
+Fewer levels need larger steps: β is multiplied by 1000 / T, which leaves the curve where it is, and so does respacing,
+which keeps ᾱ of the levels that stay.
 """
 
 from __future__ import annotations
@@ -43,9 +44,9 @@ few, kept = Schedule.linear(100), schedules["linear"].respace(np.arange(10, N_LE
 np.testing.assert_allclose(kept.alpha_bar, schedules["linear"].alpha_bar[9::10])
 np.testing.assert_allclose(few.alpha_bar, kept.alpha_bar, atol=0.01, err_msg="a tenth of the levels, the same curve")
 
-fig = figure(12, 7.4)
-above, below = fig.subfigures(2, 1, height_ratios=(1.35, 1))
-shares, ratios = above.subplots(1, 2)
+fig = figure(13.5, 7.4)
+above, below = fig.subfigures(2, 1, height_ratios=(1.2, 1))
+bars, shares, ratios = above.subplots(1, 3)
 schedules["linear"].plot(schedules["cosine"], ax=shares)
 for line, colour in zip(shares.lines, COLOURS, strict=False):
     line.set(color=colour, linestyle="-")
@@ -53,10 +54,15 @@ shares.legend(handles=shares.lines)
 shares.set_title("what is left of the digit")
 for (name, schedule), colour in zip(schedules.items(), COLOURS, strict=False):
     ratios.plot(np.arange(1, N_LEVELS + 1) / N_LEVELS, np.log(schedule.snr), color=colour, label=name)
+    bars.plot(np.arange(N_LEVELS + 1) / N_LEVELS, np.append(1.0, schedule.alpha_bar), color=colour, label=name)
     middle = (half[name] / N_LEVELS, 0)
+    bars.plot(middle[0], 0.5, "o", color=colour, ms=6)
     ratios.plot(*middle, "o", color=colour, ms=6)
     place, side = ((-5, -13), "right") if name == "linear" else ((5, 6), "left")
     ratios.annotate(f"level {half[name]}", middle, place, textcoords="offset points", color=colour, ha=side)
+bars.axhline(0.5, color=GREY, lw=0.8, zorder=0)
+bars.set(xlim=(0, 1), ylim=(0, 1.02), xlabel="level, share of all", ylabel="ᾱ", title="ᾱ = α₁ ⋯ $α_t$, half way at ½")
+bars.legend()
 ratios.axhline(0, color=GREY, lw=0.8, zorder=0)
 ratios.set(xlim=(0, 1), ylim=(-12, 10), xlabel="level, share of all", ylabel="ln SNR = ln ᾱ / (1 - ᾱ)")
 ratios.set_title("as much digit as noise where ln SNR = 0")
