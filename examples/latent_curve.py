@@ -2,8 +2,10 @@
 
     python examples/latent_curve.py [picture.png]
 Rows lie along a spiral. A latent curve gives each of them a place z on a line, with a posterior. From a straight start
-EM cuts across the turns; from geodesic distances it follows them. A row of which only the height is known may lie
-wherever the spiral has this height, and the posterior of z says where: a mean would be at none of these places.
+EM cuts across the turns; from geodesic distances it follows them. The density of rows is a ridge along the curve,
+    z ~ Uniform[0, 1],   p(x) = ∫₀¹ N(x; f(z), σ²I) dz,   p(z|x) = N(x; f(z), σ²I) / p(x).
+A complete row has one place on it. A row of which only the height is known may lie wherever the spiral has this height,
+and the posterior of z says where: a mean would be at none of these places. Bishop, Svensén & Williams (1998).
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from drawing import COLOURS, GREY, INK, figure, picture_path, save, title
 from jensen import LatentCurve
 
 PICTURE = picture_path(__doc__)
-NOISE, HEIGHT = 0.04, -0.2
+NOISE, HEIGHT, ACROSS = 0.04, -0.2, 0.4
 
 rng = np.random.default_rng(0)
 radius = np.sqrt(rng.uniform(0.05, 1, 500))
@@ -35,6 +37,7 @@ print(f"rank correlation of z with the place on the spiral: {agreement:.4f}")
 
 row = np.array([[np.nan, HEIGHT]])
 posterior = model.posterior(row).probs[0].numpy()
+of_complete = model.posterior(np.array([[ACROSS, HEIGHT]])).probs[0].numpy()
 draws = np.array([drawn[0, 0] for drawn in model.impute_draws(row, 60, random_state=0)])
 
 # p(x) and p(z|x) as they are written, on the model's own grid of z. Rounding alone.
@@ -46,7 +49,13 @@ assert np.allclose(model.posterior(X).probs.numpy(), by_bayes, atol=1e-9), "p(z|
 assert model.score(X) > straight.score(X) + 0.3, "the geodesic start finds a much better curve"
 assert agreement > 0.99, "its z is the place on the spiral"
 assert abs(std - NOISE) < 0.01, "and what is left is the noise"
-assert np.sum((posterior[1:-1] > posterior[:-2]) & (posterior[1:-1] > posterior[2:])) >= 4, "four places are this high"
+peaks = [np.sum((p[1:-1] > p[:-2]) & (p[1:-1] > p[2:]) & (p[1:-1] > 1e-3)) for p in (posterior, of_complete)]
+assert peaks == [4, 1], "four places are this high, and one of them is as far to the right"
+side1, side2 = np.arange(-1.25, 1.45, 0.01), np.arange(-1.25, 1.05, 0.01)
+plane = np.stack(np.meshgrid(side1, side2), -1)
+density = np.exp(model.score_samples(plane.reshape(-1, 2))).reshape(plane.shape[:2])
+# A sum over a grid four times as fine as σ is exact for a bell, and the margins are 5 σ wide.
+assert abs(density.sum() * 0.01**2 - 1) < 1e-5, "a density"
 
 # The band of one deviation to both sides: the curve, moved along its normal.
 curve = model.curve(600)
@@ -54,8 +63,8 @@ tangent = np.gradient(curve, axis=0)
 normal = np.stack([-tangent[:, 1], tangent[:, 0]], 1) / np.linalg.norm(tangent, axis=1, keepdims=True)
 band = np.concatenate([curve + std * normal, (curve - std * normal)[::-1]])
 
-fig = figure(13, 6.6)
-big, right = fig.subfigures(1, 2, width_ratios=(1.25, 1))
+fig = figure(14.5, 6.2)
+big, right = fig.subfigures(1, 2, width_ratios=(1, 1.1))
 ax = big.subplots()
 ax.fill(*band.T, color=GREY, alpha=0.25, lw=0, label="± σ")
 shown = ax.scatter(*X.T, s=14, c=z, cmap="viridis", lw=0)
@@ -68,13 +77,22 @@ ax.set(
 ax.legend(loc="lower left")
 big.colorbar(shown, ax=ax, label="E[z | x]", shrink=0.72, aspect=30, pad=0.02)
 
-top, bottom = right.subplots(2, 1, height_ratios=(1, 1.6))
+(one, several), (ridge, bottom) = right.subplots(2, 2, height_ratios=(1, 1.6))
 grid, colours = model.grid_[:, 0], shown.cmap(model.grid_[:, 0])
-top.bar(grid, posterior, width=1 / len(grid), color=colours)
-top.set(title=f"posterior of z, given $x_2$ = {HEIGHT} alone", xlabel="z", ylabel="q(z | x)", xlim=(0, 1))
+for panel, p, text in (
+    (one, of_complete, f"p(z | x), x = ({ACROSS}, {HEIGHT})"),
+    (several, posterior, f"$x_2$ = {HEIGHT} alone"),
+):
+    panel.bar(grid, p, width=1 / len(grid), color=colours)
+    panel.set(title=text, xlabel="z", xlim=(0, 1))
+one.set_ylabel("mass at every point of the grid")
+ridge.pcolormesh(side1, side2, density, cmap="Greys", rasterized=True)
+ridge.plot(ACROSS, HEIGHT, "*", color=COLOURS[1], ms=11)
+ridge.set_title("p(x), and the complete row")
 bottom.scatter(*X.T, s=6, color=GREY, alpha=0.5, lw=0)
 bottom.plot(*straight.curve(600).T, color=COLOURS[0])
-bottom.set(aspect="equal", xlabel="$x_1$", ylabel="$x_2$")
-bottom.set_title(f"from a straight start: {straight.score(X):.2f} instead of {model.score(X):.2f} nats per row")
+for panel in (ridge, bottom):
+    panel.set(aspect="equal", xlabel="$x_1$", ylabel="$x_2$", xlim=(-1, 1.2), ylim=(-1.1, 0.85))
+bottom.set_title(f"straight start: {straight.score(X):.2f}, not {model.score(X):.2f} nats")
 title(fig, "A latent curve: every row has a place on it, and a row with a hole has several")
 save(fig, PICTURE)
