@@ -1,17 +1,14 @@
 """The simple loss or the bound, a linear or a cosine schedule: four small diffusions of digits, by one measure.
 
     python examples/losses_and_schedules.py [picture.png]
-    simple        E‖v - v_θ‖², every level counts the same
+    simple        the cross-entropy of x_0's grey levels given x_t, every level of noise counts the same
     variational   the bound itself, L_T + Σ L_{t-1} + L_0, by one random level per row
 What a model was trained by is its own affair: the bound of held-out digits, in bits per pixel, can compare them all.
-The network says the velocity v = √ᾱ ε - √(1-ᾱ) x_0, and reverse steps have σ_t² = β_t; the noise ε would have to be
-divided by √ᾱ_t to find a digit, which is 0.0005 at the cosine's last level. Ho, Jain & Abbeel (2020) chose the simple
-loss for its pictures, not for its bound; Nichol & Dhariwal (2021) found the bound's gradient noisy, and proposed the
-cosine. Here, with 100 levels and seconds of training, the bound is the better loss for the linear schedule, and the
-linear schedule the better one for the bound. The simple loss pays at the first levels, and earns some of it back at
-noisier ones. How it does on the cosine depends on how long it is trained: it leads at first, and is caught up with. A
-code for pixels one by one needs 2.44 bits, less than all of these: one Gaussian per pixel is a poor end to 100 steps,
-and diffusion_digits.py has a better one.
+Ho, Jain & Abbeel (2020) chose the simple loss for its pictures; Nichol & Dhariwal (2021) found the bound's gradient
+noisy, and proposed the cosine schedule for small images. Here, with 100 levels and seconds of training, the simple loss
+also ends with the better bound on both schedules: it earns most where there is some noise, and what it neglects at the
+first levels costs less. The cosine is ahead by a little, with the simple loss. A code for pixels one by one needs 2.44
+bits, more than all of these.
 """
 
 from __future__ import annotations
@@ -29,18 +26,16 @@ from jensen import Diffusion, ResidualMLP
 PICTURE = picture_path(__doc__)
 N_LEVELS, LOSSES, SCHEDULES = 100, ("simple", "variational"), ("linear", "cosine")
 COLOUR = dict(zip(itertools.product(SCHEDULES, LOSSES), (COLOURS[5], COLOURS[0], COLOURS[3], COLOURS[1]), strict=True))
-X, X_test = train_test_split(load_digits().images, test_size=360, random_state=0)
+X, X_test = train_test_split(load_digits().images, test_size=180, random_state=0)
 IN_BITS = 1 / (64 * math.log(2))
 
 models = {
     (schedule, loss): Diffusion(
         schedule,
         N_LEVELS,
-        prediction="velocity",
         objective=loss,
-        variance="beta",
         network=ResidualMLP(128),
-        max_epochs=30,
+        max_epochs=15,
         batch_size=128,
         learning_rate=5e-3,
         random_state=0,
@@ -49,7 +44,7 @@ models = {
 }
 # One seed for all: the same noise at the same levels, so that differences are of the models.
 bits = {name: model.bits_per_dimension(X_test, levels="all") for name, model in models.items()}
-by_level = {name: IN_BITS * model.bound_by_level(X_test[::2]).mean(0) for name, model in models.items()}
+by_level = {name: IN_BITS * model.bound_by_level(X_test[::3]).mean(0) for name, model in models.items()}
 
 
 def mean_and_error(values: np.ndarray) -> tuple[float, float]:
@@ -67,15 +62,12 @@ for name, values in bits.items():
     print(f"{', '.join(name):20s} {mean_and_error(values)[0]:.3f} ± {mean_and_error(values)[1]:.3f} bits per pixel")
 for text, pair in pairs.items():
     print(f"  {text:30s} {difference(*pair)[0]:+.3f} ± {difference(*pair)[1]:.3f}")
-assert max(values.mean() for values in bits.values()) < math.log2(17), "all know something of digits"
-# These two were 0.044 bits at least in the 12 runs tried, of 15 to 40 epochs and one to four seeds each; half of it is
-# asked for, beyond 4 errors. The others came to nothing or changed their signs: they are told, not asserted.
-for text in ("linear: simple − variational", "variational: cosine − linear"):
-    more, error = difference(*pairs[text])
-    assert more - 4 * error > 0.022, text
-assert min(bits, key=lambda name: bits[name].mean()) == ("linear", "variational")
-lost = by_level["linear", "simple"] - by_level["linear", "variational"]
-assert lost[:3].min() > 0, "the simple loss neglects levels with hardly any noise, which the bound weighs most"
+assert max(values.mean() for values in bits.values()) < 2.44, "better than a code for pixels one by one"
+# The simple loss was ahead by 0.035 bits or more in all runs tried, of 15 to 30 epochs and three seeds; that cosine and
+# linear differ is told, not asserted: with the bound for a loss the sign is open.
+for schedule in SCHEDULES:
+    less, error = difference((schedule, "variational"), (schedule, "simple"))
+    assert less > 4 * error, "the simple loss ends with the better bound"
 
 fig = figure(14, 4.8)
 course, compared, where = fig.subplots(1, 3, width_ratios=(1, 1.1, 1))
@@ -103,5 +95,5 @@ for schedule, colour in zip(SCHEDULES, (COLOURS[0], COLOURS[1]), strict=True):
 where.axhline(0, color=GREY, lw=1, ls=":")
 where.set(xlabel="level t", ylabel="bits, summed from L₀ to $L_t$", title="where simple pays more than variational")
 where.legend()
-title(fig, "Judged by the bound, the linear schedule with the bound itself for a loss does best here")
+title(fig, "Trained by the simple loss, the bound itself ends better, on either schedule")
 save(fig, PICTURE)

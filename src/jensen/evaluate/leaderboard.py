@@ -42,7 +42,7 @@ SHOWN = {
 }
 # A terminal of so many columns has room for all of them.
 WIDE = 130
-NOT_NARROW = ("n_parameters", "score_seconds")
+NOT_NARROW = ("standard_error", "n_parameters", "score_seconds")
 
 
 class _Row(NamedTuple):
@@ -122,7 +122,7 @@ class Leaderboard:
         return dict(zip(failed["model"], failed["failure"], strict=True))
 
     def rich(self, width: int = 80) -> Table:
-        """A table for `rich.print`; a wide one has parameters and the seconds of scores, too."""
+        """A table for `rich.print`; a wide one has standard errors, parameters and the seconds of scores, too."""
         from rich.box import SIMPLE_HEAD
         from rich.table import Table
         from rich.text import Text
@@ -136,8 +136,9 @@ class Leaderboard:
         caption = Text("\n".join([*reasons, self.caption]))
         out = Table(caption=caption, caption_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
         for name in shown.columns:
-            # What wraps is the words on how tight a bound is.
-            out.add_column(name, justify="left" if name in ("model", "value") else "right", no_wrap=name != "value")
+            # What wraps is the words on how tight a bound is, and what stands above numbers.
+            head, is_word = Text(name.replace("/", "\n/").replace(" ±", "\n±")), name in ("model", "value")
+            out.add_column(head, justify="left" if is_word else "right", no_wrap=name != "value")
         for row in shown.to_numpy().tolist():
             out.add_row(*map(Text, row))
         for name in self.failures:

@@ -16,7 +16,7 @@ COLUMNS = {
     "nats": "nats per row",
     "standard_error": "± s.e.",
     "bits_per_dimension": "bits per dim",
-    "behind": "to the best ± 95 %",
+    "behind": "to the best ±&nbsp;95&nbsp;%",
     "value": "exact or bound",
     "n_parameters": "parameters",
     "fit_seconds": "fit, s",
@@ -33,7 +33,7 @@ def board_html(table: pd.DataFrame, caption: str) -> str:
     summary = f"How far every model is behind {best}: " + ", ".join(
         f"{name} {number(value)}" for name, value in zip(names, centre, strict=True)
     )
-    drawn = intervals(names, centre, low, high, f"nats per row, to {best}; whiskers are 95 % intervals", summary)
+    drawn = intervals(names, centre, low, high, "nats per row, to the best", summary)
     boxes = "".join(
         f'<label><input type="checkbox" checked data-toggle="{escape(name)}">{escape(name)}</label>' for name in names
     )
@@ -47,7 +47,8 @@ def board_html(table: pd.DataFrame, caption: str) -> str:
         '<div class="wide" tabindex="0"><table class="sortable" id="board" aria-describedby="units">'
         f"<thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>"
         f'<p class="quiet" id="units">{escape(caption)}.</p>{words()}'
-        f'<fieldset class="toggles"><legend>Models that are shown</legend>{boxes}</fieldset>{drawn}</section>'
+        f'<fieldset class="toggles"><legend>Models that are shown</legend>{boxes}</fieldset>{drawn}'
+        '<p class="quiet">Whiskers are 95 % intervals.</p></section>'
     )
 
 
