@@ -230,7 +230,7 @@ class TestTable:
             Console(file=file, width=160).print(board.rich())
         text = (tmp_path / "out").read_text()
         assert "GaussianMixture" in text
-        assert "to the best ± 95 %" in text
+        assert re.search(r"to the best\s.*± 95 %", text, re.DOTALL)
         ax = board.plot()
         assert [label.get_text() for label in ax.get_yticklabels()] == ["ProbabilisticPCA", "GaussianMixture"]
 
