@@ -1,10 +1,14 @@
 """A diffusion of digits, judged by something else than its own bound.
 
+    python benchmarks/diffusion_judged.py train MODEL [--data DIR] [--epochs 120] [--semi] [--checkpoint m.ckpt]
     python benchmarks/diffusion_judged.py digits MODEL [--n 100] [--steps 250] [--guidance 0] [--picture samples.png]
     python benchmarks/diffusion_judged.py mnist MODEL --data DIR [--n 50] [--judge judge.pt]
     python benchmarks/diffusion_judged.py classify MODEL [--data DIR] [--weighting simple] [--budget 100] [--semi]
 MODEL is a file of a `Diffusion` fitted with labels: of scikit-learn's digits the 1437 training images of
 train_test_split(images, target, test_size=360, random_state=0, stratify=target), of MNIST its training images.
+
+`train` fits such a model, of MNIST where --data is given, and writes it to the file; with --semi it sees 20 labels per
+class and all images.
 
 `digits` and `mnist` draw n images of every class. A judge that has only seen real training images says which class it
 sees: a support vector machine for digits, a small convolutional network, trained for two epochs, for MNIST. Beside the
@@ -44,7 +48,7 @@ from threadpoolctl import threadpool_limits
 from torch import nn
 
 import jensen
-from jensen import MLP, VAE, ConjugatePrior, Diffusion, GaussianMixture
+from jensen import MLP, VAE, ConjugatePrior, Diffusion, GaussianMixture, Trainer, UNet
 from jensen.report.pictures import image_grid, write_png
 
 N_LABELS = 20  # per class, where labels are few
@@ -134,6 +138,24 @@ def learn(network: nn.Module, x: torch.Tensor, y: torch.Tensor, n_epochs: int = 
             nn.functional.cross_entropy(network(x[rows]), y[rows]).backward()
             optimiser.step()
             rate.step()
+
+
+# the diffusion
+
+
+def train(options: argparse.Namespace) -> None:
+    is_mnist = options.data is not None
+    real = real_mnist(options.data) if is_mnist else real_digits()
+    own: dict[str, Any] = {"network": UNet(channels=(32, 64), n_blocks=1, dropout=0.2), "max_epochs": 120}
+    if is_mnist:
+        own = {"network": UNet(channels=(24, 48, 48), n_blocks=1), "prediction": "velocity", "max_epochs": 4}
+        own |= {"batch_size": 64, "trainer": Trainer(validation_fraction=0.005)}
+    if options.epochs:
+        own["max_epochs"] = options.epochs
+    model = Diffusion(**own, learning_rate=2e-3, checkpoint=options.checkpoint, random_state=0, verbose=1)
+    took, _ = seconds(partial(model.fit, real.train, few_labels(real.train_y) if options.semi else real.train_y))
+    model.set_params(checkpoint=None, verbose=0).save(options.model)
+    print(f"{model.n_iter_} epochs in {took / 60:.1f} minutes; {options.model}")
 
 
 # samples
@@ -301,6 +323,13 @@ def arguments() -> argparse.Namespace:
             one.add_argument("--data", type=Path, required=True, help="folder with mnist/")
             one.add_argument("--judge", type=Path, help="file for the judge: read if it is there, else written")
         one.set_defaults(run=judge_samples)
+    one = parts.add_parser("train")
+    one.add_argument("model", type=Path, help="file to write")
+    one.add_argument("--data", type=Path, help="folder with mnist/; without it the model is one of digits")
+    one.add_argument("--epochs", type=int, help="120 of digits and 4 of MNIST unless given")
+    one.add_argument("--semi", action="store_true", help="20 labels per class")
+    one.add_argument("--checkpoint", type=Path, help="file to go on from")
+    one.set_defaults(run=train)
     one = parts.add_parser("classify")
     one.add_argument("model", type=Path, help="file of a diffusion with classes")
     one.add_argument("--data", type=Path, help="folder with mnist/; without it the model is one of digits")
