@@ -209,7 +209,8 @@ def models(
         show((heading, *words), [(known, *(mark(can[word]) for word in words)) for known, can in found.items()])
     typer.echo(
         "score: ln p(x) exactly, or a lower bound of it. predict, labels: after a fit\n"
-        "with labels only. holes: missing values. batches: partial_fit, in Python."
+        "with labels only. holes: missing values. text: columns of words, too. batches:\n"
+        "partial_fit, in Python."
     )
 
 

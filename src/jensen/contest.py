@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from jensen.options import flag_of, read_grid
-from jensen.orders import check_writable, only, read_order, takes_images, tell_of_ignored
+from jensen.orders import check_page, check_writable, only, read_order, takes_images, tell_of_ignored
 from jensen.printing import plain, report, tell
 from jensen.words import Drop, FitSeed, Json, Label, Name, Quiet, Weight, Word
 
@@ -60,7 +60,7 @@ def compare(
       jensen compare digits --report report.html --samples samples.png
     """
     from jensen.evaluate.compare import compare as compare_models
-    from jensen.interop.datasets import known_suffix, write_dataset
+    from jensen.interop.datasets import check_holds_text, write_dataset
 
     answers: dict[str, str | bool] = {"auto": "auto", "yes": True, "no": False}
     if discrete not in answers:
@@ -69,7 +69,9 @@ def compare(
         if file:
             check_writable(file, option)
     if output:
-        known_suffix(output)
+        check_holds_text(output)
+    if report_to:
+        check_page(report_to, "--report")
     X, y = rows_of(data, label, drop or [])
     if samples:
         check_samples(samples, X)
@@ -108,7 +110,7 @@ def compare(
 
 def check_samples(file: Path, X: Any) -> None:
     """Images go to a picture and rows to a table."""
-    from jensen.interop.datasets import known_suffix
+    from jensen.interop.datasets import check_holds_text
     from jensen.report.pictures import check_images
 
     is_picture = file.suffix.lower() in PICTURES
@@ -119,7 +121,7 @@ def check_samples(file: Path, X: Any) -> None:
     if is_picture:
         check_images(X.shape)
     else:
-        known_suffix(file)
+        check_holds_text(file)
 
 
 def data_kind(X: Any) -> str:

@@ -21,6 +21,7 @@ from jensen.printing import tell
 
 __all__ = [
     "Order",
+    "check_page",
     "check_rows_fit",
     "check_writable",
     "is_first_process",
@@ -79,6 +80,11 @@ def check_writable(output: Path, option: str = "--output") -> None:
     """Before the work, not after it."""
     if output.is_dir() or not os.access(output.parent, os.W_OK):
         raise ValueError(f"{option} {output} cannot be written; give a file in a directory that exists")
+
+
+def check_page(output: Path, option: str = "--output") -> None:
+    if output.suffix.lower() not in (".html", ".htm"):
+        raise ValueError(f"{option} {output} is to be a page of HTML; give a file that ends in .html")
 
 
 def is_picture(output: Path | None) -> bool:

@@ -170,7 +170,8 @@ def impute(
         hand_over(estimator, table, file, as_json, filled_entries=int(np.asarray(pd.isna(X)).sum()))
     left = holes_outside(cells, X)
     if left and not as_json:
-        tell(f"left empty, as the model does not know them: {left}")
+        hint = "; `jensen predict` tells classes" if hasattr(estimator, "classes_") else ""
+        tell(f"left empty, as the model does not know them: {left}{hint}")
 
 
 def holes_outside(cells: Any, X: Any) -> str:

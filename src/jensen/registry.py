@@ -51,7 +51,7 @@ PAGES = {
 }
 # What a model may answer, and what it may learn from.
 ANSWERS = ("score", "sample", "impute", "predict", "transform")
-MATERIAL = ("labels", "weights", "holes", "images", "batches")
+MATERIAL = ("labels", "weights", "holes", "text", "images", "batches")
 RECIPES = (
     "Bernoulli",
     "Categorical",
@@ -100,6 +100,7 @@ def abilities(name: str) -> dict[str, bool | str]:
         "labels": "needed" if tags.target_tags.required else hasattr(model, "predict_proba"),
         "weights": "sample_weight" in inspect.signature(model.fit).parameters,
         "holes": tags.input_tags.allow_nan,
+        "text": tags.input_tags.string,
         "images": tags.input_tags.three_d_array,
         "batches": hasattr(model, "partial_fit"),
     }

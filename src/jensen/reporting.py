@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from jensen.orders import check_writable, open_model, predicts_numbers, takes_images
+from jensen.orders import check_page, check_writable, open_model, predicts_numbers, takes_images
 from jensen.printing import tell
 from jensen.words import TABLE
 
@@ -40,6 +40,7 @@ def report(
     """
     from jensen.interop.datasets import need_table, read_dataset, select_features, split_columns
 
+    check_page(output)
     check_writable(output)
     table = read_dataset(data, images=True)
     estimator = open_model(model, None, not quiet)

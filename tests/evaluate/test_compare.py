@@ -94,11 +94,12 @@ class TestFooting:
     def test_asked_for_densities_every_model_says_one(self):
         """In other units all densities of d numbers move by d ln of the unit, and probabilities do not."""
         X = np.random.default_rng(0).poisson(4, (60, 3)).astype(float)
-        frame = pd.DataFrame(X).assign(flag=np.arange(60) % 2)
+        frame = pd.DataFrame(X, columns=["a", "b", "c"]).assign(flag=np.arange(60) % 2)
         options = {"max_epochs": 2, "random_state": 0}
         models = [GaussianMixture(1), VAE(1, **options), Diffusion(n_steps=10, network=ResidualMLP(8, 1), **options)]
         for rows, unit in ((X, 8.0), (frame, 2.0)):
             own, other = (compare(x, models, discrete=False, cv=2).scores.mean() for x in (rows, rows * unit))
+            assert len(own) == 3
             assert_allclose(own - other, rows.shape[1] * math.log(unit), atol=1e-3)
 
     def test_a_model_of_probabilities_does_not_stand_among_densities(self):
@@ -135,7 +136,9 @@ class TestRareLevels:
 
     def test_of_names_there_is_nothing_to_hold_out(self):
         X = pd.DataFrame({"a": range(60), "name": [f"n{i}" for i in range(60)]})
-        with pytest.raises(ValueError, match="have values that no other row has; drop columns of names"):
+        with pytest.raises(
+            ValueError, match="have values that no other row has, in column 'a', 'name'; drop columns of"
+        ):
             compare(X, [VAE(1, max_epochs=1)], cv=3)
 
 
@@ -352,11 +355,12 @@ class TestBadInput:
             ({"models": ["no-such"]}, "there is no model 'no-such'"),
             ({"y": [1, 2]}, "y has 2 labels, but X has 150 rows"),
             ({"cv": 1}, "cv=1 is no number of folds"),
+            ({"X": IRIS[:1]}, "X has 1 rows, and some are to be learnt from and others held out"),
         ],
     )
     def test_a_mistake_is_told_before_any_fit(self, options, message):
         with pytest.raises(ValueError, match=message):
-            compare(IRIS, **({"models": TWO} | options))
+            compare(**({"X": IRIS, "models": TWO} | options))
 
     def test_classes_are_no_estimators(self):
         with pytest.raises(TypeError, match=r"KMeans is a class; give an estimator, KMeans\(\)"):
@@ -383,6 +387,33 @@ class TestOtherLibraries:
         )
         board.report(tmp_path / "page.html")
         assert "cannot be shown" not in (tmp_path / "page.html").read_text()
+
+
+@pytest.mark.parametrize("has_flag", [False, True])
+def test_a_frame_of_numbers_stays_one_and_its_report_has_every_panel(tmp_path, has_flag):
+    X = load_iris(as_frame=True).data.iloc[::3]
+    X = X.assign(flag=np.arange(len(X)) % 2) if has_flag else X
+    board = compare(X, [VAE(1, max_epochs=1, random_state=0)], cv=2)
+    assert hasattr(board.models["VAE"], "feature_names_in_") == (not has_flag)
+    assert set(board.models["VAE"].columns_.kinds) == {"continuous"}
+    assert list(board.sample(2)["VAE"]) == list(X)
+    board.report(tmp_path / "page.html")
+    text = (tmp_path / "page.html").read_text()
+    assert "A fifth of the entries of" in text
+    assert "1 models, and what each makes of 25 rows" in text
+
+
+def test_small_classes_do_not_break_their_gaussians():
+    """Ten images of 64 pixels per class: a matrix for each of them would be a guess."""
+    digits = load_digits()
+    rows = np.concatenate([np.flatnonzero(digits.target == k)[:10] for k in range(10)])
+    board = compare(
+        digits.images[rows],
+        {"chosen": entrants(find_footing(digits.images, "auto"), 80, 10, EFFORTS["quick"], 0)["Gaussian per class"]},
+        digits.target[rows],
+        effort="quick",
+    )
+    assert board.table["bits_per_dimension"][0] < math.log2(17)
 
 
 def test_names_of_columns_are_no_markup():

@@ -17,7 +17,9 @@ pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium o
 
 @pytest.fixture(scope="module")
 def path(tmp_path_factory):
-    models = {"mixture": jensen.GaussianMixture(3, random_state=0), "PPCA": jensen.ProbabilisticPCA(2)}
+    # A long word that has nowhere to break.
+    prior = jensen.ConjugatePrior(weight_concentration=1.000000123456789)
+    models = {"mixture": jensen.GaussianMixture(3, prior=prior, random_state=0), "PPCA": jensen.ProbabilisticPCA(2)}
     models["k-means"] = jensen.KMeans(3, random_state=0)
     models["absent"] = jensen.KMedoids(3)
     path = tmp_path_factory.mktemp("report") / "page.html"

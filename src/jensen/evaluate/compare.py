@@ -104,6 +104,8 @@ def compare(
     X = X if hasattr(X, "shape") and not isinstance(X, Tensor) else as_array(X)
     seed = int(check_random_state(random_state).randint(2**31 - 1))
     n = n_rows(X)
+    if n < 2:
+        raise ValueError(f"X has {n} rows, and some are to be learnt from and others held out; give more")
     if y is not None and n_rows(y) != n:
         raise ValueError(f"y has {n_rows(y)} labels, but X has {n} rows; give one per row, -1 for an unknown one")
     footing = find_footing(X, discrete)
@@ -142,13 +144,23 @@ def with_known_levels(task: Task, footing: Footing) -> tuple[list[tuple[np.ndarr
     for learnt, held_out in task.splits:
         is_new = footing.is_new(task.rows(learnt), task.rows(held_out))
         if is_new.all():
+            where = of_columns(task, learnt, held_out)
             raise ValueError(
-                f"all {len(held_out)} rows to hold out have values that no other row has; drop columns of names, or "
-                "choose discrete=False for numbers"
+                f"all {len(held_out)} rows to hold out have values that no other row has{where}; drop columns of names "
+                "and of the rows' numbers, or say that numbers have a density (discrete=False, --discrete no)"
             )
         n_moved += int(is_new.sum())
         out.append((np.sort(np.append(learnt, held_out[is_new])), held_out[~is_new]))
     return out, n_moved
+
+
+def of_columns(task: Task, learnt: np.ndarray, held_out: np.ndarray) -> str:
+    """The columns of a frame that make every held-out row a new one."""
+    if not hasattr(task.X, "columns"):
+        return ""
+    columns = {str(name): pd.Series(np.asarray(task.X[name])) for name in task.X.columns}
+    names = [repr(name) for name, values in columns.items() if not values[held_out].isin(values[learnt]).any()]
+    return f", in column {', '.join(names)}" if names else ""
 
 
 def count_classes(y: Any) -> int:

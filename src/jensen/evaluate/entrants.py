@@ -99,7 +99,10 @@ def entrants(footing: Footing, n_rows: int, n_classes: int, effort: Effort, seed
     mixture = partial(GaussianMixture, prior=ConjugatePrior(), random_state=seed)
     exact: dict[str, Any] = {
         "k-means": Chosen(KMeans(random_state=seed), {"n_clusters": [k for k in counts if k > 1] or counts}),
-        "Gaussian" if n_classes < 2 else "Gaussian per class": mixture(n_components=max(n_classes, 1)),
+        "Gaussian" if n_classes < 2 else "Gaussian per class": Chosen(
+            mixture(n_components=max(n_classes, 1)),
+            {"covariance_type": structures if n_classes < 2 else ("tied", *structures)},
+        ),
         "Gaussian mixture": Chosen(mixture(), {"n_components": counts, "covariance_type": structures}),
     }
     if d > 1:

@@ -39,6 +39,7 @@ class Footing:
         has_one_grid: whether all columns together have at most as many levels, as a diffusion's grid must.
         shape: of a row as given.
         reason: what was decided and why, a sentence for people.
+        has_flags: whether some column of a frame could pass for one of true and false, though numbers have a density.
     """
 
     unit: str
@@ -47,6 +48,7 @@ class Footing:
     shape: tuple[int, ...]
     reason: str
     has_one_grid: bool = False
+    has_flags: bool = False
 
     @property
     def is_image(self) -> bool:
@@ -118,14 +120,16 @@ def find_footing(X: Any, discrete: Any) -> Footing:
         reason = f"columns of text or categories ({named}) have probabilities, numbers a density"
         return Footing("mixed", None, 0, shape, reason)
     numbers = numbers_of(X)
+    whole = (numbers == np.rint(numbers)) | np.isnan(numbers)
+    has_flags = hasattr(X, "columns") and bool((whole.all(0) & (numbers == 0).any(0) & (numbers == 1).any(0)).any())
     if discrete is False:
-        return Footing("density", None, 0, shape, "numbers have a density, as asked")
+        return Footing("density", None, 0, shape, "numbers have a density, as asked", has_flags=has_flags)
     names = [repr(name) for name in X.columns] if hasattr(X, "columns") else [*map(str, range(numbers.shape[1]))]
     steps, n_levels, wrong = steps_of(numbers, len(shape) > 1, names)
     if steps is None and discrete is True:
         raise ValueError(f"discrete=True needs columns of whole numbers of at most {MOST_LEVELS} levels; {wrong}")
     if steps is None:
-        return Footing("density", None, 0, shape, f"numbers have a density: {wrong}")
+        return Footing("density", None, 0, shape, f"numbers have a density: {wrong}", has_flags=has_flags)
     size = f"steps of {steps[0]:g}" if np.ptp(steps) == 0 and steps[0] != 1 else "whole numbers"
     reason = f"all values are {size} with at most {n_levels} levels: probabilities"
     has_one_grid = find_grid(numbers, "auto", len(shape) > 1) is not None

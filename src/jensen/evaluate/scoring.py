@@ -36,7 +36,7 @@ def given(model: Any, footing: Footing, X: Any, rng: np.random.Generator | None)
     if not isinstance(model, (VAE, Diffusion, LatentDiffusion)):
         return footing.as_table(X)
     # Of a frame's column of 0 and 1 these would say a probability.
-    return numbers_of(X) if footing.unit == "density" and hasattr(X, "columns") else X
+    return numbers_of(X) if footing.has_flags else X
 
 
 def on_footing(model: Any, footing: Footing) -> Any:

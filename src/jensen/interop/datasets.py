@@ -22,6 +22,7 @@ from jensen.interop.formats import (
     SEPARATORS,
     Table,
     as_frame,
+    check_holds_text,
     is_text,
     known_suffix,
     read_file,
@@ -33,6 +34,7 @@ from jensen.interop.formats import (
 __all__ = [
     "EMBEDDED",
     "as_frame",
+    "check_holds_text",
     "fill_cells",
     "is_text",
     "known_suffix",

@@ -78,6 +78,12 @@ def known_suffix(path: str | os.PathLike[str]) -> str:
     return suffix
 
 
+def check_holds_text(path: str | os.PathLike[str]) -> None:
+    """An error where a table with words cannot go to this file: before it is made, which may take long."""
+    if known_suffix(path) == ".npy":
+        raise ValueError(f"{path} cannot hold text, npy is for numbers; write a .csv, .tsv or .parquet file")
+
+
 def separator_of(path: str | os.PathLike[str]) -> str:
     """What stands between cells: a semicolon where the first line of a .csv has no comma but some of these."""
     usual = SEPARATORS[known_suffix(path)]
@@ -155,7 +161,7 @@ def read_npy(path: str | os.PathLike[str], kinds: str = "biuf") -> np.ndarray:
 
 def write_npy(path: str | os.PathLike[str], values: np.ndarray) -> None:
     if values.dtype.kind not in "biuf":
-        raise ValueError(f"{path} cannot hold text, npy is for numbers; write a .csv, .tsv or .parquet file")
+        check_holds_text(path)
     # A name would get a second suffix when its own is in capitals; an open file keeps it.
     with open(path, "wb") as file:
         np.save(file, values, allow_pickle=False)

@@ -55,8 +55,7 @@ def of_a_table(subject: Subject) -> tuple[str, str, str] | None:
     if subject.frame.isna().any(axis=1).all():
         text = "No row is complete, and nothing that is known could be hidden."
         return "Imputations", text, holes_of_the_user(subject)
-    shown = subject.complete().few(N_HIDDEN).as_asked()
-    names = [name for name in subject.number_columns if name in shown.number_columns]
+    shown, names = subject.complete().few(N_HIDDEN), subject.number_columns
     if not names or shown.n_rows < 2:
         return None
     mask = np.random.default_rng(subject.seed).random((shown.n_rows, len(names))) < SHARE_HIDDEN
@@ -64,7 +63,7 @@ def of_a_table(subject: Subject) -> tuple[str, str, str] | None:
     mask[mask.all(1), 0] = False
     if not mask.any():
         return None
-    truth = shown.frame[names].to_numpy(dtype=np.float64)
+    truth = as_frame(shown.asked, subject.names)[names].to_numpy(dtype=np.float64)
     answer = as_frame(subject.ask("impute", with_holes(shown, names, mask), **SHORT), subject.names)
     filled = answer[names].to_numpy(dtype=np.float64)
     spread = np.where(truth.std(0) > 0, truth.std(0), 1.0)
@@ -90,15 +89,18 @@ def of_a_table(subject: Subject) -> tuple[str, str, str] | None:
 
 
 def with_holes(subject: Subject, names: list[str], mask: np.ndarray) -> Any:
-    """The rows as they came, less what is hidden of the columns with these names."""
-    if hasattr(subject.rows, "columns"):
+    """The rows as the model takes them, less what is hidden of the columns with these names."""
+    rows = subject.asked
+    if hasattr(rows, "columns"):
         # A model knows columns by their names, whoever holds them.
-        out = subject.rows.copy() if hasattr(subject.rows, "iloc") else subject.frame.copy()
+        out = rows.copy() if hasattr(rows, "iloc") else as_frame(rows, subject.names)
         for name, hidden in zip(names, mask.T, strict=True):
             original = out.columns[subject.names.index(name)]
             out[original] = out[original].astype(np.float64).mask(hidden)
         return out
-    return np.where(mask, np.nan, as_array(subject.rows).astype(np.float64))
+    whole = np.zeros(rows.shape, dtype=bool)
+    whole[:, [subject.names.index(name) for name in names]] = mask
+    return np.where(whole, np.nan, as_array(rows).astype(np.float64))
 
 
 def holes_of_the_user(subject: Subject) -> str:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 from tqdm.auto import tqdm
 
@@ -124,8 +125,10 @@ def article(panel: Panel) -> str:
 
 
 def described(model: Any) -> str:
-    """The estimator as it would be written."""
-    text = " ".join(repr(model).split())
+    """The estimator as it would be written; whether it shows a bar is no part of it."""
+    copy = clone(model)
+    shown = copy.set_params(verbose=0) if "verbose" in copy.get_params(deep=False) else copy
+    text = " ".join(repr(shown).split())
     return text if len(text) < 300 else text[:297] + "..."
 
 

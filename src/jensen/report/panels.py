@@ -28,6 +28,8 @@ ABOUT = ("epoch", "phase", "learning_rate", "seconds", "simple")
 N_ASKED, N_SAMPLES, N_LISTED, N_IMAGES = 200, 200, 4, 16
 # Every level of a diffusion is one more pass through its network: rows with all levels, and levels of all rows.
 N_PROFILED, N_LEVELS = 10, 20
+# Classes that a table of components has room for.
+MOST_CLASSES = 6
 # Way from noise to a sample.
 SHORT_CHAIN = {"sampler": "ddim", "steps": 50}
 
@@ -175,7 +177,8 @@ def components(subject: Subject) -> Made:
     centres = centres_of(model)
     if centres is None:
         return None
-    counts = np.bincount(as_number(model, subject.asked, len(centres)), minlength=len(centres))
+    number = as_number(model, subject.asked, len(centres))
+    counts = np.bincount(number, minlength=len(centres))
     weights = getattr(model, "weights_", getattr(model, "cluster_weights_", None))
     shares = counts / counts.sum() if weights is None else as_array(weights) / as_array(weights).sum()
     order = np.argsort(-shares, kind="stable")
@@ -184,12 +187,24 @@ def components(subject: Subject) -> Made:
     text = "Every component with its share of p(x), the rows shown here that it is most probable for, and its centre."
     if subject.is_image:
         drawn = picture(subject.images(centres[order]), f"centres of {len(centres)} components", subject.limits)
-        cells = pd.DataFrame({"component": names, "share": shares[order], "rows": counts[order]})
+        cells = pd.DataFrame(
+            {"component": names, "share": shares[order], "rows": counts[order], **by_class(subject, number, order)}
+        )
         return "Components", text, side_by_side({"centres, largest share first": drawn, "": table(cells)})
     cells = pd.DataFrame(centres[order], columns=subject.names)
-    for place, (name, values) in enumerate((("component", names), ("share", shares[order]), ("rows", counts[order]))):
+    leading = {"component": names, "share": shares[order], "rows": counts[order], **by_class(subject, number, order)}
+    for place, (name, values) in enumerate(leading.items()):
         cells.insert(place, name, values, allow_duplicates=True)
     return "Components", text, table(cells, sortable=True)
+
+
+def by_class(subject: Subject, number: np.ndarray, order: np.ndarray) -> dict[str, np.ndarray]:
+    """How many rows of every class are in the components (n,), largest share first; where labels are given."""
+    labels = np.array(subject.labels or [])
+    found = [label for label in dict.fromkeys(labels.tolist()) if label]
+    if len(found) > MOST_CLASSES:
+        return {}
+    return {f"of {label}": np.bincount(number[labels == label], minlength=len(order))[order] for label in sorted(found)}
 
 
 def centres_of(model: Any) -> np.ndarray | None:

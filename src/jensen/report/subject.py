@@ -123,10 +123,6 @@ class Subject:
         """New rows, of whatever kind the model makes them."""
         return new_rows(self.ask("sample", n_samples, random_state=self.seed, **quick))
 
-    def as_asked(self) -> Subject:
-        """With rows that are shown as the model takes them."""
-        return replace(self, rows=self.asked, inputs=None)
-
     def few(self, most: int) -> Subject:
         """With at most so many rows, evenly apart."""
         if self.n_rows <= most:
