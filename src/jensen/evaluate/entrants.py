@@ -45,6 +45,10 @@ NAMES = {
 }
 
 
+# Every step of a mixture of subspaces costs as many small matrices of this side as there are components.
+MOST_LATENT = 32
+
+
 @dataclass(frozen=True)
 class Effort:
     """
@@ -110,7 +114,8 @@ def entrants(footing: Footing, n_rows: int, n_classes: int, effort: Effort, seed
             "PPCA": Chosen(ProbabilisticPCA(random_state=seed), {"n_components": m}),
             "factor analysis": Chosen(FactorAnalysis(random_state=seed), {"n_components": m}),
             "mixture of PPCA": Chosen(
-                MixtureOfPPCA(n_latent=m[0], prior=ConjugatePrior(), random_state=seed), {"n_components": counts}
+                MixtureOfPPCA(prior=ConjugatePrior(), random_state=seed),
+                {"n_components": counts, "n_latent": [k for k in m if k <= MOST_LATENT] or m[:1]},
             ),
             "latent curve": LatentCurve(random_state=seed),
         }
