@@ -216,6 +216,20 @@ def test_score_writes_a_value_per_row(folder, iris, tmp_path):
     assert read_dataset(tmp_path / "s.csv")["log_likelihood"].tolist() == scores.tolist()
 
 
+def test_answers_stand_beside_columns_that_are_kept(folder, tmp_path):
+    """As they are written, whatever the model makes of the others."""
+    table = pd.read_csv(folder / "iris.csv", dtype=str, na_filter=False)
+    for verb, model in (("score", "plain"), ("predict", "plain")):
+        words = (verb, folder / f"{model}.jensen", folder / "iris.csv")
+        succeed(*words, "--output", tmp_path / "bare.csv")
+        succeed(*words, "--keep", "id,species", "--output", tmp_path / "kept.csv")
+        bare, kept = (pd.read_csv(tmp_path / name, dtype=str, na_filter=False) for name in ("bare.csv", "kept.csv"))
+        assert list(kept) == ["id", "species", *bare]
+        pd.testing.assert_frame_equal(kept[["id", "species"]], table[["id", "species"]])
+        pd.testing.assert_frame_equal(kept[list(bare)], bare)
+    assert "there is no column 'none'" in fail(*words, "--keep", "none")
+
+
 def test_a_score_of_one_row_has_no_standard_error(folder, tmp_path):
     (tmp_path / "one.csv").write_text(",".join(NAMES) + "\n5,3,,0.2\n")
     assert (

@@ -50,7 +50,13 @@ def from_diffusers(source: Any, scheduler: Any = None, y: int | None = None) -> 
     """
     library = diffusers_library()
     if isinstance(source, (str, os.PathLike)):
-        source = library.DDPMPipeline.from_pretrained(os.fspath(source))
+        try:
+            source = library.DDPMPipeline.from_pretrained(os.fspath(source))
+        except OSError as error:
+            raise ValueError(
+                f"source={os.fspath(source)!r} is no folder of a pipeline here, and could not be fetched by this name: "
+                f"{str(error).partition(chr(10))[0]}"
+            ) from error
     unet = getattr(source, "unet", source)
     if not isinstance(unet, library.UNet2DModel):
         raise ValueError(

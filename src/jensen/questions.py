@@ -24,7 +24,7 @@ from jensen.orders import (
     options_for,
 )
 from jensen.printing import answer, columns_of, deliver, deliver_pictures, in_units, report, tell
-from jensen.words import TABLE, Json
+from jensen.words import TABLE, Json, Keep
 
 __all__ = ["impute", "predict", "sample", "score", "transform"]
 
@@ -53,6 +53,7 @@ def score(
         str | None,
         typer.Option(metavar="all|N", help="Of a diffusion: sum over all levels of noise, or estimate from so many."),
     ] = None,
+    keep: Keep = None,
     seed: Seed = None,
     output: Output = None,
     as_json: Json = False,
@@ -64,7 +65,7 @@ def score(
 
     Examples:
       jensen score iris.jensen new.csv
-      jensen score iris.jensen new.csv --output scores.csv --json
+      jensen score iris.jensen new.csv --keep id --output scores.csv --json
       jensen score price.jensen new.csv --label price
       jensen score digits.jensen digits --levels all --seed 1
       jensen score faces.jensen faces/
@@ -72,6 +73,7 @@ def score(
     import numpy as np
     import pandas as pd
 
+    beside = kept_columns(data, keep)
     estimator, X, y = open_labelled(model, data, label, seed, is_shown=not as_json)
     given = (X,) if y is None else (X, y)
     if levels is None:
@@ -86,7 +88,7 @@ def score(
         "least_likely": [{"row": int(i), "nats": scores[i]} for i in scores.argsort()[:5]],
     }
     if output:
-        deliver(pd.DataFrame({"log_likelihood": scores}), output, is_told=not as_json)
+        deliver(pd.DataFrame({**beside, "log_likelihood": scores}), output, is_told=not as_json)
     report(estimator, len(scores), summary, output, as_json)
 
 
@@ -206,6 +208,7 @@ def predict(
     class_prior: Annotated[
         str | None, typer.Option(metavar="learned|uniform", help="Of a diffusion: how frequent classes are.")
     ] = None,
+    keep: Keep = None,
     seed: Seed = None,
     as_json: Json = False,
 ) -> None:
@@ -215,7 +218,7 @@ def predict(
 
     Examples:
       jensen predict iris.jensen new.csv
-      jensen predict iris.jensen new.csv --proba --output predicted.csv
+      jensen predict iris.jensen new.csv --proba --keep id --output predicted.csv
       jensen predict price.jensen new.csv --std
       jensen predict digits.jensen new.npy --budget 50 --seed 1
     """
@@ -223,6 +226,7 @@ def predict(
 
     from jensen.interop.labels import decode_labels
 
+    beside = kept_columns(data, keep)
     estimator, X = open_both(model, data, seed, is_shown=not as_json)
     ask = method(estimator, "predict")
     if std and "return_std" not in inspect.signature(ask).parameters:
@@ -237,7 +241,7 @@ def predict(
     else:
         values, *deviations = ask(X, **options) if std else (ask(X, **options),)
     tables = [columns_of("prediction", values), *(columns_of("standard_deviation", found) for found in deviations)]
-    result = pd.concat(tables, axis=1)
+    result = pd.concat([pd.DataFrame(beside), *tables], axis=1)
     if proba:
         known = [] if classes is None else classes
         names = [*known, *(f"component_{k}" for k in range(len(known), probabilities.shape[1]))]
@@ -248,18 +252,26 @@ def predict(
         report(estimator, len(result), {str(name): list(result[name]) for name in result}, output, as_json)
 
 
-def transform(model: Model, data: Data, output: Output = None, as_json: Json = False) -> None:
+def kept_columns(data: Path, keep: list[str] | None) -> dict[str, Any]:
+    """The columns that are to stand before an answer, by name."""
+    from jensen.interop.datasets import some_columns
+
+    return {} if keep is None else {str(name): column for name, column in some_columns(data, keep).items()}
+
+
+def transform(model: Model, data: Data, keep: Keep = None, output: Output = None, as_json: Json = False) -> None:
     """What is hidden in every row: the posterior mean of its latent vector.
 
     Of k-means and K medoids the distance to every centre. Without --output as CSV.
 
     Examples:
       jensen transform pca.jensen new.csv
-      jensen transform pca.jensen new.csv --output latent.csv
+      jensen transform pca.jensen new.csv --keep id --output latent.csv
       jensen transform vae.jensen digits --json
     """
     import pandas as pd
 
+    beside = kept_columns(data, keep)
     estimator, X = open_both(model, data, is_shown=not as_json)
-    values = method(estimator, "transform")(X)
-    answer(estimator, pd.DataFrame(values, columns=estimator.get_feature_names_out()), output, as_json)
+    values = pd.DataFrame(method(estimator, "transform")(X), columns=estimator.get_feature_names_out())
+    answer(estimator, pd.concat([pd.DataFrame(beside), values.reset_index(drop=True)], axis=1), output, as_json)

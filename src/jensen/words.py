@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-__all__ = ["MODEL_OPTIONS", "TABLE", "Drop", "FitSeed", "Json", "Label", "Name", "Quiet", "Weight", "Word"]
+__all__ = ["MODEL_OPTIONS", "TABLE", "Drop", "FitSeed", "Json", "Keep", "Label", "Name", "Quiet", "Weight", "Word"]
 
 # A model's own options are not known before its name.
 MODEL_OPTIONS = {"allow_extra_args": True, "ignore_unknown_options": True}
@@ -32,6 +32,10 @@ Weight = Annotated[
 ]
 Drop = Annotated[
     list[str] | None, typer.Option(metavar="COLUMN", help="Column to leave out, or several: a,b; may be repeated.")
+]
+Keep = Annotated[
+    list[str] | None,
+    typer.Option(metavar="COLUMN", help="Column of the data to stand before the answer, or several: a,b."),
 ]
 FitSeed = Annotated[int | None, typer.Option(help="Random seed; 0 when not given.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]

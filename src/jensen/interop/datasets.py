@@ -42,6 +42,7 @@ __all__ = [
     "read_cells",
     "read_dataset",
     "select_features",
+    "some_columns",
     "split_columns",
     "write_dataset",
 ]
@@ -138,10 +139,7 @@ def split_columns(
         y = numbers_of(column, source, "numbers to predict") if label_is_number else labels_of(column, source)
     if weight is not None:
         weights = numbers_of(*find_column(table, weight), "weights")
-    known = column_texts(table)
-    # Several may stand in one word, a,b, unless that is a column's name.
-    names = [part for name in drop for part in ([name] if name in known else name.split(","))]
-    taken = [column_number(table, name) for name in names]
+    taken = column_numbers(table, drop)
     taken += [column_number(table, name) for name in (label, weight) if name in column_texts(table)]
     kept = [i for i in range(table.shape[1]) if i not in taken]
     if not isinstance(table, pd.DataFrame):
@@ -150,6 +148,20 @@ def split_columns(
     frame = table.iloc[:, kept]
     frame.attrs = {}
     return frame, y, weights
+
+
+def column_numbers(table: Table, words: Sequence[str]) -> list[int]:
+    """Of columns by name, those of an array by number; several may stand in one word, a,b, unless that is a name."""
+    known = column_texts(table)
+    names = [part for word in words for part in ([word] if word in known else word.split(","))]
+    return [column_number(table, name) for name in names]
+
+
+def some_columns(path: str | os.PathLike[str], words: Sequence[str]) -> pd.DataFrame:
+    """Columns of a file, their cells as they are written."""
+    table = read_cells(path)
+    need_table(path, table)
+    return pd.DataFrame(table).iloc[:, column_numbers(table, words)].reset_index(drop=True)
 
 
 def find_column(table: Table, name: str) -> tuple[pd.Series[Any], str]:
