@@ -84,3 +84,13 @@ def test_cold_leaves_out_the_neighbours(folder):
 def test_mistakes(folder, model, arguments, message):
     name = "n-clusters" if model == "kmedoids" else "n-components"
     assert message in fail("select", model, folder / "iris.csv", "--grid", f"{name}=2,3", *arguments)
+
+
+def test_an_option_that_the_criterion_does_not_use_is_refused(folder):
+    words = ("select", "kmeans", folder / "iris.csv", "--grid", "n-clusters=2,3")
+    assert "--cv is for the criterion cv, and here it is bic; leave it out, or give --criterion" in fail(
+        *words, "--cv", 3
+    )
+    message = fail(*words, "--criterion", "gap", "--held-out", 0.3)
+    assert "--held-out is for the criterion held-out and reconstruction, and here it is gap" in message
+    assert "--n-references is for the criterion gap" in fail(*words, "--criterion", "silhouette", "--n-references", 5)
