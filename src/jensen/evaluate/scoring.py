@@ -47,7 +47,9 @@ def on_footing(model: Any, footing: Footing) -> Any:
     if isinstance(copy, Diffusion) and copy.data_levels == "auto":
         copy.set_params(data_levels=None)
     if says_probabilities(copy, footing):
-        raise ValueError("its values have probabilities, and here numbers have a density; leave it out, or discrete")
+        raise ValueError(
+            "its values have probabilities, and here numbers have a density; leave out the model, or discrete=False"
+        )
     return copy
 
 

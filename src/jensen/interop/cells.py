@@ -17,7 +17,7 @@ from torch import Tensor
 from jensen.interop.rows import as_array
 from jensen.interop.tables import check_finite, column_name
 
-__all__ = ["Cells", "as_array", "read_cells", "shown"]
+__all__ = ["Cells", "read_cells", "shown"]
 
 NUMERIC = {
     "integer": "int",
