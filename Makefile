@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 SITE   := $(VENV)/.docs
 # Two workers with one thread each: numerical libraries would otherwise fight for the same cores.
-PYTEST := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -q
+PYTEST := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal -q
 
 .PHONY: demo test coverage check format test-slow test-dropin benchmark docs setup clean
 
