@@ -150,6 +150,14 @@ def test_a_larger_budget_is_spent():
     assert_allclose(many[2][asked].amax(1).mean() / few[2][asked].amax(1).mean(), 0.25, atol=0.06)
 
 
+@pytest.mark.parametrize("weighting", ["variational", "simple"])
+def test_levels_come_in_pairs(known, weighting):
+    """One level more than an even number is no level more, and weighs nothing."""
+    even, odd = (classified(known, near_the_border(5), budget, weighting) for budget in (32, 33))
+    for a, b in zip(even, odd, strict=True):
+        assert_array_equal(a, b)
+
+
 def test_far_rows_have_the_classes_of_the_prior(known):
     proba, log_odds, error, _ = classified(known, np.full((3, 2), 1e30), budget=40, prior=(0.2, 0.8))
     assert_allclose(proba, [[0.2, 0.8]] * 3)
@@ -221,6 +229,20 @@ def test_the_class_makes_its_rows_more_probable(model, blobs):
     assert none < model.bound(x, y=partial).total.mean() < given
 
 
+def test_far_rows_have_no_finite_bound_at_any_level(model):
+    found = model.bound_by_level(np.full((1, 3), 1e30))
+    assert not np.isnan(found).any()
+    assert found.sum() == np.inf
+
+
+def test_known_classes_may_be_asked_about_with_unlabelled_rows(recwarn):
+    x = np.random.default_rng(0).normal(size=(50, 2))
+    model = Diffusion(n_steps=10, network=ResidualMLP(8, 1), max_epochs=1, random_state=0).fit(x, np.arange(50) % 2)
+    recwarn.clear()
+    model.bound(x[:3], y=[1, -1, 1])
+    assert [str(warning.message) for warning in recwarn if "-1 and 1" in str(warning.message)] == []
+
+
 def test_a_file_keeps_classes(model, blobs, tmp_path):
     model.save(tmp_path / "m.jensen")
     loaded = jensen.load(tmp_path / "m.jensen")
@@ -241,6 +263,7 @@ def test_a_later_fit_without_labels_forgets_them(blobs):
     ("call", "message"),
     [
         (lambda m, x: m.sample(2, y="pink"), "y='pink' is not among"),
+        (lambda m, x: m.sample(2, sampler="ddim", eta="a"), r"eta='a' is the share of noise .* in \[0, 1\]"),
         (lambda m, x: m.sample(2, guidance=1.0), "guidance=1.0 goes beyond a class; give y"),
         (lambda m, x: m.predict(x, weighting="equal"), "weighting='equal' is not known"),
         (lambda m, x: m.predict(x, class_prior="flat"), "class_prior='flat' is not known"),

@@ -264,6 +264,15 @@ def test_what_is_hidden_teaches_nothing():
         assert_array_equal(getattr(found, term), getattr(other, term))
 
 
+def test_images_may_be_of_a_type_that_numpy_has_not():
+    images = torch.tensor(load_digits().images[:50])
+    found, expected = (
+        VAE(2, max_epochs=1, random_state=0).fit(x).score_samples(x) for x in (images.bfloat16(), images.float())
+    )
+    # Whole numbers up to 16 are exact in both.
+    assert_array_equal(found, expected)
+
+
 @pytest.mark.parametrize("model", [Diffusion(n_steps=20, network=SMALL), VAE(2)], ids=["diffusion", "vae"])
 def test_a_mask_says_what_is_missing_in_images(model):
     images = load_digits().images[:50].astype(np.float32)

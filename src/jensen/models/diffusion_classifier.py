@@ -106,9 +106,9 @@ def classify_block(
 
 def stages(budget: int) -> list[int]:
     """Levels of every stage; a small budget is spent in one."""
-    if STAGES[0] * budget < LEAST_STAGE:
-        return [budget]
-    return [int(share * budget) // 2 * 2 for share in STAGES]
+    shares = (1.0,) if STAGES[0] * budget < LEAST_STAGE else STAGES
+    # Levels come in pairs.
+    return [int(share * budget) // 2 * 2 for share in shares]
 
 
 def followed(step: Tensor, leader: Tensor) -> Tensor:
