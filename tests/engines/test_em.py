@@ -34,6 +34,9 @@ class PoissonMixture:
     def log_prior(self, theta):
         return torch.zeros(())
 
+    def resolution(self, theta):
+        return 0.0
+
     def surrogate(self, theta, stats):
         weights, rates = theta
         return (stats.mass * (weights.log() - rates) + stats.total * rates.log()).sum()

@@ -79,6 +79,10 @@ class Components(ABC):
     def roughness(self) -> Tensor:
         """Σ_k [tr Σ_k⁻¹ + ln|Σ_k|]: in standardised units, how near to a singular fit this is (Chen & Tan 2009)."""
 
+    def resolution(self) -> float:
+        """Nats per row by which rounding of the parameters moves densities; 0 where that is ε alone."""
+        return 0.0
+
     @abstractmethod
     def pack(self) -> Tensor:
         """All but the means, in unconstrained coordinates."""

@@ -84,7 +84,7 @@ def closed_form(mean: Tensor, spectrum: Spectrum, n_latent: int) -> ClosedForm:
 def closed_mode(moments: RowMoments, n_latent: int, prior: Any) -> ClosedForm:
     """The posterior mode of probabilistic PCA: the prior's scatter is added to the rows' before the axes are found."""
     d, n, family = len(moments.mean), moments.mass, SubspaceFamily(n_latent, is_isotropic=True)
-    frame = Frame(moments.mean, family.units(moments.cov.diagonal()))
+    frame = Frame.of_moments(moments.mean, moments.cov.diagonal(), family.units)
     cov = moments.cov / frame.scale[0].square()
     resolved = prior.resolve(family, 1, frame, cov.diagonal())
     kappa = resolved.mean_precision
@@ -222,6 +222,9 @@ class MomentVerbs:
 
     def log_prior(self, theta: SubspaceTheta) -> Tensor:
         return theta.weights.new_zeros(())
+
+    def resolution(self, theta: SubspaceTheta) -> float:
+        return 0.0
 
 
 def stream_of(moments: RowMoments, theta: SubspaceTheta, solve: Callable[..., SubspaceTheta]) -> Stream:

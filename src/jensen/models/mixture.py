@@ -135,6 +135,9 @@ class MixtureVerbs:
             value = value + (a - 1) * theta.log_weights.sum() + math.lgamma(k * a) - k * math.lgamma(a)
         return value
 
+    def resolution(self, theta: MixtureTheta[Any]) -> float:
+        return float(theta.components.resolution())
+
     def surrogate(self, theta: GaussianTheta, stats: Any) -> Tensor:
         log_prior_of_z: Tensor = torch.special.xlogy(stats.mass, theta.weights).sum()
         return log_prior_of_z + theta.components.expected_log_density(stats)

@@ -130,6 +130,11 @@ class DenseGaussians(Gaussians):
     def roughness(self) -> Tensor:
         return self.whole.precision.diagonal(dim1=-2, dim2=-1).sum() + self.whole.log_det.sum()
 
+    def resolution(self) -> float:
+        # Entries of Σ near 1 are held to ε, an eigenvalue λ with them, and ln λ to ε/λ, through d sums.
+        largest = self.whole.precision.diagonal(dim1=-2, dim2=-1).max()
+        return float(torch.finfo(largest.dtype).eps * self.n_features * largest)
+
     def pack(self) -> Tensor:
         chol = self.whole.chol
         diagonal = chol.diagonal(dim1=-2, dim2=-1)
