@@ -196,10 +196,10 @@ def check_rise(verbs: Verbs, old: State, new: State, iteration: int) -> bool:
     )
 
 
-def tried(evaluate: Evaluate, point: Callable[[], Any]) -> State | None:
-    """The state at a theta that no M-step gave, or None where there is none: it may be singular, or not a number."""
+def tried(verbs: SmoothVerbs, evaluate: Evaluate, vector: Tensor) -> State | None:
+    """The state at coordinates that no M-step gave; None where it cannot be evaluated, as they may lie anywhere."""
     try:
-        state = evaluate(point())
+        state = evaluate(verbs.project(verbs.unpack(vector)))
     except (CollapseError, torch.linalg.LinAlgError):
         return None
     return state if math.isfinite(state.objective) else None
@@ -223,8 +223,7 @@ def squarem(verbs: SmoothVerbs, state: State, evaluate: Evaluate) -> Iterator[St
         alpha = -r.norm() / v.norm() if v.norm() > 0 else -1.0
         jump = None
         if alpha < -1:
-            far = v0 - 2 * alpha * r + alpha**2 * v
-            jump = tried(evaluate, lambda: verbs.project(verbs.unpack(far)))
+            jump = tried(verbs, evaluate, v0 - 2 * alpha * r + alpha**2 * v)
         state = jump if jump is not None and jump.objective >= first.objective else evaluate(second_theta)
         yield state
 
@@ -241,8 +240,7 @@ def gradient(learning_rate: float) -> Algorithm:
             (slope,) = torch.autograd.grad(value, point)
             rate, new = learning_rate, None
             while rate > 1e-12 * learning_rate and (new is None or new.objective < state.objective):
-                place = start + rate * slope
-                new, rate = tried(evaluate, lambda: verbs.project(verbs.unpack(place))), rate / 2
+                new, rate = tried(verbs, evaluate, start + rate * slope), rate / 2
             if new is None or new.objective < state.objective:
                 new = state
             gain = new.objective - state.objective

@@ -127,6 +127,11 @@ class Family(Protocol):
     def scale_shape(self, d: int) -> tuple[int, ...]:
         """Of the scale Λ of a prior on covariances."""
 
+    def log_volume(self, k: int, scale: Tensor) -> float:
+        """ln |∂θ̃/∂θ| of k means and their covariances θ̃ in units of `scale` (d,), by which their prior density is that
+        of θ.
+        """
+
     def least_freedom(self, d: int) -> int:
         """What the degrees of freedom of such a prior must exceed."""
 

@@ -94,7 +94,7 @@ def closed_mode(moments: RowMoments, n_latent: int, prior: Any) -> ClosedForm:
     mode = scatter / (n + resolved.degrees_of_freedom + d + 2)
     components = principal_subspace(mean, spectrum_of(mode), n_latent, RESOLUTION)
     likelihood = mean_log_density(components, torch.zeros_like(mean), cov) - float(frame.scale.log().sum())
-    objective = likelihood + float(components.log_prior(resolved)) / n
+    objective = likelihood + (float(components.log_prior(resolved)) + resolved.log_volume) / n
     return ClosedForm(one(components.affine(frame.origin, frame.scale)), objective, is_floored=False)
 
 

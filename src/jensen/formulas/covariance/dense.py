@@ -185,6 +185,10 @@ class FullGaussians(DenseGaussians):
     def n_parameters(k: int, d: int) -> int:
         return k * d + k * d * (d + 1) // 2
 
+    @staticmethod
+    def log_volume(k: int, scale: Tensor) -> float:
+        return -k * (len(scale) + 2) * float(scale.log().sum())
+
     @classmethod
     def entries_per_row(cls, k: int, d: int) -> int:
         return n_quadratic(d) + k if d < WIDE else k * d
@@ -266,6 +270,10 @@ class TiedGaussians(DenseGaussians):
     @staticmethod
     def n_parameters(k: int, d: int) -> int:
         return k * d + d * (d + 1) // 2
+
+    @staticmethod
+    def log_volume(k: int, scale: Tensor) -> float:
+        return -(k + len(scale) + 1) * float(scale.log().sum())
 
     @classmethod
     def entries_per_row(cls, k: int, d: int) -> int:

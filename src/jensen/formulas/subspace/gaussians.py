@@ -13,7 +13,7 @@ from torch import Tensor
 from jensen.batch import Batch, Footprint
 from jensen.formulas.components import Components, Family, draw_components, one_unit
 from jensen.formulas.covariance.base import EMPTY, LARGEST_EXPANDED_PRECISION
-from jensen.formulas.gaussian import LOG_2PI, cholesky, log_det_from_cholesky, solve_lower
+from jensen.formulas.gaussian import LOG_2PI, cholesky, log_det_from_cholesky
 from jensen.formulas.normal_inverse_wishart import NormalInverseWishart, log_mean_given_covariance
 from jensen.formulas.subspace.latent import LatentMoments, LatentView, inverse_and_log_det, symmetric
 from jensen.formulas.subspace.square_root import factor, masked_posterior
@@ -43,6 +43,10 @@ class SubspaceFamily:
 
     def scale_shape(self, d: int) -> tuple[int, ...]:
         return () if self.is_isotropic else (d,)
+
+    def log_volume(self, k: int, scale: Tensor) -> float:
+        # The prior is one of μ and all of C.
+        return -k * (len(scale) + 2) * float(scale.log().sum())
 
     def least_freedom(self, d: int) -> int:
         return d - 1

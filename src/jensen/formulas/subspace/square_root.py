@@ -1,8 +1,8 @@
 """The posterior of z where the noise is small: by a square root of H, which has the square root of its condition.
 
-    [Ψ^-½ W; I] = Q R,   H = I + Wᵀ Ψ⁻¹ W = Rᵀ R,   ⟨z⟩ = R⁻¹ Q₁ᵀ Ψ^-½ (x-μ),   H⁻¹ = R⁻¹ R⁻ᵀ,   ln|H| = 2 Σ ln |R_ii|
-With noise variances near 1e-10, forming H loses ten digits of what its small eigenvalues hold: the scale of z in the
-directions that a row's observed features do not determine. The rows of Ψ^-½ W stand above those of I, the order in which
+    [Ψ^-½ W; I] = [Q₁; Q₂] R,   H = I + Wᵀ Ψ⁻¹ W = Rᵀ R,   ⟨z⟩ = R⁻¹ Q₁ᵀ Ψ^-½ (x-μ),   ln|H| = 2 Σ ln R_ii
+With noise variances near 1e-10, forming H loses ten digits of its small eigenvalues: the precision of z in directions
+that a row's observed features do not determine. The rows of Ψ^-½ W stand above those of I, the order in which
 Householder's reflections keep the digits of both (Higham 2002, 19.4).
 """
 
