@@ -23,6 +23,7 @@ from jensen.formulas.covariance.base import outer
 from jensen.formulas.principal import (
     RowMoments,
     Spectrum,
+    bic_rank,
     leading_spectrum,
     mean_log_density,
     principal_log_density,
@@ -43,6 +44,7 @@ __all__ = [
     "compressed",
     "covariance_of",
     "one",
+    "rank_of_pairs",
     "stream_of",
     "subspace_problem",
     "variances",
@@ -178,6 +180,23 @@ def covariance_of_pairs(source: ArraySource, d: int) -> Tensor:
             seen = batch.observed.to(sums.dtype)
             counts.addmm_(seen if batch.weight is None else seen * batch.weight, seen.mT)
     return torch.where(counts > 0, sums / counts, 0.0)
+
+
+def rank_of_pairs(x: Tensor, weight: Tensor | None, most: int, generator: torch.Generator) -> int:
+    """How many principal axes, at most `most`, rows (d, n) with missing values speak for by BIC."""
+    d, n = x.shape
+    family = SubspaceFamily(most, is_isotropic=True)
+    frame = Frame.of(x, weight, family.units)
+    source = ArraySource(x.clone(), frame, weight=weight, footprint=family.footprint(1, d), by_pattern=False)
+    mass = float(n if weight is None else weight.sum())
+    if d <= WIDEST_START:
+        spectrum = spectrum_of(covariance_of_pairs(source, d))
+    else:
+        total = float(variances(source, d).sum())
+        spectrum = leading_spectrum(partial(covariance_times, source), mass, total, most, d, generator, n_power=4)
+    # A product of two features is known from the rows that have both.
+    share = float(x.isfinite().to(x.dtype).mean())
+    return bic_rank(spectrum, max(2.0, share**2 * mass), d, most)
 
 
 def covariance_times(source: ArraySource, q: Tensor) -> Tensor:
