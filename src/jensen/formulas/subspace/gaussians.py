@@ -158,6 +158,7 @@ class SubspaceGaussians(Components):
         return LatentView(batch, seen, mean, cov, log_det, self._squares(batch, seen, mean))
 
     def _square_root_view(self, batch: Batch) -> LatentView:
+        assert batch.observed is not None
         seen, parts = batch.observed.to(batch.x.dtype), []
         for k in range(self.n_components):
             deviation = (batch.x - self.means[k, :, None]) * seen
