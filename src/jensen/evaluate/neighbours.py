@@ -67,7 +67,7 @@ def refined(entry: Any, fit: Any, neighbours: Sequence[Any], task: Task) -> Any:
     # Less than tol is where EM happened to stop, not another maximum; and a spurious one, with a component shrunk on a
     # few rows, has a large likelihood and no meaning.
     is_better = found is not None and is_higher(found, fit, entry.tol) and plausibility(found) > plausibility(fit)
-    return found if is_better else None
+    return found if is_better and fit.at_floor_.any() >= found.at_floor_.any() else None
 
 
 def nested(entry: Any, fit: Any, smaller: Any, task: Task) -> Any:
