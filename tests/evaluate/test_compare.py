@@ -104,11 +104,26 @@ class TestFooting:
 
     def test_a_model_of_probabilities_does_not_stand_among_densities(self):
         X = np.random.default_rng(0).integers(0, 2, (60, 3)).astype(float)
-        models = [GaussianMixture(1), VAE(1, likelihood="bernoulli"), Diffusion(data_levels=2)]
+        models = {
+            "mixture": GaussianMixture(1),
+            "all": VAE(1, likelihood="bernoulli"),
+            "one": VAE(1, likelihood={1: "categorical"}),
+            "grid": Diffusion(data_levels=2),
+        }
         failures = compare(X, models, discrete=False, cv=2).failures
-        assert {name: reason.partition(";")[0] for name, reason in failures.items()} == dict.fromkeys(
-            ("VAE", "Diffusion"), "it gives columns 0, 1, 2 a probability, where ranked models give a density"
-        )
+        said = "it gives {} a probability, where ranked models give a density"
+        assert {name: reason.partition(";")[0] for name, reason in failures.items()} == {
+            "all": said.format("columns 0, 1, 2"),
+            "one": said.format("column 1"),
+            "grid": said.format("columns 0, 1, 2"),
+        }
+
+    def test_nor_on_a_table_with_text(self):
+        X = pd.DataFrame({"a": np.arange(60) % 7, "town": ["Bonn", "Oslo"] * 30})
+        models = {"auto": VAE(1, max_epochs=1), "levels": VAE(1, likelihood="categorical")}
+        board = compare(X, models, cv=2)
+        assert board.failures["levels"].startswith("it gives column 'a' a probability, where ranked models give")
+        assert list(board.scores) == ["auto"]
 
 
 class TestRareLevels:
