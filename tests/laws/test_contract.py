@@ -62,6 +62,8 @@ def test_what_a_model_cannot_honour_does_not_exist_and_says_why(case, model):
 def test_every_column_has_a_measure_where_rows_have_scores(case, model):
     if not case.offers("score_samples"):
         assert not hasattr(model, "measure_")
+        with pytest.raises(AttributeError, match="score_samples"):
+            model.find_measure(case.x)
         return
     assert len(model.measure_) == case.x[0].size
     assert set(model.measure_) <= {"density", "probability"}

@@ -15,14 +15,14 @@ from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 import torch
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 from tqdm.auto import tqdm
 
-from jensen.contract.model import LatentVariableModel
+from jensen.contract.measured import ColumnsModel
 from jensen.engines.checkpoint import seed_in
 from jensen.engines.feeds import Feed, ReadFeed, TensorFeed
 from jensen.engines.processes import World, choose_device
@@ -31,7 +31,7 @@ from jensen.engines.sgd import Objective, Phase, Plan, fit_sgd
 from jensen.engines.threads import threads_for
 from jensen.engines.trainer import Trainer
 from jensen.interop.columns import Columns
-from jensen.interop.events import Events, image_shape, known_rows, read_events
+from jensen.interop.events import Events, image_shape, read_events
 from jensen.interop.rows import as_array
 from jensen.interop.tables import Kind
 
@@ -86,7 +86,7 @@ class Lesson:
         return TensorFeed((x.to(device), *extra), weight)
 
 
-class GradientEstimator(LatentVariableModel):
+class GradientEstimator(ColumnsModel):
     """A model with a `module_`, whose forward names the terms of its bound."""
 
     theta_: nn.Module
@@ -113,37 +113,11 @@ class GradientEstimator(LatentVariableModel):
     def _build(self, facts: dict[str, Any]) -> nn.Module:
         """A module with new weights for rows of `_columns` and `_shape`; facts are what else a fit has decided."""
 
-    @abstractmethod
-    def _learn(self, X: Any, sample_weight: Any = None) -> tuple[Events, Tensor | None, np.ndarray]:
-        """Rows to train on, their weights and which of all they are, as `learn_events` finds them."""
-
-    @property
-    def measure_(self) -> tuple[str, ...]:
-        """What scores are of every column: "density" of its numbers or "probability" of its values."""
-        check_is_fitted(self)
-        self.score_samples  # noqa: B018 (without scores there is none, and the cause says why)
-        return self._columns.measure
-
-    def find_measure(self, X: Any) -> tuple[str, ...]:
-        """`measure_` of a fit to X, found without fitting."""
-        return clone(self)._learn(X)[0].columns.measure
-
-    def can_score(self, X: Any) -> np.ndarray:
-        """Which rows (n,) have a score; a level that was not trained on has none."""
-        check_is_fitted(self)
-        return known_rows(self, X, self._columns, self._shape)
-
     @property
     def module_(self) -> nn.Module:
         """The network."""
         check_is_fitted(self)
         return self.theta_
-
-    @property
-    def columns_(self) -> Columns:
-        """What every column is: kind, levels and scaling."""
-        check_is_fitted(self)
-        return self._columns
 
     @property
     def history_(self) -> Any:

@@ -117,11 +117,13 @@ class LatentVariableModel(Persistent):
 
     def find_measure(self, X: Any) -> tuple[str, ...]:
         """`measure_` of a fit to X, found without fitting."""
-        return ("density",) * math.prod(np.shape(X)[1:])
+        self.score_samples  # noqa: B018
+        return ("density",) * int(math.prod(np.shape(X)[1:]))
 
     def can_score(self, X: Any) -> np.ndarray:
         """Which rows (n,) have a score."""
         check_is_fitted(self)
+        self.score_samples  # noqa: B018
         return np.ones(n_rows(X), dtype=bool)
 
     def score(self, X: Any, y: Any = None) -> float:

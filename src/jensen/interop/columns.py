@@ -122,15 +122,17 @@ class Columns:
         """Which cells (n, d) of X hold a number, or a level that was learnt; missing ones count unless told."""
         cells = read_cells(X)
         self.check_names(cells)
-        is_there = takes_missing | ~np.isnan(cells.numbers)
+        is_there: np.ndarray = takes_missing | ~np.isnan(cells.numbers)
         if self.is_grid:
-            return is_there & ~is_off((cells.numbers - self.location.numpy()) / self.scale.numpy(), self.n_levels[0])
+            is_there &= ~is_off((cells.numbers - self.location.numpy()) / self.scale.numpy(), self.n_levels[0])
+            return is_there
         known, grey = np.ones(cells.numbers.shape, dtype=bool), self.grey_columns(cells)
         known[:, grey] = ~((cells.numbers[:, grey] < 0) | (cells.numbers[:, grey] > 1))
         for j in sorted(set(range(len(self.names))) - set(grey)):
             if self.kinds[j] != "continuous":
                 known[:, j] = ~(find_levels(cells, j, self.levels[j]) < 0)
-        return known & is_there
+        known &= is_there
+        return known
 
     def grey_columns(self, cells: Cells) -> list[int]:
         """The binary columns whose numbers may lie between 0 and 1."""
