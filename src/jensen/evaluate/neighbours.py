@@ -66,7 +66,9 @@ def refined(entry: Any, fit: Any, neighbours: Sequence[Any], task: Task) -> Any:
     found = run(entry, max(tried, key=plausibility).theta_, task) if tried else None
     # Less than tol is where EM happened to stop, not another maximum; and a spurious one, with a component shrunk on a
     # few rows, has a large likelihood and no meaning.
-    is_better = found is not None and is_higher(found, fit, entry.tol) and plausibility(found) > plausibility(fit)
+    if found is None or found.at_floor_.any() > fit.at_floor_.any():
+        return None
+    is_better = is_higher(found, fit, entry.tol) and plausibility(found) > plausibility(fit)
     return found if is_better else None
 
 
