@@ -117,22 +117,27 @@ class Observed:
         return solve_lower(self.chol, eye.expand_as(self.chol))
 
     @cached_property
-    def regression(self) -> Tensor:
-        """Σ Σ_oo⁻¹, with 0 in the columns of the missing block."""
-        return self.cov @ self.precision
+    def whitened(self) -> Tensor:
+        """B = L⁻¹ Σ_o·, with 0 in the rows of the missing block: BᵀB is what the observed features explain of Σ.
+
+        Σ Σ_oo⁻¹ = Bᵀ L⁻¹ through B keeps the digits that an inverse, which holds 1/λ_min, rounds away.
+        """
+        assert self.seen is not None
+        return solve_lower(self.chol, self.cov * self.seen[..., :, None])
 
     @cached_property
     def gain(self) -> Tensor:
         """G with E[x | x_o] = μ + G (x_o - μ_o); the identity on the observed block."""
         assert self.seen is not None
-        return self.regression * (1 - self.seen[..., :, None]) + torch.diag_embed(self.seen)
+        regression = self.whitened.mT @ self.whitening
+        return regression * (1 - self.seen[..., :, None]) * self.seen[..., None, :] + torch.diag_embed(self.seen)
 
     @cached_property
     def residual(self) -> Tensor:
         """Cov[x | x_o], 0 outside the missing block."""
         assert self.seen is not None
         missing = 1 - self.seen
-        full = self.cov - self.regression @ self.cov
+        full = self.cov - self.whitened.mT @ self.whitened
         return full * missing[..., :, None] * missing[..., None, :]
 
     @property

@@ -185,6 +185,15 @@ class GaussianMixture(MixtureModel):
     def _problem(self, rows: Rows, start: GaussianTheta | None, frame: Frame | None) -> tuple[Problem, Frame]:
         return mixture_problem(self, rows, start, frame)
 
+    @property
+    def n_parameters_(self) -> int:
+        """Free parameters: weights, means and covariances, but for those in `freeze`."""
+        check_is_fitted(self)
+        k, d = self.theta_.components.means.shape
+        of_components = self.theta_.components.family().n_parameters(k, d)
+        free = {"weights": k - 1, "means": k * d, "covariances": of_components - k * d}
+        return sum(count for name, count in free.items() if name not in self.freeze)
+
     def _n_parameters(self) -> int:
         # scikit-learn's name: private there, but read by much code.
         return self.n_parameters_

@@ -58,6 +58,9 @@ class KMeansVerbs:
     def m_step(self, theta: Tensor, stats: CentreMoments) -> Tensor:
         return optimal_centres(stats, self.pull)
 
+    def resolution(self, theta: Tensor) -> float:
+        return 0.0
+
     def log_prior(self, theta: Tensor) -> Tensor:
         return theta.new_zeros(())
 
