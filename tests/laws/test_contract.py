@@ -104,10 +104,14 @@ def test_tables_come_back_in_kind(case, holes):
     unnamed = pd.DataFrame(holes)
     assert list(case.brief().fit(unnamed, case.y).impute(unnamed).columns) == list(unnamed.columns)
 
-    polars = pl.DataFrame(holes, schema=names)
-    filled = case.brief().fit(polars, case.y).impute(polars)
+    polars = pl.DataFrame(holes, schema=names, orient="row")
+    model = case.brief().fit(polars, case.y)
+    filled = model.impute(polars)
     assert filled.columns == names
     assert_allclose(filled.to_numpy(), expected)
+    # As many rows as columns, which polars could take for each other.
+    square = slice(len(names))
+    assert_allclose(model.impute(polars[square]).to_numpy(), reference.impute(holes[square]))
 
     tensor = torch.tensor(holes)
     model = case.brief().fit(tensor, case.y)
