@@ -29,6 +29,7 @@ from jensen.evaluate.leaderboard import HeldOut, Leaderboard
 from jensen.evaluate.scoring import given, how_tight, on_footing, score
 from jensen.evaluate.select import configured
 from jensen.evaluate.task import Task
+from jensen.interop.filters import own_filters
 from jensen.interop.rows import as_array, n_rows, take
 from jensen.models.diffusion import Diffusion
 from jensen.registry import model_class
@@ -256,7 +257,7 @@ def with_numbers(reason: str, rows: np.ndarray) -> str:
 def fit(model: Any, task: Task, footing: Footing, rows: np.ndarray, seed: int) -> Any:
     """A copy of the model, fitted to these rows as it takes them."""
     X, y = task.rows(rows), None if task.y is None else take(task.y, rows)
-    with warnings.catch_warnings():
+    with own_filters():
         warnings.simplefilter("ignore")
         # An interrupted fit keeps its best parameters and warns; here it ends the whole comparison.
         warnings.filterwarnings("error", "interrupted after", RuntimeWarning)
