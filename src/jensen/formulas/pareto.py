@@ -104,9 +104,9 @@ def log_mean_error(log_weight: Tensor) -> Tensor:
 def checked_error(log_weight: Tensor, by_both: Tensor) -> Tensor:
     """The same, checked by other draws that may find what all of these miss.
 
-    The weights of draws from q show nothing of a part of the posterior that q never visits. `by_both` (2, S, ...) are the
-    weights p(x, z) / (½ q(z) + ½ p(z)) of S draws from q and S from the prior p, which are at most 2 p(x|z) (Hesterberg
-    1995; Owen & Zhou 2000). What the two estimates differ by, beyond the error of the second, is added.
+    The weights of draws from q show nothing of a part of the posterior that q never visits. `by_both` (2, S, ...) are
+    the weights p(x, z) / (½ q(z) + ½ p(z)) of S draws from q and S from the prior p, at most 2 p(x|z) (Hesterberg 1995;
+    Owen & Zhou 2000). What the two estimates differ by, beyond the error of the second, is added.
     """
     s = by_both.shape[1]
     log_mean = by_both.logsumexp((0, 1)) - math.log(2 * s)
