@@ -42,6 +42,15 @@ def test_samples_match_the_moments(case, model):
         assert_moments(x[z == k], means[k], spreads[k])
 
 
+@pytest.mark.asks("inverse_transform")
+def test_samples_have_the_noise_of_the_model_around_their_latent_vector(case, model):
+    """Beside the spread of E[x|z] that of the noise is small, and an error in it would not be seen in the whole."""
+    classes = () if case.y is None else (np.full(20_000, case.y.max()),)
+    x, z = model.sample(20_000, *classes, random_state=0)
+    noise = getattr(model, "vae_", model).noise_variance_ * np.eye(x.shape[1])
+    assert_moments(x - model.inverse_transform(z, *classes), np.zeros(x.shape[1]), noise)
+
+
 @pytest.mark.asks("score_samples", "untrained")
 def test_samples_have_the_entropy_of_the_density(case, model):
     """ln p has the mean and spread that it has over rows drawn by numpy from the Gaussians of the components."""
