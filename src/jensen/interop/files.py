@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
+from safetensors.torch import save
 from sklearn.base import BaseEstimator
 from torch import Tensor
 
@@ -53,10 +53,8 @@ def write_record(path: str | os.PathLike[str], record: Record) -> None:
     content = json.dumps({name: encode(value, tensors, name) for name, value in record.items()})
     metadata = {"format": FORMAT, "version": str(VERSION), "content": content}
     with replacing(path) as aside:
-        try:
-            save_file(tensors, aside, metadata=metadata | {"sha256": checksum(metadata, tensors)})
-        except SafetensorError as error:
-            raise OSError(f"{path} cannot be written: {error}") from None
+        # `save_file` would write aside a second time, under a name of its own.
+        aside.write_bytes(save(tensors, metadata | {"sha256": checksum(metadata, tensors)}))
 
 
 def read_record(path: str | os.PathLike[str], *, way_out: str | None = None) -> Record:

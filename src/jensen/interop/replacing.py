@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import platform
 import time
@@ -63,12 +62,11 @@ def named_errors(path: str | os.PathLike[str]) -> Iterator[None]:
     """Errors of the system name the file that was asked for, not the one aside."""
     try:
         yield
+    except BrokenPipeError:
+        raise
     except OSError as error:
-        if error.errno is None or error.errno == errno.EPIPE:
-            raise
-        told = type(error)(
-            f"{path} cannot be written: {os.strerror(error.errno)}; a file of that name that was there is unchanged"
-        )
+        reason = os.strerror(error.errno) if error.errno else error
+        told = type(error)(f"{path} cannot be written: {reason}; if it was there, it is unchanged")
         told.errno = error.errno
         raise told from error
 
