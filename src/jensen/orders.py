@@ -82,6 +82,17 @@ def check_writable(output: Path, option: str = "--output") -> None:
         raise ValueError(f"{option} {output} cannot be written; give a file in a directory that exists")
 
 
+def check_safe(is_safe: bool, *files: Path | None, is_printed: bool) -> None:
+    """An error where --safe-csv has no part in what is written: before the work."""
+    if not is_safe:
+        return
+    from jensen.interop.formats import SEPARATORS
+
+    given = [file for file in files if file is not None]
+    if not (any(file.suffix.lower() in SEPARATORS for file in given) if given else is_printed):
+        raise ValueError("--safe-csv is for tables as text, .csv or .tsv, and none is written here; leave it out")
+
+
 def check_page(output: Path, option: str = "--output") -> None:
     if output.suffix.lower() not in (".html", ".htm"):
         raise ValueError(f"{option} {output} is to be a page of HTML; give a file that ends in .html")

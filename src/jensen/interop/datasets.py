@@ -28,6 +28,7 @@ from jensen.interop.formats import (
     read_file,
     read_npy,
     read_text,
+    without_formulas,
     write_dataset,
 )
 
@@ -44,6 +45,7 @@ __all__ = [
     "select_features",
     "some_columns",
     "split_columns",
+    "without_formulas",
     "write_dataset",
 ]
 

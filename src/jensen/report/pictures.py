@@ -14,6 +14,7 @@ from typing import IO, Any
 import numpy as np
 
 from jensen.contract import whole_number
+from jensen.interop.replacing import replacing
 
 __all__ = ["check_images", "image_grid", "strip", "write_png"]
 
@@ -94,7 +95,12 @@ def write_png(array: np.ndarray, path: str | os.PathLike[str] | IO[bytes]) -> No
             f"array holds {array.dtype} of shape {array.shape}; give uint8 pixels (H, W), (H, W, 3) or (H, W, 4), "
             "as image_grid makes them"
         )
-    Image.fromarray(array).save(path, format="PNG")
+    picture = Image.fromarray(array)
+    if isinstance(path, (str, os.PathLike)):
+        with replacing(path) as aside:
+            picture.save(aside, format="PNG")
+    else:
+        picture.save(path, format="PNG")
 
 
 def check_images(shape: tuple[int, ...]) -> None:
