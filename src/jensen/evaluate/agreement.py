@@ -48,11 +48,9 @@ def disagreement(own: Measure, ranked: Measure, names: Sequence[str]) -> str:
         found = [name for name, mine, theirs in zip(names, own, ranked, strict=True) if word == mine != theirs]
         if found:
             parts.append(f"gives {listed(found)} a {word}, where ranked models give a {other}")
-    return (
-        f"it {' and '.join(parts)}; these scores have different units: compare it with models that do the same"
-        if parts
-        else ""
-    )
+    if not parts:
+        return ""
+    return f"it {' and '.join(parts)}; these scores have different units: compare it with models that do the same"
 
 
 def with_one_measure(entries: Sequence[Entry], ranked: Measure, footing: Footing, names: Sequence[str]) -> list[Entry]:
