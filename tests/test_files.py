@@ -3,6 +3,7 @@
 import json
 import time
 import warnings
+from functools import cache
 
 import numpy as np
 import pytest
@@ -165,14 +166,13 @@ def test_a_migration_is_taken_step_by_step(path, monkeypatch):
     assert read_record(path)["class"] == "gaussianmixture"
 
 
-def deep_file(path, kind):
+@cache
+def fitted(kind):
     if kind == "diffusion":
-        model = Diffusion(n_steps=10, network=ResidualMLP(8, 1), max_epochs=1).fit(X)
-    elif kind == "images":
-        model = Diffusion(n_steps=10, network=UNet((4,)), max_epochs=1).fit(X[:8].reshape(8, 2, 2))
-    else:
-        model = VAE(2, encoder=MLP((4,)), decoder=MLP((4,)), max_epochs=1).fit(X)
-    model.save(path)
+        return Diffusion(n_steps=10, network=ResidualMLP(8, 1), max_epochs=1).fit(X)
+    if kind == "images":
+        return Diffusion(n_steps=10, network=UNet((4,)), max_epochs=1).fit(X[:8].reshape(8, 2, 2))
+    return VAE(2, encoder=MLP((4,)), decoder=MLP((4,)), max_epochs=1).fit(X)
 
 
 def set_param(*names, to):
@@ -185,6 +185,17 @@ def set_param(*names, to):
     return change
 
 
+def many_levels(content):
+    """As many columns as the first of them has levels: each is in the file, but a table of both is not."""
+    n, fitted = 20_000, content["fitted"]["dict"]
+    columns = fitted["theta"]["dict"]["columns"]["dict"]
+    first, other = {"tuple": list(range(n))}, {"tuple": [0, 1, 2]}
+    columns["names"], columns["kinds"] = {"tuple": list(range(n))}, {"tuple": ["categorical"] * n}
+    columns["levels"], columns["dtypes"] = {"tuple": [first] + [other] * (n - 1)}, {"tuple": [""] * n}
+    columns["location"], columns["scale"] = ({"array": name, "numpy": False} for name in ("zeros", "ones"))
+    fitted["theta"]["dict"]["shape"], fitted["attributes"]["dict"]["n_features_in_"] = {"list": [n]}, n
+
+
 @pytest.mark.parametrize(
     ("kind", "change", "message"),
     [
@@ -193,7 +204,8 @@ def set_param(*names, to):
         ("diffusion", set_param("network", "n_blocks", to=10**9), "or for more tensors, than its weights have"),
         ("diffusion", set_param("network", "n_blocks", to=2), "the networks, but not the file, have network.blocks.1"),
         ("images", set_param("network", "n_blocks", to=10**9), "or for more tensors, than its weights have"),
-        ("images", set_param("network", "channels", to={"tuple": [2**20]}), r"ask for a tensor of shape \(4194304"),
+        ("images", set_param("network", "channels", to={"tuple": [2**20]}), "ask for a tensor of shape"),
+        ("vae", many_levels, r"ask for a tensor of shape \(20000, 20000\)"),
         ("vae", set_param("encoder", "hidden", to={"tuple": [10**9]}), r"ask for a tensor of shape \(1000000000"),
         ("vae", set_param("decoder", "hidden", to={"tuple": [5]}), r"is torch.float32 of shape .* not torch.float32"),
         ("vae", lambda c: facts(c).update(n_latent=10**9), "ask for a tensor of shape"),
@@ -202,8 +214,9 @@ def set_param(*names, to):
     ],
 )
 def test_sizes_that_the_tensors_do_not_have_are_refused_before_anything_is_built(tmp_path, kind, change, message):
-    deep_file(tmp_path / "model.jensen", kind)
-    rewrite(tmp_path / "model.jensen", change)
+    fitted(kind).save(tmp_path / "model.jensen")
+    more = {"zeros": torch.zeros(20_000).double(), "ones": torch.ones(20_000).double()}
+    rewrite(tmp_path / "model.jensen", change, (lambda t: t.update(more)) if change is many_levels else None)
     begun = time.process_time()
     with pytest.raises(ValueError, match=message):
         jensen.load(tmp_path / "model.jensen")

@@ -54,10 +54,7 @@ class Commands(TyperGroup):
             if not is_first_process():
                 warnings.simplefilter("ignore")
             try:
-                done = super().invoke(ctx)
-                # What is printed may be held back until here, and not fit on a full disk.
-                sys.stdout.flush()
-                return done
+                return super().invoke(ctx)
             except BrokenPipeError:
                 raise
             except KeyboardInterrupt:
@@ -265,18 +262,9 @@ def main() -> None:
     try:
         app(prog_name="jensen")
     except SystemExit as end:
-        drop_unwritten()
         if os.environ.get("WORLD_SIZE", "1") == "1":
             raise
         # Threads that talked to other processes may abort one that ends in the usual way.
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(end.code if isinstance(end.code, int) else int(end.code is not None))
-
-
-def drop_unwritten() -> None:
-    """What a full disk has not taken would be tried again at the end, and be a second error."""
-    try:
-        sys.stdout.flush()
-    except OSError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -288,8 +288,7 @@ class GradientEstimator(ColumnsModel):
             raise ValueError(f"shape={self._shape} is not that of {d} columns; the file is damaged")
         if self.n_features_in_ != d:
             raise ValueError(f"n_features_in_={self.n_features_in_}, but there are {d} columns; the file is damaged")
-        tables = (value for value in self._facts.values() if isinstance(value, Tensor))
-        with seeded(0, torch.device("cpu")), Allowance(weights, tables, d):
+        with seeded(0, torch.device("cpu")), Allowance(weights, self._facts, d * max(self._columns.n_levels)):
             module = self._build(self._facts)
         try:
             check_weights(weights, module.state_dict())

@@ -169,7 +169,7 @@ def spaced(n_levels: int, n_kept: int, spacing: str) -> np.ndarray:
 def checked(n_levels: Any) -> int:
     if not (isinstance(n_levels, Integral) and int(n_levels) >= 1):
         raise ValueError(f"n_steps={n_levels!r} must be a whole number, 1 or more")
-    if n_levels > MOST_LEVELS:
+    if int(n_levels) > MOST_LEVELS:
         raise ValueError(
             f"n_steps={n_levels} is more than {MOST_LEVELS} levels, which no network tells apart; lower it"
         )

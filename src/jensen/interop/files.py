@@ -124,7 +124,7 @@ def checksum(metadata: Mapping[str, str], tensors: Mapping[str, Tensor]) -> str:
     for name in sorted(tensors):
         tensor = tensors[name].detach().cpu().contiguous()
         found.update(f"{name} {type_name(tensor)} {list(tensor.shape)}\n".encode())
-        found.update(tensor.reshape(-1).view(torch.uint8).numpy())
+        found.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
     return found.hexdigest()
 
 
@@ -204,8 +204,8 @@ def place(value: Any, tensors: dict[str, Tensor], depth: int = 0) -> Any:
             return float(text)
         case {"strings": [*items], "dtype": "O" | "U" as kind}:
             return texts(placed(items), kind)
-        case {"array": str(name), "numpy": bool(is_numpy), **described}:
-            return array_of(tensors.pop(name), is_numpy, name, described)
+        case {"array": str(name), "numpy": bool(is_numpy)}:
+            return array_of(tensors.pop(name), is_numpy, value)
         case {"list": [*items]}:
             return placed(items)
         case {"tuple": [*items]}:
@@ -217,11 +217,12 @@ def place(value: Any, tensors: dict[str, Tensor], depth: int = 0) -> Any:
     raise ValueError(f"{str(value)[:60]} is no value")
 
 
-def array_of(tensor: Tensor, is_numpy: bool, name: str, described: Mapping[str, Any]) -> Any:
-    """A tensor as it was given; version 1 has no description to hold it against."""
+def array_of(tensor: Tensor, is_numpy: bool, described: Mapping[str, Any]) -> Any:
+    """A tensor as it was given; version 1 has no type and shape to hold it against."""
     found = {"type": type_name(tensor), "shape": list(tensor.shape)}
-    if described and described != found:
-        raise ValueError(f"{name} is described as {described}, but its tensor has {found}")
+    told = {key: described[key] for key in found if key in described}
+    if told and told != found:
+        raise ValueError(f"{described['array']} is described as {told}, but its tensor has {found}")
     return tensor.numpy() if is_numpy else tensor
 
 

@@ -6,7 +6,8 @@ same file, so a network that fits them needs no more tensors than they are, and 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -18,8 +19,10 @@ __all__ = ["Allowance", "check_weights"]
 FACTORIES = frozenset(
     (torch.empty, torch.zeros, torch.ones, torch.full, torch.rand, torch.randn, torch.arange, torch.linspace, torch.eye)
 )
-# Tensors, and entries of one, that a network may have beside its weights: tables, and rows to try it on.
-FREE_TENSORS, FREE_ENTRIES = 1000, 2**16
+# Tensors, and entries of them together, that a network may have beside its weights: tables, and rows to try it on.
+FREE_TENSORS, FREE_ENTRIES = 1000, 2**24
+# However many levels and columns a file names, tables of both have no more entries than this.
+MOST_ENTRIES = 2**26
 
 
 class Allowance(TorchFunctionMode):
@@ -27,31 +30,42 @@ class Allowance(TorchFunctionMode):
 
     Args:
         weights: of the file, by name.
-        others: further tensors of the file, whose sizes tables may have.
-        n_columns: of the rows.
+        facts: what else a fit has decided; tables may be as large as tensors in it.
+        n_cells: columns times the levels of that with the most.
     """
 
-    def __init__(self, weights: dict[str, Tensor], others: Iterable[Tensor], n_columns: int) -> None:
+    def __init__(self, weights: dict[str, Tensor], facts: Any, n_cells: int) -> None:
         super().__init__()
-        self.shapes = {tuple(weight.shape) for weight in weights.values()}
-        self.n_left = FREE_TENSORS + 2 * len(weights)
-        sizes = [tensor.numel() for tensor in (*weights.values(), *others)]
-        self.n_entries = max(FREE_ENTRIES, 4 * n_columns, *(4 * size for size in sizes))
+        # A network may make what it keeps twice.
+        self.shapes = Counter(tuple(weight.shape) for weight in (*weights.values(), *weights.values()))
+        self.n_tensors = FREE_TENSORS + 2 * len(weights)
+        largest = max((tensor.numel() for tensor in (*weights.values(), *tensors_in(facts))), default=0)
+        self.n_entries = max(FREE_ENTRIES, 8 * largest, min(4 * n_cells, MOST_ENTRIES))
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         if func in FACTORIES:
-            self.n_left -= 1
             # On this device a tensor is its shape alone.
             asked = func(*args, **{**without_generator(kwargs), "device": "meta"})
-            is_weight = func is torch.empty and asked.numel() > FREE_ENTRIES
-            fits = tuple(asked.shape) in self.shapes if is_weight else asked.numel() <= self.n_entries
-            if not fits or self.n_left < 0:
+            self.n_tensors -= 1
+            if self.shapes[tuple(asked.shape)] > 0:
+                self.shapes[tuple(asked.shape)] -= 1
+            else:
+                self.n_entries -= asked.numel()
+            if min(self.n_tensors, self.n_entries) < 0:
                 raise ValueError(
                     f"the file's networks ask for a tensor of shape {tuple(asked.shape)}, or for more tensors, than "
                     "its weights have; the file is damaged"
                 )
         return func(*args, **kwargs)
+
+
+def tensors_in(value: Any) -> Iterator[Tensor]:
+    if isinstance(value, Tensor):
+        yield value
+    elif isinstance(value, dict):
+        for item in value.values():
+            yield from tensors_in(item)
 
 
 def check_weights(given: dict[str, Tensor], own: dict[str, Tensor]) -> None:
