@@ -101,6 +101,13 @@ def test_a_total_and_missing_values_converge(kind, acceleration):
     assert model.converged_
 
 
+@pytest.mark.parametrize(("seed", "n"), [(0, 100), (5, 40)])
+def test_limits_on_sizes_are_kept_at_no_cost(seed, n):
+    """With the solver's default tolerance an assignment cost more than the one before it."""
+    model = KMeans(3, n_init=2, size_limits=(3, 60), random_state=0).fit(table("copy", seed, n))
+    assert np.bincount(model.labels_).min() >= 3
+
+
 def rational(array):
     return np.vectorize(Fraction, otypes=[object])(array)
 

@@ -13,7 +13,7 @@ import torch
 from sklearn.exceptions import ConvergenceWarning
 from torch import Tensor
 
-from jensen.contract.model import LatentVariableModel, levels_inside, whole_number
+from jensen.contract.model import LatentVariableModel, Rows, levels_inside, whole_number
 from jensen.engines import em
 from jensen.engines.sources import ArraySource, Frame
 from jensen.engines.threads import threads_for
@@ -111,6 +111,10 @@ class EMEstimator(LatentVariableModel):
         if not best.converged and not best.interrupted and self.max_iter > 0:
             self._warn_of_no_convergence()
         return best
+
+    def _unused(self, rows: Rows) -> dict[str, str]:
+        """Constructor arguments that a fit to these rows does not use, and why."""
+        return {}
 
     def _warn_of_no_convergence(self) -> None:
         is_plain = getattr(self, "acceleration", "none of its arguments") is None

@@ -200,7 +200,7 @@ def tried(verbs: SmoothVerbs, evaluate: Evaluate, vector: Tensor) -> State | Non
     """The state at coordinates that no M-step gave; None where it cannot be evaluated, as they may lie anywhere."""
     try:
         state = evaluate(verbs.project(verbs.unpack(vector)))
-    except (CollapseError, torch.linalg.LinAlgError):
+    except (CollapseError, torch.linalg.LinAlgError):  # type: ignore[attr-defined]
         return None
     return state if math.isfinite(state.objective) else None
 

@@ -146,8 +146,11 @@ class Observed:
     @cached_property
     def precision(self) -> Tensor:
         """Σ_oo⁻¹, and 0 outside the observed block."""
-        inverse = torch.cholesky_inverse(self.chol)
-        return inverse if self.seen is None else inverse * self.seen[..., :, None] * self.seen[..., None, :]
+        if self.seen is None:
+            return torch.cholesky_inverse(self.chol)
+        # One triangular inverse serves all: LAPACK takes many small matrices one by one, a product does not.
+        inverse = self.whitening.mT @ self.whitening
+        return inverse * self.seen[..., :, None] * self.seen[..., None, :]
 
     @cached_property
     def whitening(self) -> Tensor:
@@ -157,12 +160,12 @@ class Observed:
 
     @cached_property
     def whitened(self) -> Tensor:
-        """B = L⁻¹ Σ_o·, with 0 in the rows of the missing block: BᵀB is what the observed features explain of Σ.
+        """B = L⁻¹ Σ_o·, 0 in the rows of the missing block: BᵀB is what the observed features explain of Σ.
 
         Σ Σ_oo⁻¹ = Bᵀ L⁻¹ through B keeps the digits that an inverse, which holds 1/λ_min, rounds away.
         """
         assert self.seen is not None
-        return solve_lower(self.chol, self.cov * self.seen[..., :, None])
+        return self.whitening @ (self.cov * self.seen[..., :, None])
 
     @cached_property
     def gain(self) -> Tensor:

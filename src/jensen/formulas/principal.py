@@ -173,14 +173,13 @@ def minka_rank(values: Tensor, n: float) -> int:
 def bic_rank(spectrum: Spectrum, n: float, d: int, most: int) -> int:
     """The m, 1 ≤ m ≤ most < d, whose PPCA has the least BIC by the leading eigenvalues of the covariance of n rows.
 
-    n Σ_{i≤m} ln λ_i + n (d-m) ln σ² + (d m - m(m-1)/2 + 1) ln n, σ² the mean of the others (Schwarz 1978). A covariance
-    over pairs of features need not be positive definite: shares of the variance below 1e-6 are taken for that.
+    n Σ_{i≤m} ln λ_i + n (d-m) ln σ² + (d m - m(m-1)/2 + 1) ln n, σ² the mean of the others (Schwarz 1978).
     """
-    least = 1e-6 * spectrum.total / d
+    least = torch.finfo(spectrum.values.dtype).eps * spectrum.total
     values = spectrum.values.clamp(min=least)
 
     def bic(m: int) -> float:
-        left = max(spectrum.total - float(values[:m].sum()), 0.0)
+        left = spectrum.total - float(values[:m].sum())
         log_det = float(values[:m].log().sum()) + (d - m) * math.log(max(left / (d - m), least))
         return n * log_det + (d * m - m * (m - 1) / 2 + 1) * math.log(n)
 

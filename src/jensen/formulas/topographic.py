@@ -126,7 +126,7 @@ def regression(moments: CentreMoments, features: Tensor, columns: Tensor, penalt
     target = torch.where(moments.mass > 0, moments.first / moments.mass.where(moments.mass > 0, 1.0).sqrt(), 0.0)
     target = torch.cat([target, target.new_zeros(len(penalty), target.shape[1])])
     right = target[None] if len(columns) == 1 else target.T[..., None]
-    found = torch.linalg.lstsq(design, right, rcond=LEAST_SINGULAR, driver="gelsd").solution
+    found: Tensor = torch.linalg.lstsq(design, right, rcond=LEAST_SINGULAR, driver="gelsd").solution
     return found[0] if len(columns) == 1 else found.squeeze(-1).T
 
 

@@ -17,6 +17,10 @@ from scipy.special import logsumexp
 
 __all__ = ["transport"]
 
+# Of prices, in units of the range of the costs: the least that the solver takes. With its default of 1e-7 an assignment
+# may cost more than the one before it.
+TOLERANCE = 1e-10
+
 
 def transport(cost: np.ndarray, supply: np.ndarray, lower: float, upper: float) -> np.ndarray:
     """The cheapest flows (n, K) for costs (n, K) and supplies (n,); the limits must leave room for all supply."""
@@ -40,8 +44,7 @@ def transport(cost: np.ndarray, supply: np.ndarray, lower: float, upper: float) 
             n_pairs *= 2
             continue
         flow, reduced = solution
-        # The solver's own tolerance on prices is 1e-7.
-        missed = (reduced < -1e-7) & ~active
+        missed = (reduced < -TOLERANCE) & ~active
         if not missed.any():
             return np.rint(flow * unit) if whole else flow * unit
         active |= missed
@@ -84,6 +87,7 @@ def cheapest(
         A_ub=vstack([to_stores, -to_stores]),
         b_ub=np.concatenate([np.full(k, upper), np.full(k, -lower)]),
         method="highs-ds",
+        options={"dual_feasibility_tolerance": TOLERANCE, "primal_feasibility_tolerance": TOLERANCE},
     )
     if found.status == 2:
         return None

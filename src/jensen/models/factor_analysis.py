@@ -119,6 +119,10 @@ class FactorAnalysis(LinearLatentModel):
         fits = [self._by_em(x.clone(), weight, about, one_start) for one_start in starts]
         return self._keep(max(fits, key=lambda fit: fit[0].objective)).outside(about)
 
+    def _unused(self, rows: Rows) -> dict[str, str]:
+        is_exact = self.svd_method == "lapack"
+        return {"iterated_power": "svd_method='lapack' has no such steps; give 'randomized'"} if is_exact else {}
+
     def _solve_rows(self, rows: Rows) -> SubspaceTheta:
         about = Frame(torch.zeros_like(rows.x[0]), torch.ones_like(rows.x[0]))
         x = rows.x.T.clone(memory_format=torch.contiguous_format)

@@ -194,6 +194,17 @@ class GaussianMixture(MixtureModel):
         free = {"weights": k - 1, "means": k * d, "covariances": of_components - k * d}
         return sum(count for name, count in free.items() if name not in self.freeze)
 
+    def _unused(self, rows: Rows) -> dict[str, str]:
+        unused = super()._unused(rows)
+        if self.algorithm != "gradient":
+            unused["learning_rate"] = "algorithm='em' has no steps of that size; give algorithm='gradient'"
+        if all(given is not None for given in (self.weights_init, self.means_init, self.precisions_init)):
+            reason = "weights_init, means_init and precisions_init are the whole start; leave one of them out"
+            unused |= {"init_params": reason, "n_init": reason}
+        if "covariances" in self.freeze:
+            unused["reg_covar"] = "freeze keeps the covariances as they are given"
+        return unused
+
     def _n_parameters(self) -> int:
         # scikit-learn's name: private there, but read by much code.
         return self.n_parameters_

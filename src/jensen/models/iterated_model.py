@@ -8,7 +8,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import Any, ClassVar, Self
 
-from jensen.contract import EMEstimator, Problem, Rows, Stream
+from jensen.contract import EMEstimator, Problem, Rows, Stream, warn_unused
 from jensen.engines import em
 from jensen.engines.sources import Frame
 from jensen.engines.threads import threads_for
@@ -46,6 +46,7 @@ class IteratedModel(EMEstimator):
         """
         self._validate_params()
         rows = self._read_rows(X, y if self._reads_labels else None, sample_weight, reset=True)
+        warn_unused(self, self._unused(rows))
         start = self.theta_ if getattr(self, "warm_start", False) and hasattr(self, "theta_") else None
         problem, frame = self._problem(rows, start, None)
         n_init, every = getattr(self, "n_init", 1), getattr(self, "verbose_interval", 1)

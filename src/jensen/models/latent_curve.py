@@ -226,6 +226,10 @@ class LatentCurve(ClassNamePrefixFeaturesOutMixin, TransformerMixin, IteratedMod
     def _n_features_out(self) -> int:
         return self.theta_.space.n_latent
 
+    def _unused(self, rows: Rows) -> dict[str, str]:
+        reason = "with n_basis=0 f has no bumps; raise n_basis"
+        return {"basis_width": reason, "penalty": reason} if self.n_basis == 0 else {}
+
     def _space(self) -> LatentSpace:
         n_grid = GRID[self.n_latent] if self.n_grid is None else int(self.n_grid)
         n_basis = BASIS[self.n_latent] if self.n_basis is None else int(self.n_basis)

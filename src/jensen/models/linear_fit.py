@@ -44,7 +44,7 @@ __all__ = [
     "compressed",
     "covariance_of",
     "one",
-    "rank_of_pairs",
+    "start_of_least_bic",
     "stream_of",
     "subspace_problem",
     "variances",
@@ -55,6 +55,8 @@ SubspaceTheta = MixtureTheta[SubspaceGaussians]
 RESOLUTION = 1e-12
 # Wider rows start from products with their covariance, which is not made.
 WIDEST_START = 1000
+# EM steps before the dimensions are counted.
+RANK_STEPS = 40
 # Where EM starts, no dimension is without variance: it would stay so.
 LEAST_LOADING = 1e-2
 
@@ -169,6 +171,30 @@ def weighted(batch: Batch) -> Tensor:
     return batch.x if batch.weight is None else batch.x * batch.weight
 
 
+def start_of_least_bic(problem: Problem, generator: torch.Generator) -> SubspaceTheta:
+    """A start of PPCA with as many dimensions as rows with missing values speak for, at most those of the problem.
+
+    By BIC of the spectrum after some steps: the eigenvalues over pairs of features alone would be too many, as what is
+    missing of a strong axis looks like others.
+    """
+    fitted = em.fit(
+        problem.verbs,
+        problem.start(generator),
+        problem.source,
+        max_iter=RANK_STEPS,
+        stop=em.small_gain(1e-2),
+        algorithm=em.squarem,
+        survives_interrupt=False,
+    )
+    components: SubspaceGaussians = fitted.theta.components
+    noise, d, most = float(components.noise), components.n_features, components.n_latent
+    vectors, size, _ = torch.linalg.svd(components.loadings[0], full_matrices=False)
+    values = size.square() + noise
+    spectrum = Spectrum(values, vectors, float(values.sum()) + (d - most) * noise)
+    m = bic_rank(spectrum, fitted.weight, d, most)
+    return one(principal_subspace(components.means[0], spectrum, m, RESOLUTION, LEAST_LOADING))
+
+
 def covariance_of_pairs(source: ArraySource, d: int) -> Tensor:
     """The mean product of two features over the rows that have both (d, d); 0 where none has."""
     sums, counts = torch.zeros(2, d, d, dtype=torch.float64)
@@ -180,23 +206,6 @@ def covariance_of_pairs(source: ArraySource, d: int) -> Tensor:
             seen = batch.observed.to(sums.dtype)
             counts.addmm_(seen if batch.weight is None else seen * batch.weight, seen.mT)
     return torch.where(counts > 0, sums / counts, 0.0)
-
-
-def rank_of_pairs(x: Tensor, weight: Tensor | None, most: int, generator: torch.Generator) -> int:
-    """How many principal axes, at most `most`, rows (d, n) with missing values speak for by BIC."""
-    d, n = x.shape
-    family = SubspaceFamily(most, is_isotropic=True)
-    frame = Frame.of(x, weight, family.units)
-    source = ArraySource(x.clone(), frame, weight=weight, footprint=family.footprint(1, d), by_pattern=False)
-    mass = float(n if weight is None else weight.sum())
-    if d <= WIDEST_START:
-        spectrum = spectrum_of(covariance_of_pairs(source, d))
-    else:
-        total = float(variances(source, d).sum())
-        spectrum = leading_spectrum(partial(covariance_times, source), mass, total, most, d, generator, n_power=4)
-    # A product of two features is known from the rows that have both.
-    share = float(x.isfinite().to(x.dtype).mean())
-    return bic_rank(spectrum, max(2.0, share**2 * mass), d, most)
 
 
 def covariance_times(source: ArraySource, q: Tensor) -> Tensor:

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from jensen.batch import Batch
 from jensen.bound import Bound
-from jensen.contract import Answers, EMEstimator, Rows, Stream, whole_number
+from jensen.contract import Answers, EMEstimator, Rows, Stream, warn_unused, whole_number
 from jensen.engines import em
 from jensen.engines.sources import ArraySource, too_large
 from jensen.engines.threads import threads_for
@@ -79,6 +79,7 @@ class LinearLatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EMEst
         """
         self._validate_params()
         rows = self._read_rows(X, None, sample_weight, reset=True)
+        warn_unused(self, self._unused(rows))
         self._kind = rows.kind.of_other_rows()
         self.total_weight_ = float(len(rows.x) if rows.weight is None else rows.weight.sum())
         with threads_for(rows.x.numel()):

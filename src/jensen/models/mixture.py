@@ -131,11 +131,10 @@ class MixtureVerbs:
         if self.prior is None:
             return theta.weights.new_zeros(())
         k, a = self.n_components, self.concentration
-        of_weights = math.lgamma(k * a) - k * math.lgamma(a)
-        if a != 1:
-            of_weights = of_weights + (a - 1) * theta.log_weights.sum()
-        value: Tensor = theta.components.log_prior(self.prior) + self.prior.log_volume + of_weights
-        return value
+        constant = self.prior.log_volume + math.lgamma(k * a) - k * math.lgamma(a)
+        value: Tensor = theta.components.log_prior(self.prior) + constant
+        # A flat prior leaves a weight of 0 alone.
+        return value if a == 1 else value + (a - 1) * theta.log_weights.sum()
 
     def resolution(self, theta: MixtureTheta[Any]) -> float:
         return float(theta.components.resolution())

@@ -85,6 +85,9 @@ class MixtureModel(IteratedModel):
         n_parameters: int = k - 1 + self.theta_.components.family().n_parameters(k, d)
         return n_parameters
 
+    def _unused(self, rows: Rows) -> dict[str, str]:
+        return {} if rows.label is not None else {"label_weight": "no row has a label; give y to fit"}
+
     def _remember(self, rows: Rows) -> None:
         super()._remember(rows)
         if hasattr(self, "classes_"):

@@ -21,8 +21,10 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 from tqdm.auto import tqdm
 
-from jensen.contract import Rows, levels_inside
+from jensen.contract import Problem, Rows, levels_inside
 from jensen.engines import em
+from jensen.engines.sources import Frame
+from jensen.engines.threads import threads_for
 from jensen.formulas.principal import RowMoments, Spectrum, minka_rank, spectrum_of, spectrum_of_rows
 from jensen.formulas.subspace import SubspaceFamily
 from jensen.models.conjugate_prior import ConjugatePrior
@@ -32,7 +34,7 @@ from jensen.models.linear_fit import (
     closed_form,
     closed_mode,
     one,
-    rank_of_pairs,
+    start_of_least_bic,
     subspace_problem,
 )
 from jensen.models.linear_latent import LinearLatentModel, ReadOnly
@@ -60,8 +62,8 @@ class ProbabilisticPCA(LinearLatentModel):
 
     Args:
         n_components: m; None is as many as the rows allow, and at most 20 for rows with missing values, where a step
-            of EM costs m² a row: with more than 20 features BIC chooses among 1 to 20. "mle" is Minka's (2000) choice, a
-            number between 0 and 1 the share of the variance to explain; these two for complete rows.
+            of EM costs m² a row: with more than 20 features BIC chooses among 1 to 20. "mle" is Minka's (2000) choice,
+            a number between 0 and 1 the share of the variance to explain; these two for complete rows.
         tol: EM, for rows with holes, stops when a step gains less than this many nats per unit of weight.
         max_iter: its steps at most; 0 returns the start.
         acceleration: "squarem" to extrapolate EM's steps, or None.
@@ -148,9 +150,10 @@ class ProbabilisticPCA(LinearLatentModel):
 
     def _solve(self, moments: RowMoments, start: SubspaceTheta | None) -> SubspaceTheta:
         spectrum = spectrum_of(moments.cov)
-        # What was chosen for the first batch stays; a new fit chooses anew.
-        chosen = None if start is None else self._n_chosen
-        m = chosen or self._n_latent(len(moments.mean), moments.mass, spectrum)
+        if start is None:
+            # What a fit has chosen stays for later batches, and a new fit chooses anew.
+            self._n_chosen = None
+        m = self._n_chosen or self._n_latent(len(moments.mean), moments.mass, spectrum)
         if self.prior is not None:
             return self._take(closed_mode(moments, m, self.prior), m)
         return self._take(closed_form(moments.mean, spectrum, m), m)
@@ -162,20 +165,25 @@ class ProbabilisticPCA(LinearLatentModel):
             mean, spectrum = spectrum_of_rows(rows.x, rows.weight)
             m = self._n_latent(d, n, spectrum)
             return self._take(closed_form(mean, spectrum, m), m)
-        x = rows.x.T.clone(memory_format=torch.contiguous_format)
-        m = self._n_latent(d, n, None)
-        if self.n_components is None and d > MOST_BY_DEFAULT and bool(x.isnan().any()):
-            m = self._n_chosen = rank_of_pairs(x, rows.weight, MOST_BY_DEFAULT, self._generator())
+        m, start = self._n_latent(d, n, None), None
+        if self.n_components is None and d > MOST_BY_DEFAULT and bool(rows.x.isnan().any()):
+            problem, frame = self._em_problem(rows, MOST_BY_DEFAULT, None)
+            with threads_for(problem.source.n_numbers):
+                start = start_of_least_bic(problem, self._generator()).outside(frame)
+            m = self._n_chosen = start.components.n_latent
             if self.verbose:
                 tqdm.write(f"ProbabilisticPCA: n_components={m} of {d}, chosen by BIC", file=sys.stderr)
-        algorithm = em.squarem if self.acceleration == "squarem" else em.plain
-        problem, frame = subspace_problem(
-            x, rows.weight, SubspaceFamily(m, True), self.prior, lambda mass: em.small_gain(self.tol), algorithm, None
-        )
+        problem, frame = self._em_problem(rows, m, start)
         fitted = self._run(problem, self._generator(), n_init=1)
         self.lower_bound_, self.n_iter_, self.converged_ = fitted.objective, fitted.n_iter, fitted.converged
         found: SubspaceTheta = fitted.theta.outside(frame)
         return found
+
+    def _em_problem(self, rows: Rows, m: int, start: SubspaceTheta | None) -> tuple[Problem, Frame]:
+        algorithm = em.squarem if self.acceleration == "squarem" else em.plain
+        x = rows.x.T.clone(memory_format=torch.contiguous_format)
+        family, stop = SubspaceFamily(m, is_isotropic=True), em.small_gain(self.tol)
+        return subspace_problem(x, rows.weight, family, self.prior, lambda mass: stop, algorithm, start)
 
     def _take(self, found: ClosedForm, m: int) -> SubspaceTheta:
         if found.is_floored:

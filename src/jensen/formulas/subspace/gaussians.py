@@ -158,6 +158,7 @@ class SubspaceGaussians(Components):
         return LatentView(batch, seen, mean, cov, log_det, self._squares(batch, seen, mean))
 
     def _square_root_view(self, batch: Batch) -> LatentView:
+        assert batch.observed is not None
         seen, parts = batch.observed.to(batch.x.dtype), []
         for k in range(self.n_components):
             deviation = (batch.x - self.means[k, :, None]) * seen
@@ -221,10 +222,11 @@ class SubspaceGaussians(Components):
         cross = moments.cross + trace * old
         if moments.design.shape[1] == 1:
             new = torch.linalg.solve(moments.design[:, 0] + eye, cross.mT).mT
+            fitted = new @ moments.design[:, 0]
         else:
             new = torch.linalg.solve(moments.design + eye, cross[..., None]).squeeze(-1)
-        # Not new · cross alone, which is the same at the exact solution only: to second order in what rounding left.
-        fitted = (moments.design @ new[..., None]).squeeze(-1)
+            fitted = (moments.design @ new[..., None]).squeeze(-1)
+        # new · cross is the same at the exact solution alone; this is off by the square of what rounding left.
         explained, count = (new * (2 * moments.cross - fitted)).sum(2), (count + extra).expand_as(self.means)
         if self.is_isotropic:
             explained, count = explained.sum(1, keepdim=True), count.sum(1, keepdim=True)
