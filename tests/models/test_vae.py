@@ -558,6 +558,31 @@ def test_a_recipe_of_ones_own_is_never_imported_from_a_file(tmp_path):
     assert loaded.history_.equals(model.history_)
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"class_weight": 3.0}, r"class_weight=3.0 of VAE has no effect: there are no labels; pass them as y"),
+        ({"class_weight": 3.0, "classifier": MLP((4,))}, r"classifier=.*, class_weight=3.0 of VAE have no effect"),
+        ({"objective": Elbo(beta=0, warm_up=0.5)}, r"warm_up=0.5 of Elbo has no effect: .* beta=0"),
+        ({"trainer": Trainer(validation_fraction=0, patience=3)}, r"patience=3 of Trainer has no effect"),
+        ({"trainer": Trainer(checkpoint_every=5.0)}, r"checkpoint_every=5.0 of Trainer has no effect: .* checkpoint"),
+    ],
+)
+def test_an_argument_without_effect_warns(arguments, message):
+    x = np.random.default_rng(0).normal(size=(50, 3))
+    with pytest.warns(UserWarning, match=message):
+        VAE(1, max_epochs=1, **SMALL, **arguments).fit(x)
+
+
+def test_arguments_with_an_effect_do_not_warn(tmp_path):
+    x, y = np.random.default_rng(0).normal(size=(50, 3)), np.arange(50) % 2
+    trainer = Trainer(patience=3, checkpoint_every=5.0)
+    used = {"class_weight": 3.0, "classifier": MLP((4,)), "objective": Elbo(warm_up=0.5), "trainer": trainer}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        VAE(1, max_epochs=1, **SMALL, **used, checkpoint=tmp_path / "run").fit(x, y)
+
+
 def test_a_latent_space_as_wide_as_the_data_warns():
     with pytest.warns(UserWarning, match="n_components=4 is not less than the 4 features"):
         VAE(4, max_epochs=1, **SMALL).fit(load_iris().data)

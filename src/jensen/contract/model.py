@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
-from numbers import Integral
+from inspect import signature
+from numbers import Integral, Real
 from typing import Any, Self
 
 import numpy as np
@@ -22,7 +25,7 @@ from jensen.interop.files import write_record
 from jensen.interop.labels import encode_labels
 from jensen.interop.tables import Kind, check_columns, column_names, read_table, read_weights
 
-__all__ = ["LatentVariableModel", "Persistent", "Rows", "levels_inside", "not_offered", "whole_number"]
+__all__ = ["LatentVariableModel", "Persistent", "Rows", "levels_inside", "not_offered", "warn_unused", "whole_number"]
 
 
 @dataclass(frozen=True)
@@ -163,6 +166,23 @@ def levels_inside() -> int:
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("jensen."):
         frame, level = frame.f_back, level + 1
     return level
+
+
+def warn_unused(model: BaseEstimator, names: Sequence[str], reason: str) -> None:
+    """One warning that names those arguments of a model, or of a value it is given, that are not at their defaults."""
+    defaults = signature(type(model)).parameters
+    given = [name for name in names if not is_default(getattr(model, name), defaults[name].default)]
+    if given:
+        said = ", ".join(f"{name}={getattr(model, name)!r}" for name in given)
+        warnings.warn(
+            f"{said} of {type(model).__name__} {'has' if len(given) == 1 else 'have'} no effect: {reason}",
+            UserWarning,
+            stacklevel=levels_inside(),
+        )
+
+
+def is_default(value: Any, default: Any) -> bool:
+    return value is default or (isinstance(value, (str, bool, Real)) and bool(value == default))
 
 
 def not_offered(name: str, reason: str) -> Any:

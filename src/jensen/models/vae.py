@@ -20,6 +20,7 @@ import torch
 from sklearn.utils._param_validation import Interval, StrOptions
 from torch import Tensor, nn
 
+from jensen.contract import warn_unused
 from jensen.contract.gradient import GradientEstimator, Lesson
 from jensen.engines.sgd import Phase, Terms
 from jensen.engines.trainer import Trainer
@@ -161,6 +162,8 @@ class VAE(VariationalModel):
         """Whether Ctrl-C has ended it."""
         elbo = self.objective or Elbo()
         elbo.check()
+        if elbo.beta == 0:
+            warn_unused(elbo, ["warm_up"], "there is nothing to rise to with beta=0")
         label = lesson.extra[0] if lesson.extra else None
 
         def objective(terms: Terms, done: float) -> Tensor:
@@ -222,6 +225,7 @@ class VAE(VariationalModel):
         if hasattr(self, "classes_"):
             del self.classes_
         if label is None:
+            warn_unused(self, ["classifier", "class_weight"], "there are no labels; pass them as y, or leave it out")
             return Lesson(events, (), weight)
         if self.importance_samples > 1:
             raise ValueError(
