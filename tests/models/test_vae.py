@@ -207,6 +207,7 @@ class TestDiagnostics:
         model, x = curve
         with warnings.catch_warnings():
             warnings.simplefilter("error")
+            assert model.score(x) < 0  # a mean over rows
             plain = model.bound(x)  # a mean of logarithms, of which no draw has the most
             assert np.isnan(model.bound(x, importance_samples=20).diagnostics["pareto_k"]).all()
             compare(x[:60], models=[VAE(1, max_epochs=1, **SMALL)], cv=2)
