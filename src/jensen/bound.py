@@ -6,15 +6,27 @@ ln p(x) ≥ E_q[ln p(x|z)] - Σ KL(q ‖ prior), per row, in nats and in the uni
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["Bound", "HeavyTailWarning"]
+from jensen.interop.filters import own_filters
+
+__all__ = ["Bound", "HeavyTailWarning", "averaging"]
 
 
 class HeavyTailWarning(UserWarning):
     """Scores of some rows rest on a few importance weights, and may be far from ln p(x)."""
+
+
+@contextmanager
+def averaging() -> Iterator[None]:
+    """Within it nobody is warned of single rows: of scores the mean counts, below that of ln p(x) on average."""
+    with own_filters():
+        warnings.simplefilter("ignore", HeavyTailWarning)
+        yield
 
 
 @dataclass(frozen=True, repr=False)

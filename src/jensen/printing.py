@@ -56,6 +56,8 @@ def summary_of_fit(estimator: Any, X: Any, y: Any, weights: Any) -> dict[str, An
     import pandas as pd
     from sklearn.base import is_regressor
 
+    from jensen.bound import averaging
+
     summary = {"features": estimator.n_features_in_, "missing_entries": int(np.asarray(pd.isna(X)).sum())}
     is_deep = hasattr(estimator, "history_")
     # Rows of weight 0 may hold anything.
@@ -71,7 +73,8 @@ def summary_of_fit(estimator: Any, X: Any, y: Any, weights: Any) -> dict[str, An
     if is_regressor(estimator):
         summary["r2"] = estimator.score(some, np.asarray(y)[rows], sample_weight=counted[rows])
     elif hasattr(estimator, "score_samples") and len(rows):
-        scores = np.asarray(estimator.score_samples(some), dtype=np.float64)
+        with averaging():
+            scores = np.asarray(estimator.score_samples(some), dtype=np.float64)
         summary |= in_units(estimator, np.average(scores, weights=counted[rows]), some, counted[rows])
     found = {
         "components": "n_components_",

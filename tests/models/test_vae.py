@@ -207,6 +207,7 @@ class TestDiagnostics:
         model, x = curve
         with warnings.catch_warnings():
             warnings.simplefilter("error")
+            assert model.score(x) < 0  # a mean over rows
             plain = model.bound(x)  # a mean of logarithms, of which no draw has the most
             assert np.isnan(model.bound(x, importance_samples=20).diagnostics["pareto_k"]).all()
             compare(x[:60], models=[VAE(1, max_epochs=1, **SMALL)], cv=2)
@@ -556,6 +557,31 @@ def test_a_recipe_of_ones_own_is_never_imported_from_a_file(tmp_path):
     loaded = jensen.load(tmp_path / "model.jensen", recipes=[Sines])
     assert_array_equal(loaded.transform(x), model.transform(x))
     assert loaded.history_.equals(model.history_)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"class_weight": 3.0}, r"class_weight=3.0 is not used: there are no labels; pass them as y"),
+        ({"class_weight": 3.0, "classifier": MLP((4,))}, r"classifier is not used: there are no labels"),
+        ({"objective": Elbo(beta=0, warm_up=0.5)}, r"warm_up=0.5 is not used: beta=0"),
+        ({"trainer": Trainer(validation_fraction=0, patience=3)}, r"patience=3 is not used"),
+        ({"trainer": Trainer(checkpoint_every=5.0)}, r"checkpoint_every=5.0 is not used: .* checkpoint"),
+    ],
+)
+def test_an_argument_without_effect_warns(arguments, message):
+    x = np.random.default_rng(0).normal(size=(50, 3))
+    with pytest.warns(UserWarning, match=message):
+        VAE(1, max_epochs=1, **SMALL, **arguments).fit(x)
+
+
+def test_arguments_with_an_effect_do_not_warn(tmp_path):
+    x, y = np.random.default_rng(0).normal(size=(50, 3)), np.arange(50) % 2
+    trainer = Trainer(patience=3, checkpoint_every=5.0)
+    used = {"class_weight": 3.0, "classifier": MLP((4,)), "objective": Elbo(warm_up=0.5), "trainer": trainer}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        VAE(1, max_epochs=1, **SMALL, **used, checkpoint=tmp_path / "run").fit(x, y)
 
 
 def test_a_latent_space_as_wide_as_the_data_warns():

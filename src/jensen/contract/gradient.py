@@ -23,6 +23,7 @@ from torch import Tensor, nn
 from tqdm.auto import tqdm
 
 from jensen.contract.measured import ColumnsModel
+from jensen.contract.model import warn_unused
 from jensen.engines.checkpoint import seed_in
 from jensen.engines.feeds import Feed, ReadFeed, TensorFeed
 from jensen.engines.processes import World, choose_device
@@ -153,6 +154,10 @@ class GradientEstimator(ColumnsModel):
         given = self._training_arguments()
         trainer = given.trainer or Trainer()
         trainer.check()
+        if not trainer.validation_fraction:
+            warn_unused(trainer, {"patience": "validation_fraction=0 holds out no rows to stop by"})
+        if given.checkpoint is None:
+            warn_unused(trainer, {"checkpoint_every": "the model has no checkpoint to write"})
         world = World.of_environment(self.device)
         self._columns, self._shape = lesson.events.columns, lesson.events.shape
         self._kind = lesson.events.kind.of_other_rows()

@@ -15,7 +15,7 @@ import torch
 from joblib import Parallel, delayed, effective_n_jobs  # type: ignore[import-untyped]
 from tqdm.auto import tqdm
 
-from jensen.bound import HeavyTailWarning
+from jensen.bound import averaging
 from jensen.contract import levels_inside
 from jensen.interop.filters import recorded_warnings
 
@@ -72,10 +72,9 @@ def do(number: int, job: Callable[[], Outcome]) -> Done[Outcome]:
     with recorded_warnings() as heard:
         warnings.simplefilter("always")
         warnings.filterwarnings("error", INTERRUPTED, RuntimeWarning)
-        # The mean over rows counts, and on average over draws it lies below that of ln p(x).
-        warnings.simplefilter("ignore", HeavyTailWarning)
         try:
-            outcome = job()
+            with averaging():
+                outcome = job()
         except RuntimeWarning as warning:
             if not str(warning).startswith(INTERRUPTED):
                 raise

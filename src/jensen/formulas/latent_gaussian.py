@@ -41,7 +41,8 @@ class LatentGaussian:
         centred = z - self.mean
         if self.lower is None:
             return centred / self.log_diagonal.exp()
-        return torch.linalg.solve_triangular(self.scale_tril(), centred[..., None], upper=False).squeeze(-1)
+        noise: Tensor = torch.linalg.solve_triangular(self.scale_tril(), centred[..., None], upper=False)
+        return noise.squeeze(-1)
 
     def kl(self) -> Tensor:
         """KL(q ‖ N(0, I)), (...)."""

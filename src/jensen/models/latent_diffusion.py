@@ -20,7 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
 from jensen.bound import Bound
-from jensen.contract import whole_number
+from jensen.contract import warn_unused, whole_number
 from jensen.contract.gradient import GradientEstimator, Lesson, blocks, progress
 from jensen.engines.sgd import Terms
 from jensen.formulas.schedule import Schedule
@@ -123,6 +123,13 @@ class LatentDiffusion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Gradien
             sample_weight: a count per row: 2 is the row twice, 0 leaves it out.
         """
         self._validate_params()
+        names = ["device", "random_state", "verbose"] + ["checkpoint"] * (self.checkpoint is not None)
+        for part in (self.vae, self.diffusion):
+            if part is not None:
+                others = [name for name in names if getattr(part, name) != getattr(self, name)]
+                warn_unused(
+                    part, dict.fromkeys(others, "set it on the LatentDiffusion, whose own counts for both parts")
+                )
         vae, recipe, is_joint = self._recipe_of_vae(), self._training_arguments(), self.training == "joint"
         of_prior = decide_prior(recipe, is_joint)
         lesson = vae._lesson(X, None, sample_weight)

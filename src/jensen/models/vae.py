@@ -20,6 +20,7 @@ import torch
 from sklearn.utils._param_validation import Interval, StrOptions
 from torch import Tensor, nn
 
+from jensen.contract import warn_unused
 from jensen.contract.gradient import GradientEstimator, Lesson
 from jensen.engines.sgd import Phase, Terms
 from jensen.engines.trainer import Trainer
@@ -161,6 +162,8 @@ class VAE(VariationalModel):
         """Whether Ctrl-C has ended it."""
         elbo = self.objective or Elbo()
         elbo.check()
+        if elbo.beta == 0:
+            warn_unused(elbo, {"warm_up": "beta=0 leaves nothing to warm up to"})
         label = lesson.extra[0] if lesson.extra else None
 
         def objective(terms: Terms, done: float) -> Tensor:
@@ -221,6 +224,7 @@ class VAE(VariationalModel):
         if hasattr(self, "classes_"):
             del self.classes_
         if label is None:
+            warn_unused(self, dict.fromkeys(["classifier", "class_weight"], "there are no labels; pass them as y"))
             return Lesson(events, (), weight)
         if self.importance_samples > 1:
             raise ValueError(

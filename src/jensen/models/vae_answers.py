@@ -93,8 +93,8 @@ def elbo(module: VAEModule, x: Tensor, k: int, generator: torch.Generator, devic
         latent = (q * drawn.latent.kl().double()).sum(0)
         log_prior = module.log_prior_class().double()[:, None]
         by_class = (q * (drawn.log_q - log_prior)).sum(0)
-        tail = diagnostics((log_prior + drawn.log_likelihood - drawn.log_ratio).logsumexp(1))
-        parts.append((per_draw.mean(0), latent, by_class, (per_draw.var(0) / k).sqrt(), *tail))
+        log_weight = (log_prior + drawn.log_likelihood - drawn.log_ratio).logsumexp(1)
+        parts.append((per_draw.mean(0), latent, by_class, (per_draw.var(0) / k).sqrt(), *diagnostics(log_weight)))
     reconstruction, latent, by_class, error, *tail = (torch.cat(part).cpu() for part in zip(*parts, strict=True))
     kl = {"latent": latent} | ({"class": by_class} if module.n_classes > 1 else {})
     return Evidence(reconstruction, kl, error, dict(zip(DIAGNOSTICS, tail, strict=True)))

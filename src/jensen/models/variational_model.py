@@ -15,7 +15,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
-from jensen.bound import Bound, HeavyTailWarning
+from jensen.bound import Bound, HeavyTailWarning, averaging
 from jensen.contract import levels_inside, whole_number
 from jensen.contract.gradient import GradientEstimator, has_classes
 from jensen.formulas.pareto import UNRELIABLE
@@ -46,6 +46,11 @@ class VariationalModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Gradie
         """
         k = self.evaluation_samples if importance_samples is None else importance_samples
         return self.bound(X, importance_samples=k).total
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Mean of `score_samples` over the rows; y is ignored."""
+        with averaging():
+            return super().score(X, y)
 
     def bound(self, X: Any, *, importance_samples: int | None = None) -> Bound:
         """The evidence lower bound, term by term, or with `importance_samples` the tighter one of so many draws.
