@@ -476,8 +476,13 @@ class TestArguments:
             KMeans(3).fit(x, sample_weight=np.arange(150) >= 3)
 
     def test_values_too_large_to_square(self):
-        with pytest.raises(ValueError, match="X has values too large to square; rescale it"):
+        with pytest.raises(
+            ValueError, match=r"X contains 5.1e\+155 in row 0, column 0, too large to square; rescale it"
+        ):
             KMeans(3).fit(IRIS * 1e155)
+        # Each value has a square, and their sum has none.
+        with pytest.raises(ValueError, match="X has values too large to square; rescale it"):
+            KMeans(3, random_state=0).fit(np.random.default_rng(0).uniform(-9e152, 9e152, size=(3000, 4)))
 
     def test_a_fit_answers_by_its_own_number_of_centres(self):
         model = KMeans(3, random_state=0).fit(IRIS)

@@ -10,6 +10,7 @@ import math
 import os
 import tempfile
 from collections.abc import Mapping
+from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +71,8 @@ def read_record(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 def encode(value: Any, tensors: dict[str, Tensor], name: str) -> Any:
     """JSON for a value; its arrays go to `tensors` under dotted names."""
+    if isinstance(value, (bytes, date, timedelta, np.datetime64, np.timedelta64)):
+        return encode_label(value)
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, os.PathLike):
@@ -80,6 +83,8 @@ def encode(value: Any, tensors: dict[str, Tensor], name: str) -> Any:
         return value
     if isinstance(value, np.ndarray) and value.dtype.kind in "OUS":
         return {"strings": [encode(item, tensors, name) for item in value.tolist()], "dtype": value.dtype.kind}
+    if isinstance(value, np.ndarray) and value.dtype.kind in "mM":
+        return {"times": encode(value.astype(np.int64), tensors, name), "dtype": value.dtype.str}
     if isinstance(value, (np.ndarray, Tensor)):
         tensors[name] = torch.as_tensor(value).detach().cpu().contiguous().clone()
         return {"array": name, "numpy": isinstance(value, np.ndarray)}
@@ -100,6 +105,44 @@ def encode(value: Any, tensors: dict[str, Tensor], name: str) -> Any:
     )
 
 
+def encode_label(value: Any) -> dict[str, str]:
+    """A class or a column's name that JSON has no word for."""
+    if isinstance(value, bytes):
+        return {"label": value.decode("latin-1"), "of": "bytes"}
+    if isinstance(value, (np.datetime64, np.timedelta64)):
+        return {"label": str(value.astype(np.int64)), "of": value.dtype.str}
+    import pandas as pd  # slow to import, and rarely needed
+
+    if isinstance(value, (timedelta, pd.Timedelta)):
+        return {"label": pd.Timedelta(value).isoformat(), "of": type(value).__name__}
+    return {"label": value.isoformat(), "of": type(value).__name__}
+
+
+def place_label(text: str, of: str) -> Any:
+    """Undo `encode_label`."""
+    import pandas as pd
+
+    makers = {
+        "bytes": lambda given: given.encode("latin-1"),
+        "date": date.fromisoformat,
+        "datetime": datetime.fromisoformat,
+        "Timestamp": pd.Timestamp,
+        "Timedelta": pd.Timedelta,
+        "timedelta": lambda given: pd.Timedelta(given).to_pytimedelta(),
+    }
+    try:
+        return makers[of](text) if of in makers else np.int64(text).astype(time_type(of))
+    except ValueError as error:
+        raise TypeError(f"{text!r} is not a label of the kind {of!r}: {error}") from None
+
+
+def time_type(name: str) -> np.dtype[Any]:
+    dtype = np.dtype(name)
+    if dtype.kind not in "mM":
+        raise TypeError(f"{name!r} is not a type of dates or times")
+    return dtype
+
+
 def place(value: Any, tensors: Mapping[str, Tensor]) -> Any:
     """Undo `encode`, but leave recipes as their dictionaries."""
     if not isinstance(value, dict):
@@ -107,7 +150,13 @@ def place(value: Any, tensors: Mapping[str, Tensor]) -> Any:
     if "float" in value:
         return float(value["float"])
     if "strings" in value:
-        return np.array(value["strings"], dtype=object if value["dtype"] == "O" else None)
+        items = [place(item, tensors) for item in value["strings"]]
+        # None keeps numpy from reading sequences into more axes.
+        return np.array([*items, None], dtype=object)[:-1] if value["dtype"] == "O" else np.array(items)
+    if "times" in value:
+        return place(value["times"], tensors).astype(time_type(value["dtype"]))
+    if "label" in value:
+        return place_label(value["label"], value["of"])
     if "array" in value:
         tensor = tensors[value["array"]]
         return tensor.numpy() if value["numpy"] else tensor

@@ -29,7 +29,7 @@ from jensen.engines import em
 from jensen.engines.lloyd import best_partition
 from jensen.engines.threads import threads_for
 from jensen.formulas.centres import Pull, hard_log_density
-from jensen.interop.tables import Kind, check_columns, column_names, read_array, read_weights
+from jensen.interop.tables import Kind, check_columns, check_spread, column_names, read_array, read_weights
 from jensen.models.depot import Depot
 from jensen.models.kmeans_answers import Assignment, Centres, assign, distances
 from jensen.models.kmeans_outcome import Outcome, outcome, outcome_of_stream, resumed
@@ -140,6 +140,7 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, EM
         rows, mass = x[counted], None if weight is None else weight[counted]
         if not issparse(rows):
             check_columns(rows, column_names(self))
+            check_spread(rows, column_names(self))
         pull = self._pull()
         limits = checked_limits(self.size_limits, self.n_clusters, rows.shape[0] if mass is None else mass.sum())
         is_plain = self.max_iter > 0 and pull is None and limits is None and is_complete(rows)

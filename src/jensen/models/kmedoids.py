@@ -26,7 +26,7 @@ from jensen.contract import LatentVariableModel, not_offered
 from jensen.engines import dissimilarity
 from jensen.engines.start import check_distinct, distinct_rows, draw_different
 from jensen.engines.swaps import Swapped, build, faster_pam
-from jensen.interop.tables import Kind, read_table, read_weights
+from jensen.interop.tables import Kind, check_spread, column_names, read_table, read_weights
 
 __all__ = ["KMedoids", "Medoids"]
 
@@ -235,13 +235,16 @@ class KMedoids(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
             check_is_fitted(self)
         if self.metric == "precomputed":
             return dissimilarity.read_distances(self, X, reset=reset)
-        x, kind = read_table(self, X, reset=reset)
+        # Whether a distance squares the values is the metric's own affair, and distances are looked at.
+        x, kind = read_table(self, X, reset=reset, largest=np.inf)
         missing = x.isnan().nonzero()
         if len(missing) and self.metric != "nan_euclidean":
             raise ValueError(
                 f"X contains NaN, first in row {int(missing[0, 0])}, and metric={self.metric!r} has no distance for "
                 "it; metric='nan_euclidean' compares rows by what is observed in both"
             )
+        if reset and self.metric in ("euclidean", "nan_euclidean", "sqeuclidean", "l2"):
+            check_spread(x.numpy(), column_names(self))
         return x.numpy(), kind
 
     def _to_medoids(self, x: np.ndarray) -> Iterator[np.ndarray]:

@@ -26,7 +26,7 @@ from jensen.contract import Persistent
 from jensen.engines.threads import threads_for
 from jensen.formulas import ridge
 from jensen.formulas.gaussian import LOG_2PI
-from jensen.interop.tables import Kind, column_names, read_table, read_weights
+from jensen.interop.tables import Kind, check_spread, column_names, read_table, read_weights
 from jensen.interop.targets import read_targets
 from jensen.models.ridge_evidence import maximise_evidence
 from jensen.models.ridge_line import Line
@@ -109,6 +109,7 @@ class RidgeRegression(RegressorMixin, MultiOutputMixin, Persistent):
         self._check_complete(x, counts)
         if weight is not None and counts is not None and not counts.all():
             x, target, weight = x[counts], target[counts], weight[counts]
+        check_spread(x.numpy(), column_names(self))
         n_targets = target.shape[1]
         given = None if self.noise_variance is None else per_target("noise_variance", self.noise_variance, n_targets)
         with threads_for(x.numel()):
