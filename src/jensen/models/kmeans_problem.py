@@ -19,6 +19,7 @@ from jensen.engines.start import distinct_rows
 from jensen.formulas.centres import CentreMoments, Pull, optimal_centres, partial_distances
 from jensen.formulas.components import one_unit
 from jensen.formulas.transport import transport
+from jensen.interop.memory import need_memory
 from jensen.models.kmeans_lines import Customers, search_lines
 from jensen.models.kmeans_moves import Clusters, search_moves
 from jensen.statistics import Summary
@@ -135,6 +136,12 @@ def kmeans_problem(
 
 def dense_rows(x: Any) -> np.ndarray:
     """An array or a CSR matrix, written out."""
+    if hasattr(x, "toarray"):
+        need_memory(
+            2 * 8 * x.shape[0] * x.shape[1],
+            f"X of shape {x.shape}, which is sparse, written out",
+            "without depot, size_limits and missing values it stays sparse; or give fewer features",
+        )
     return np.asarray(x.toarray() if hasattr(x, "toarray") else x, dtype=np.float64)
 
 

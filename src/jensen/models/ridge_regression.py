@@ -26,6 +26,7 @@ from jensen.contract import Persistent
 from jensen.engines.threads import threads_for
 from jensen.formulas import ridge
 from jensen.formulas.gaussian import LOG_2PI
+from jensen.interop.memory import need_memory
 from jensen.interop.tables import Kind, check_spread, column_names, read_table, read_weights
 from jensen.interop.targets import read_targets
 from jensen.models.ridge_evidence import maximise_evidence
@@ -175,6 +176,8 @@ class RidgeRegression(RegressorMixin, MultiOutputMixin, Persistent):
         """β given the training data: N(coef_, σ²(XᵀX+λI)⁻¹), a batch over targets if y has several."""
         check_is_fitted(self)
         self.theta_.check_density()
+        t, d = self.theta_.beta.shape
+        need_memory(2 * 8 * t * d**2, f"the posterior of {d} coefficients of {t} targets", "give fewer features")
         root = ridge.covariance_cholesky(self.theta_.spectrum, self.theta_.alpha, self.theta_.noise)
         shape = self.target_shape_
         mean, root = self.theta_.beta.reshape(*shape, -1), root.reshape(*shape, *root.shape[1:])
