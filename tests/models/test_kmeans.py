@@ -507,6 +507,28 @@ class TestArguments:
             KMeans(3, max_iter=1, tol=0, random_state=0, init="random").fit(IRIS)
         assert [w.filename for w in caught] == [__file__] * 2
 
+    @pytest.mark.parametrize(
+        ("arguments", "message"),
+        [
+            ({"size_limits": (0, None)}, "size_limits=.* is not used: a least of 0 and a most of all the weight limit"),
+            ({"depot": Depot([0.0, 0.0], 0.0)}, "depot is not used: with a weight of 0 the way from the depot costs"),
+            (
+                {"copy_x": False, "size_limits": (1, 300)},
+                "copy_x=False is not used: missing values, depot, size_limits",
+            ),
+        ],
+    )
+    def test_arguments_without_effect_are_a_warning(self, blobs, arguments, message):
+        with pytest.warns(UserWarning, match=message) as caught:
+            KMeans(2, random_state=0, **arguments).fit(blobs)
+        assert [w.filename for w in caught] == [__file__]
+
+    def test_arguments_with_an_effect_are_none(self, blobs):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            for arguments in ({"copy_x": False}, {"size_limits": (1, None)}, {"depot": Depot([0.0, 0.0], 0.1)}):
+                KMeans(2, random_state=0, **arguments).fit(blobs.copy())
+
     def test_a_file_with_impossible_values_is_refused(self, blobs):
         model = KMeans(2).fit(blobs)
         record = model._theta_record()

@@ -11,6 +11,7 @@ from jensen.contract.model import (
     Rows,
     levels_inside,
     not_offered,
+    warn_unused,
     whole_number,
 )
 
@@ -24,5 +25,6 @@ __all__ = [
     "Stream",
     "levels_inside",
     "not_offered",
+    "warn_unused",
     "whole_number",
 ]

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import sys
+import warnings
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any, Self
 
 import numpy as np
@@ -22,7 +25,7 @@ from jensen.interop.files import write_record
 from jensen.interop.labels import encode_labels
 from jensen.interop.tables import Kind, check_columns, check_spread, column_names, read_table, read_weights
 
-__all__ = ["LatentVariableModel", "Persistent", "Rows", "levels_inside", "not_offered", "whole_number"]
+__all__ = ["LatentVariableModel", "Persistent", "Rows", "levels_inside", "not_offered", "warn_unused", "whole_number"]
 
 
 @dataclass(frozen=True)
@@ -164,6 +167,18 @@ def levels_inside() -> int:
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("jensen."):
         frame, level = frame.f_back, level + 1
     return level
+
+
+def warn_unused(model: BaseEstimator, unused: Mapping[str, str]) -> None:
+    """Warn of constructor arguments that differ from their default and that this fit does not use, with the reason."""
+    signature = inspect.signature(type(model).__init__).parameters
+    for name, reason in unused.items():
+        value, default = getattr(model, name), signature[name].default
+        is_simple = isinstance(value, str | Real | tuple | None)
+        if value is default or (is_simple and value == default):
+            continue
+        shown = f"{name}={value!r}" if is_simple else name
+        warnings.warn(f"{shown} is not used: {reason}", UserWarning, stacklevel=levels_inside())
 
 
 def not_offered(name: str, reason: str) -> Any:

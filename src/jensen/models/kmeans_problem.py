@@ -24,7 +24,7 @@ from jensen.models.kmeans_lines import Customers, search_lines
 from jensen.models.kmeans_moves import Clusters, search_moves
 from jensen.statistics import Summary
 
-__all__ = ["KMeansVerbs", "checked_limits", "dense_rows", "kmeans_problem", "served_by"]
+__all__ = ["KMeansVerbs", "checked_limits", "dense_rows", "kmeans_problem", "served_by", "without_effect"]
 
 
 # Takes verbs and centres to centres that cost no more, or about no more where it looks at some rows alone.
@@ -163,6 +163,18 @@ def checked_limits(limits: Any, n_clusters: int, total: float) -> tuple[float, f
             f"and {n_clusters * most:g}, but there are {total:g}; change the limits or n_clusters"
         )
     return min(least, total / n_clusters), max(most, total / n_clusters)
+
+
+def without_effect(model: Any, is_plain: bool, limits: tuple[float, float] | None, total: float) -> dict[str, str]:
+    """Arguments of k-means that a fit to rows of this weight does not use, and why."""
+    unused = {}
+    if limits is not None and limits[0] == 0 and limits[1] >= total:
+        unused["size_limits"] = "a least of 0 and a most of all the weight limit nothing"
+    if model.depot is not None and not model.depot.weight:
+        unused["depot"] = "with a weight of 0 the way from the depot costs nothing"
+    if not is_plain:
+        unused["copy_x"] = "missing values, depot, size_limits and max_iter=0 need rows of their own"
+    return unused
 
 
 def served_by(problem: Problem, theta: Tensor) -> Tensor:

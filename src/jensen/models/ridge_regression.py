@@ -22,7 +22,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
-from jensen.contract import Persistent
+from jensen.contract import Persistent, warn_unused
 from jensen.engines.threads import threads_for
 from jensen.formulas import ridge
 from jensen.formulas.gaussian import LOG_2PI
@@ -103,6 +103,9 @@ class RidgeRegression(RegressorMixin, MultiOutputMixin, Persistent):
             sample_weight: a count per row: 2 is the row twice, 0 leaves it out.
         """
         self._validate_params()
+        if not isinstance(self.alpha, str):
+            closed = "a given alpha has a closed form, and only alpha='evidence' takes steps"
+            warn_unused(self, {"tol": closed, "max_iter": closed})
         x, kind = read_table(self, X, reset=True)
         weight = read_weights(sample_weight, len(x))
         counts = None if weight is None else weight > 0
