@@ -9,7 +9,7 @@ import json
 import math
 import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -122,7 +122,7 @@ def place_label(text: str, of: str) -> Any:
     """Undo `encode_label`."""
     import pandas as pd
 
-    makers = {
+    makers: dict[str, Callable[[str], Any]] = {
         "bytes": lambda given: given.encode("latin-1"),
         "date": date.fromisoformat,
         "datetime": datetime.fromisoformat,
