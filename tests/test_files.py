@@ -3,9 +3,11 @@
 import json
 import time
 import warnings
+from datetime import UTC, date, datetime, timedelta
 from functools import cache
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from safetensors.torch import save_file
@@ -231,6 +233,74 @@ def test_texts_of_one_width_take_no_more_room_than_they_need():
     """One long text among many short ones would be as many long ones."""
     with pytest.raises(ValueError, match="100000 texts, one of them 100000 long"):
         place({"strings": ["a"] * 99_999 + ["b" * 100_000], "dtype": "U"}, {})
+
+
+MOMENTS = np.array(["2020-01-01", "2021-06-01T12"], dtype="datetime64[ns]")
+
+
+@pytest.mark.parametrize(
+    "classes",
+    [
+        np.array([b"a", b"\xff"]),
+        np.array([b"a", b"b"], dtype=object),
+        MOMENTS.astype("datetime64[D]"),
+        MOMENTS,
+        np.array([1, 5], dtype="timedelta64[h]"),
+        np.array([date(2020, 1, 1), date(2021, 1, 1)], dtype=object),
+        np.array([datetime(2020, 1, 1, tzinfo=UTC), datetime(2021, 1, 1, tzinfo=UTC)], dtype=object),
+        np.array([pd.Timestamp(moment) for moment in MOMENTS], dtype=object),
+        np.array([timedelta(days=1), timedelta(seconds=1, days=2)], dtype=object),
+        np.array([np.int64(3), np.int64(4)], dtype=object),
+        np.array([np.str_("a"), np.str_("b")], dtype=object),
+        np.array([np.datetime64("2020"), np.datetime64("2021")], dtype=object),
+        np.array([10**30, 10**31], dtype=object),
+        np.array(["a", "b"], dtype=np.dtypes.StringDType()),
+        np.array([False, True]),
+    ],
+    ids=lambda classes: f"{classes.dtype} of {type(classes[0]).__name__}",
+)
+def test_labels_of_any_kind_come_back_from_a_file(classes, tmp_path):
+    model = GaussianMixture(max_iter=1, random_state=0).fit(X, classes[np.minimum(Y, 1)])
+    model.save(tmp_path / "model.jensen")
+    loaded = jensen.load(tmp_path / "model.jensen")
+    assert model.classes_.tolist() == classes.tolist()
+    assert loaded.classes_.dtype == model.classes_.dtype
+    assert list(map(type, loaded.classes_)) == list(map(type, model.classes_))
+    np.testing.assert_array_equal(loaded.predict(X), model.predict(X))
+    np.testing.assert_array_equal(loaded.sample(4, y=loaded.classes_[1])[0], model.sample(4, y=model.classes_[1])[0])
+
+
+def test_a_damaged_label_is_refused(tmp_path):
+    path = tmp_path / "model.jensen"
+    GaussianMixture(max_iter=1, random_state=0).fit(X, np.array([date(2020, 1, 1)], dtype=object)[0 * Y]).save(path)
+
+    def change(content):
+        content["fitted"]["dict"]["attributes"]["dict"]["classes_"]["strings"][0]["label"] = "tomorrow"
+
+    rewrite(path, change)
+    with pytest.raises(ValueError, match=r"is damaged: .*'tomorrow' is not a label of the kind 'date'"):
+        jensen.load(path)
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        [3, 1, 2, 0],
+        [0.5, 1.5, 2.5, 3.5],
+        pd.date_range("2020", periods=4),
+        [b"a", b"b", b"c", b"d"],
+        pd.MultiIndex.from_tuples([("a", 1), ("a", 2), ("b", 1), ("b", 2.5)]),
+        pd.Index([("a", 1), ("a", 2), ("b", 1), ("b", 2)], tupleize_cols=False),
+    ],
+    ids=["int", "float", "date", "bytes", "levels", "tuples"],
+)
+def test_column_names_of_any_kind_come_back_from_a_file(names, tmp_path):
+    frame = pd.DataFrame(X).mask(np.arange(600).reshape(X.shape) % 7 == 0).set_axis(names, axis=1)
+    model = GaussianMixture(max_iter=1, random_state=0).fit(frame)
+    model.save(tmp_path / "model.jensen")
+    for fitted in (model, jensen.load(tmp_path / "model.jensen")):
+        assert list(fitted.impute(frame).columns) == list(frame.columns)
+        assert list(fitted.sample(2)[0].columns) == list(frame.columns)
 
 
 def test_other_files_are_refused(tmp_path):

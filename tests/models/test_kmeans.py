@@ -476,8 +476,13 @@ class TestArguments:
             KMeans(3).fit(x, sample_weight=np.arange(150) >= 3)
 
     def test_values_too_large_to_square(self):
-        with pytest.raises(ValueError, match="X has values too large to square; rescale it"):
+        with pytest.raises(
+            ValueError, match=r"X contains 5.1e\+155 in row 0, column 0, too large to square; rescale it"
+        ):
             KMeans(3).fit(IRIS * 1e155)
+        # Each value has a square, and their sum has none.
+        with pytest.raises(ValueError, match="X has values too large to square; rescale it"):
+            KMeans(3, random_state=0).fit(np.random.default_rng(0).uniform(-9e152, 9e152, size=(3000, 4)))
 
     def test_a_fit_answers_by_its_own_number_of_centres(self):
         model = KMeans(3, random_state=0).fit(IRIS)
@@ -501,6 +506,28 @@ class TestArguments:
             KMeans(3, max_iter=1, tol=0, random_state=0, depot=Depot(np.zeros(4), 0.1, "assigned")).fit(IRIS)
             KMeans(3, max_iter=1, tol=0, random_state=0, init="random").fit(IRIS)
         assert [w.filename for w in caught] == [__file__] * 2
+
+    @pytest.mark.parametrize(
+        ("arguments", "message"),
+        [
+            ({"size_limits": (0, None)}, "size_limits=.* is not used: a least of 0 and a most of all the weight limit"),
+            ({"depot": Depot([0.0, 0.0], 0.0)}, "depot is not used: with a weight of 0 the way from the depot costs"),
+            (
+                {"copy_x": False, "size_limits": (1, 300)},
+                "copy_x=False is not used: missing values, depot, size_limits",
+            ),
+        ],
+    )
+    def test_arguments_without_effect_are_a_warning(self, blobs, arguments, message):
+        with pytest.warns(UserWarning, match=message) as caught:
+            KMeans(2, random_state=0, **arguments).fit(blobs)
+        assert [w.filename for w in caught] == [__file__]
+
+    def test_arguments_with_an_effect_are_none(self, blobs):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            for arguments in ({"copy_x": False}, {"size_limits": (1, None)}, {"depot": Depot([0.0, 0.0], 0.1)}):
+                KMeans(2, random_state=0, **arguments).fit(blobs.copy())
 
     def test_a_file_with_impossible_values_is_refused(self, blobs):
         model = KMeans(2).fit(blobs)

@@ -25,7 +25,15 @@ from jensen.bound import Bound
 from jensen.interop.files import write_record
 from jensen.interop.labels import encode_labels
 from jensen.interop.rows import n_rows
-from jensen.interop.tables import CONTAINERS, Kind, check_columns, column_names, read_table, read_weights
+from jensen.interop.tables import (
+    CONTAINERS,
+    Kind,
+    check_columns,
+    check_spread,
+    column_names,
+    read_table,
+    read_weights,
+)
 
 __all__ = ["LatentVariableModel", "Persistent", "Rows", "levels_inside", "not_offered", "warn_unused", "whole_number"]
 
@@ -151,6 +159,7 @@ class LatentVariableModel(Persistent):
             x, weight, label = x[kept], weight[kept], None if label is None else label[kept]
         if reset:
             check_columns(x.numpy(), column_names(self))
+            check_spread(x.numpy(), column_names(self))
         return Rows(x, weight, label, classes, kind)
 
     def _column(self, column: int | str) -> int:

@@ -41,7 +41,8 @@ def cross_entropy(p: Any, q: Any, *, unit: str = "nats") -> float | Tensor:
         1.207518749639422
     """
     if are_distributions(p, q):
-        return (p.entropy() + kl_divergence(p, q)) / nats_per(unit)
+        total: Tensor = p.entropy() + kl_divergence(p, q)
+        return total / nats_per(unit)
     p, q = both_tables(p, q)
     # 0 - x is never -0.
     return float((0 - torch.special.xlogy(p, q).sum()) / nats_per(unit))

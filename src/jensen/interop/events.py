@@ -23,7 +23,7 @@ from jensen.interop.columns import Columns
 from jensen.interop.grids import find_grid, with_grid
 from jensen.interop.learning import learn_columns
 from jensen.interop.rows import as_array, read_items
-from jensen.interop.tables import Kind, check_columns, read_array, read_weights
+from jensen.interop.tables import Kind, check_columns, check_names, read_array, read_weights
 
 __all__ = ["Events", "image_shape", "known_rows", "learn_events", "read_events"]
 
@@ -197,6 +197,8 @@ def open_rows(estimator: BaseEstimator, X: Any, *, reset: bool) -> Given:
         return open_dataset(estimator, X, reset)
     if hasattr(X, "columns") and hasattr(X, "dtypes"):
         container = type(X).__module__.split(".")[0]
+        if len(X):
+            check_names(X)
         validate_data(estimator, X, reset=reset, skip_check_array=True)
         if not len(X):
             raise ValueError(f"Found array with 0 sample(s) (shape={X.shape}) while a minimum of 1 is required.")
@@ -207,7 +209,7 @@ def open_rows(estimator: BaseEstimator, X: Any, *, reset: bool) -> Given:
     n_axes = getattr(X, "ndim", 2)
     if n_axes > 2 or isinstance(X, np.memmap):
         return open_array(estimator, X, reset)
-    array, kind = read_array(estimator, X, reset=reset)
+    array, kind = read_array(estimator, X, reset=reset, largest=np.inf)
     return Given(len(array), array.shape[1:], kind, lambda i: array[i[0] : i[-1] + 1] if is_run(i) else array[i], True)
 
 

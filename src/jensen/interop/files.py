@@ -15,6 +15,7 @@ import math
 import os
 import warnings
 from collections.abc import Callable, Mapping
+from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from safetensors.torch import save
 from sklearn.base import BaseEstimator
 from torch import Tensor
 
+from jensen.interop.labels_in_files import encode_label, place_label, time_type
 from jensen.interop.replacing import replacing
 
 __all__ = ["MIGRATIONS", "checksum", "decode", "encode", "read_record", "write_record"]
@@ -150,6 +152,8 @@ def encode(value: Any, tensors: dict[str, Tensor], name: str, depth: int = 0) ->
     if depth > MOST_NESTED:
         raise ValueError(f"{name} is nested more than {MOST_NESTED} deep and cannot be saved; give a flatter value")
     inner = depth + 1
+    if isinstance(value, (bytes, date, timedelta, np.datetime64, np.timedelta64)):
+        return encode_label(value)
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, os.PathLike):
@@ -160,6 +164,8 @@ def encode(value: Any, tensors: dict[str, Tensor], name: str, depth: int = 0) ->
         return value
     if isinstance(value, np.ndarray) and value.dtype.kind in "OUS":
         return {"strings": [encode(item, tensors, name, inner) for item in value.tolist()], "dtype": value.dtype.kind}
+    if isinstance(value, np.ndarray) and value.dtype.kind in "mM":
+        return {"times": encode(value.astype(np.int64), tensors, name, inner), "dtype": value.dtype.str}
     if isinstance(value, (np.ndarray, Tensor)):
         while name in tensors:
             # A dot in a key can make two names alike.
@@ -202,7 +208,11 @@ def place(value: Any, tensors: dict[str, Tensor], depth: int = 0) -> Any:
             return value
         case {"float": str(text)}:
             return float(text)
-        case {"strings": [*items], "dtype": "O" | "U" as kind}:
+        case {"times": dict(times), "dtype": str(dtype)}:
+            return place(times, tensors, depth + 1).astype(time_type(dtype))
+        case {"label": str(text), "of": str(of)}:
+            return place_label(text, of)
+        case {"strings": [*items], "dtype": "O" | "U" | "S" as kind}:
             return texts(placed(items), kind)
         case {"array": str(name), "numpy": bool(is_numpy)}:
             return array_of(tensors.pop(name), is_numpy, value)
@@ -229,13 +239,14 @@ def array_of(tensor: Tensor, is_numpy: bool, described: Mapping[str, Any]) -> An
 def texts(items: list[Any], kind: str) -> np.ndarray:
     """Objects, or texts of one width: the longest decides about the room that all of them take."""
     if kind == "O":
-        return np.array(items, dtype=object)
-    if not all(isinstance(item, str) for item in items):
+        # None keeps numpy from reading sequences into more axes.
+        return np.array([*items, None], dtype=object)[:-1]
+    if not all(isinstance(item, bytes if kind == "S" else str) for item in items):
         raise ValueError("an array of texts holds something else")
     lengths = [len(item) for item in items]
     if 4 * len(items) * max(lengths, default=0) > max(FREE_BYTES, 64 * sum(lengths)):
         raise ValueError(f"{len(items)} texts, one of them {max(lengths)} long, are no array of texts")
-    return np.array(items, dtype=np.str_)
+    return np.array(items, dtype=np.bytes_ if kind == "S" else np.str_)
 
 
 def decode(value: Any, recipes: Mapping[str, type[BaseEstimator]]) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import warnings
 from importlib import import_module
@@ -12,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from jensen.interop.filters import own_filters
+from jensen.interop.memory import in_units, need_memory
 from jensen.interop.replacing import replacing
 
 __all__ = [
@@ -36,6 +38,7 @@ SUFFIXES = (*SEPARATORS, ".parquet", ".npy")
 EXACT = {} if tuple(map(int, pd.__version__.split(".")[:2])) >= (3, 1) else {"float_precision": "round_trip"}
 # What a spreadsheet takes for a formula begins so.
 FORMULAS = ("=", "+", "-", "@", "\t", "\r", "\n")
+MAGIC = b"\x93NUMPY"
 SAVED_AS = "save numbers, such as x.astype(float), or a table with text as .csv or .parquet"
 
 
@@ -179,6 +182,7 @@ def need_pyarrow(path: str | os.PathLike[str]) -> None:
 
 def read_npy(path: str | os.PathLike[str], kinds: str = "biuf") -> np.ndarray:
     try:
+        check_size(path)
         array: np.ndarray = np.load(path, allow_pickle=False)
     except (ValueError, EOFError) as error:
         raise ValueError(f"{path} cannot be read as an npy file of numbers: {error}; {SAVED_AS}") from None
@@ -193,6 +197,26 @@ def read_npy(path: str | os.PathLike[str], kinds: str = "biuf") -> np.ndarray:
             "(n, c, h, w)"
         )
     return array[:, None] if array.ndim == 1 else array
+
+
+def check_size(path: str | os.PathLike[str]) -> None:
+    """An npy file must hold the numbers that its header claims, and these must fit into memory."""
+    readers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+    with open(path, "rb") as file:
+        is_npy = file.read(len(MAGIC)) == MAGIC
+        file.seek(0)
+        reader = readers.get(np.lib.format.read_magic(file)) if is_npy else None
+        if reader is None:
+            return  # numpy knows what it is
+        shape, _, dtype = reader(file)
+        held = os.fstat(file.fileno()).st_size - file.tell()
+    claimed = math.prod(shape) * dtype.itemsize
+    if not dtype.hasobject and claimed > held:
+        raise ValueError(
+            f"its header claims the shape {shape}, {in_units(claimed)} of numbers, and it holds {in_units(held)}; "
+            "it is damaged or was cut off"
+        )
+    need_memory(claimed, f"an array of shape {shape}", "read a part of it: np.load(path, mmap_mode='r')[:n]")
 
 
 def write_npy(path: str | os.PathLike[str], values: np.ndarray) -> None:

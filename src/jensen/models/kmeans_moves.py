@@ -94,7 +94,7 @@ def exchanged(clusters: Clusters, a: int, b: int) -> Clusters:
 
     def change(values: np.ndarray) -> np.ndarray:
         padded = [np.vstack([values[rows], np.zeros(values.shape[1])]) for rows in (there, back)]
-        return out[..., None] * padded[0][:, None] - into[..., None] * padded[1]
+        return np.asarray(out[..., None] * padded[0][:, None] - into[..., None] * padded[1])
 
     mass, first = flows[[a, b]] @ seen, flows[[a, b]] @ x
     moved = [

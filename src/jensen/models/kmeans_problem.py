@@ -19,11 +19,12 @@ from jensen.engines.start import distinct_rows
 from jensen.formulas.centres import CentreMoments, Pull, optimal_centres, partial_distances
 from jensen.formulas.components import one_unit
 from jensen.formulas.transport import transport
+from jensen.interop.memory import need_memory
 from jensen.models.kmeans_lines import Customers, search_lines
 from jensen.models.kmeans_moves import Clusters, search_moves
 from jensen.statistics import Summary
 
-__all__ = ["KMeansVerbs", "checked_limits", "dense_rows", "kmeans_problem", "served_by"]
+__all__ = ["KMeansVerbs", "checked_limits", "dense_rows", "kmeans_problem", "served_by", "without_effect"]
 
 
 # Takes verbs and centres to centres that cost no more, or about no more where it looks at some rows alone.
@@ -138,6 +139,12 @@ def kmeans_problem(
 
 def dense_rows(x: Any) -> np.ndarray:
     """An array or a CSR matrix, written out."""
+    if hasattr(x, "toarray"):
+        need_memory(
+            2 * 8 * x.shape[0] * x.shape[1],
+            f"X of shape {x.shape}, which is sparse, written out",
+            "without depot, size_limits and missing values it stays sparse; or give fewer features",
+        )
     return np.asarray(x.toarray() if hasattr(x, "toarray") else x, dtype=np.float64)
 
 
@@ -159,6 +166,18 @@ def checked_limits(limits: Any, n_clusters: int, total: float) -> tuple[float, f
             f"and {n_clusters * most:g}, but there are {total:g}; change the limits or n_clusters"
         )
     return min(least, total / n_clusters), max(most, total / n_clusters)
+
+
+def without_effect(model: Any, is_plain: bool, limits: tuple[float, float] | None, total: float) -> dict[str, str]:
+    """Arguments of k-means that a fit to rows of this weight does not use, and why."""
+    unused = {}
+    if limits is not None and limits[0] == 0 and limits[1] >= total:
+        unused["size_limits"] = "a least of 0 and a most of all the weight limit nothing"
+    if model.depot is not None and not model.depot.weight:
+        unused["depot"] = "with a weight of 0 the way from the depot costs nothing"
+    if not is_plain:
+        unused["copy_x"] = "missing values, depot, size_limits and max_iter=0 need rows of their own"
+    return unused
 
 
 def served_by(problem: Problem, theta: Tensor) -> Tensor:

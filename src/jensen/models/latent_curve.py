@@ -26,6 +26,7 @@ from jensen.engines.sources import ArraySource, Frame
 from jensen.engines.threads import threads_for
 from jensen.formulas.components import one_unit
 from jensen.formulas.topographic import LatentSpace, lattice
+from jensen.interop.memory import need_memory
 from jensen.models.iterated_model import IteratedModel
 from jensen.models.latent_curve_answers import (
     bound_terms,
@@ -233,6 +234,11 @@ class LatentCurve(ClassNamePrefixFeaturesOutMixin, TransformerMixin, IteratedMod
     def _space(self) -> LatentSpace:
         n_grid = GRID[self.n_latent] if self.n_grid is None else int(self.n_grid)
         n_basis = BASIS[self.n_latent] if self.n_basis is None else int(self.n_basis)
+        need_memory(
+            8 * (n_grid * n_basis) ** int(self.n_latent),
+            f"n_grid={n_grid} and n_basis={n_basis} for {self.n_latent} axes",
+            "lower n_grid or n_basis",
+        )
         return LatentSpace(int(self.n_latent), n_grid, n_basis, float(self.basis_width))
 
     def _problem(self, rows: Rows, start: CurveTheta | None, frame: Frame | None) -> tuple[Problem, Frame]:
