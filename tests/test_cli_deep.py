@@ -320,15 +320,16 @@ class TestProcesses:
         assert succeed(*fit) == ""
 
     def test_a_mistake_in_the_data_is_told_once(self, tmp_path, monkeypatch):
-        told = []
+        told, data = [], tmp_path / "empty.csv"
+        data.touch()
         monkeypatch.setattr("jensen.engines.launch.launch", lambda command, n: told.append(command) or (2, ""))
-        result = run("fit", "vae", tmp_path / "gone.csv", "-o", tmp_path / "m", "--processes", 3)
+        result = run("fit", "vae", data, "-o", tmp_path / "m", "--processes", 3)
         assert (result.exit_code, result.output) == (2, "")
-        assert told[0][3:] == ["fit", "vae", str(tmp_path / "gone.csv"), "-o", str(tmp_path / "m"), "--processes", "3"]
+        assert told[0][3:] == ["fit", "vae", str(data), "-o", str(tmp_path / "m"), "--processes", "3"]
 
     def test_what_another_process_says_before_it_dies_is_told(self, tmp_path, monkeypatch):
         monkeypatch.setattr("jensen.engines.launch.launch", lambda command, n: (1, "Traceback\nMemoryError: 3 GB\n"))
-        result = run("fit", "vae", tmp_path / "gone.csv", "-o", tmp_path / "m", "--processes", 3)
+        result = run("fit", "vae", "iris", "-o", tmp_path / "m", "--processes", 3)
         assert (result.exit_code, result.stderr) == (1, "in a process beside the first: MemoryError: 3 GB\n")
 
 

@@ -15,7 +15,7 @@ LAYERS = [
     ["orders"],
     ["options", "printing"],
     ["evaluate"],
-    ["exchange", "registry"],
+    ["exchange", "registry", "signatures"],
     ["report"],
     ["models"],
     ["contract"],

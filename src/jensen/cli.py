@@ -148,17 +148,17 @@ def fit(
       jensen fit vae faces/ --label folder --checkpoint h.ckpt -o h.jensen
       jensen fit gaussian-mixture iris --label target -o iris.jensen
     """
-    from jensen.interop.datasets import read_dataset, split_columns
-
-    order = read_order(ctx, model, data, seed)
     check_writable(output)
     column = only("--label", label)
+    order = read_order(ctx, model, data, seed)
     if run_together(order, ctx.meta["words"], processes):
         return
     estimator, parameters = order.estimator, order.parameters
     has_own_bar = "verbose" in parameters and "verbose" not in order.given
     if has_own_bar:
         estimator.set_params(verbose=int(not (as_json or quiet)))
+    from jensen.interop.datasets import read_dataset, split_columns
+
     X, y, weights = split_columns(
         read_dataset(order.path, images=takes_images(estimator)),
         label=column,

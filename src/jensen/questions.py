@@ -14,6 +14,7 @@ import typer
 
 from jensen.options import value_of
 from jensen.orders import (
+    check_files,
     check_rows_fit,
     is_folder,
     is_picture,
@@ -70,6 +71,7 @@ def score(
       jensen score digits.jensen digits --levels all --seed 1
       jensen score faces.jensen faces/
     """
+    check_files(model, data, output)
     import numpy as np
     import pandas as pd
 
@@ -151,13 +153,14 @@ def impute(
       jensen impute iris.jensen holes.csv --draws 5 --seed 0 --output filled.csv
       jensen impute digits.jensen holes.npy --steps 50 --output filled.npy
     """
+    if draws and draws > 1 and output is None:
+        raise ValueError(f"--draws {draws} makes {draws} tables, too many for standard output; give --output")
+    check_files(model, data)
     import numpy as np
     import pandas as pd
 
     from jensen.interop.datasets import fill_cells, is_text, read_cells, read_dataset
 
-    if draws and draws > 1 and output is None:
-        raise ValueError(f"--draws {draws} makes {draws} tables, too many for standard output; give --output")
     estimator, X = open_both(model, data, seed, is_shown=not as_json)
     verb = "impute" if draws is None else "impute_draws"
     fill, options = method(estimator, verb), options_for(estimator, verb, steps=steps, resamplings=resamplings)
@@ -222,6 +225,7 @@ def predict(
       jensen predict price.jensen new.csv --std
       jensen predict digits.jensen new.npy --budget 50 --seed 1
     """
+    check_files(model, data, output)
     import pandas as pd
 
     from jensen.interop.labels import decode_labels
@@ -269,6 +273,7 @@ def transform(model: Model, data: Data, keep: Keep = None, output: Output = None
       jensen transform pca.jensen new.csv --keep id --output latent.csv
       jensen transform vae.jensen digits --json
     """
+    check_files(model, data, output)
     import pandas as pd
 
     beside = kept_columns(data, keep)

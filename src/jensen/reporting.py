@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from jensen.orders import check_page, check_writable, open_model, predicts_numbers, takes_images
+from jensen.orders import check_files, check_page, check_writable, open_model, predicts_numbers, takes_images
 from jensen.printing import tell
 from jensen.words import TABLE
 
@@ -38,10 +38,11 @@ def report(
       jensen report iris.jensen iris.csv --label species
       jensen report digits.jensen digits --output digits.html
     """
-    from jensen.interop.datasets import need_table, read_dataset, select_features, split_columns
-
     check_page(output)
     check_writable(output)
+    check_files(model, data)
+    from jensen.interop.datasets import need_table, read_dataset, select_features, split_columns
+
     table = read_dataset(data, images=True)
     estimator = open_model(model, None, not quiet)
     if not takes_images(estimator):
