@@ -248,7 +248,7 @@ class TestSummary:
         write_dataset(tmp_path / "x.npy", np.random.default_rng(0).normal(size=(1500, 2)))
         fit = ("fit", "vae", tmp_path / "x.npy", *SMALL[:4], "--max-epochs", 2, "--evaluation-samples", 2)
         summary = json.loads(succeed(*fit, "--json", "-o", tmp_path / "m"))
-        assert (summary["rows"], summary["scored_rows"]) == (1500, 1000)
+        assert (summary["rows"], summary["scored_rows"]) == (1500, 400)
 
 
 class TestCheckpoints:
@@ -284,6 +284,8 @@ class TestCheckpoints:
         assert err.startswith("warning: interrupted after step ")
         assert err.endswith("run.ckpt goes on from here\n")
         assert jensen.load(tmp_path / "m").n_iter_ == json.loads(out)["epochs"] < 100_000
+        assert json.loads(out)["interrupted"]
+        assert "nats_per_row" not in json.loads(out)
         longer = ["--max-epochs", json.loads(out)["epochs"] + 3]
         resumed, whole = (json.loads(succeed(*fit, *words, *longer)) for words in (goes_on, []))
         assert resumed["epochs"] == whole["epochs"] == longer[1]

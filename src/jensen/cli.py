@@ -20,6 +20,7 @@ import typer
 from typer.core import TyperGroup
 
 from jensen.contest import compare, select
+from jensen.engines.interrupt import InterruptedFitWarning
 from jensen.options import argument_descriptions, default_text, flag_of, type_text
 from jensen.orders import (
     check_writable,
@@ -31,7 +32,8 @@ from jensen.orders import (
     takes_images,
     tell_of_ignored,
 )
-from jensen.printing import report, show, summary_of_fit, tell
+from jensen.printing import noted, report, show, summary_of_fit, tell, wrote
+from jensen.progress import hide_progress, shown_progress
 from jensen.questions import impute, predict, sample, score, transform
 from jensen.reporting import report as report_page
 from jensen.words import MODEL_OPTIONS, Drop, FitSeed, Json, Label, Name, Quiet, Weight, Word
@@ -48,16 +50,21 @@ class Commands(TyperGroup):
         return super().parse_args(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:
-        with warnings.catch_warnings():
-            warnings.showwarning = lambda message, *_, **__: tell(f"warning: {message}")
+        def show(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
+            tell(f"warning: {message}")
+            ctx.meta["is_interrupted"] = ctx.meta.get("is_interrupted") or issubclass(category, InterruptedFitWarning)
+
+        with warnings.catch_warnings(), shown_progress(tell), noted() as written:
+            warnings.showwarning = show
             if not is_first_process():
                 warnings.simplefilter("ignore")
+                hide_progress()
             try:
                 return super().invoke(ctx)
             except BrokenPipeError:
                 raise
             except KeyboardInterrupt:
-                tell("interrupted")
+                tell(f"interrupted; wrote {', '.join(written)}" if written else "interrupted; no output was written")
                 raise typer.Exit(130) from None
             except (ValueError, TypeError, OSError, ImportError) as error:
                 tell(f"error: {error}")
@@ -174,7 +181,14 @@ def fit(
     places = [name for name in estimator.get_params() if name.split("__")[-1] == "checkpoint"]
     estimator.set_params(**dict.fromkeys(places), **({"verbose": 0} if has_own_bar else {}))
     estimator.save(output)
-    summary = summary_of_fit(estimator, X, y, weights)
+    wrote(output)
+    is_interrupted = ctx.meta.get("is_interrupted", False)
+    summary = summary_of_fit(estimator, X, y, weights, is_scored=not is_interrupted)
+    if is_interrupted:
+        # Who ends a fit does not want to wait for its scores.
+        summary["interrupted"] = True
+        if not as_json:
+            tell(f"wrote the model so far to {output}; `jensen score` gives the scores left out here")
     report(estimator, len(X), summary, output, as_json, quiet)
 
 

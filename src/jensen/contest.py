@@ -15,7 +15,7 @@ import typer
 from jensen.interop.places import check_data, check_holds_text
 from jensen.options import flag_of, read_grid
 from jensen.orders import check_page, check_writable, only, read_order, takes_images, tell_of_ignored
-from jensen.printing import plain, report, tell
+from jensen.printing import plain, report, tell, wrote
 from jensen.registry import class_name
 from jensen.words import Drop, FitSeed, Json, Label, Name, Quiet, Weight, Word
 
@@ -106,6 +106,7 @@ def compare(
     written = {what: file for what, (file, _) in writers.items() if file}
     for what, file in written.items():
         writers[what][1](file)
+        wrote(file)
         if is_shown:
             tell(f"wrote {what} to {file.resolve()}")
     if as_json:
@@ -237,12 +238,14 @@ def select(
     tell_of_ignored(found.winner, column)
     if output:
         found.winner.save(output)
+        wrote(output)
     if plot:
         from matplotlib.figure import Figure
 
         figure = Figure(layout="constrained")
         found.plot(figure.subplots())
         figure.savefig(plot, dpi=150)
+        wrote(plot)
     if as_json:
         rows = [{str(name): plain(value) for name, value in row.items()} for row in found.table.to_dict("records")]
         best = {name: plain(value) for name, value in found.best_params.items()}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from numbers import Integral
@@ -18,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from jensen.bound import Bound
+from jensen.caller import levels_inside
 from jensen.interop.files import write_record
 from jensen.interop.labels import encode_labels
 from jensen.interop.tables import Kind, check_columns, column_names, read_table, read_weights
@@ -155,14 +155,6 @@ def whole_number(name: str, value: Any) -> int:
     if not (isinstance(value, Integral) and int(value) >= 1):
         raise ValueError(f"{name}={value!r} must be a whole number, 1 or more")
     return int(value)
-
-
-def levels_inside() -> int:
-    """How far up the caller's caller outside this package stands, for a warning to point there."""
-    frame, level = sys._getframe(1), 1
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("jensen."):
-        frame, level = frame.f_back, level + 1
-    return level
 
 
 def not_offered(name: str, reason: str) -> Any:

@@ -20,7 +20,6 @@ from sklearn.base import clone, is_outlier_detector, is_regressor
 from sklearn.model_selection import ShuffleSplit
 from sklearn.utils import check_random_state
 from torch import Tensor
-from tqdm.auto import tqdm
 
 from jensen.evaluate.criterion import mean_and_error, n_parameters
 from jensen.evaluate.entrants import EFFORTS, NAMES, Chosen, entrants
@@ -31,6 +30,7 @@ from jensen.evaluate.select import configured
 from jensen.evaluate.task import Task
 from jensen.interop.rows import as_array, n_rows, take
 from jensen.models.diffusion import Diffusion
+from jensen.progress import Bar
 from jensen.registry import model_class
 
 __all__ = ["Leaderboard", "compare"]
@@ -113,11 +113,12 @@ def compare(
     splits, n_moved = with_known_levels(task, footing)
     task = replace(task, cv=splits)
     wanted = named(models, footing, len(splits[0][0]), count_classes(y), effort, seed)
-    bar = tqdm(wanted.items(), desc="compare", unit="model", leave=False, disable=None if verbose else True)
     entries = []
-    for name, model in bar:
-        bar.set_postfix_str(name)
-        entries.append(attempt(name, model, task, footing))
+    with Bar("compare" if verbose else None, len(wanted), unit="model") as bar:
+        for name, model in wanted.items():
+            bar.note(name)
+            entries.append(attempt(name, model, task, footing))
+            bar.update()
     if all(entry.failure for entry in entries):
         raise ValueError(f"every model failed, {entries[0].name} with: {entries[0].failure}")
     tested = np.concatenate([test for _, test in splits])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -18,8 +19,8 @@ __all__ = ["imputations"]
 N_HIDDEN, SHARE_HIDDEN = 60, 0.2
 # Rows of the user's own with holes, and images, that are shown.
 N_LISTED, N_IMAGES = 6, 8
-# For a diffusion, which draws what is missing in many steps.
-SHORT = {"n_draws": 5, "steps": 25, "resamplings": 4}
+# For a diffusion, which draws what is missing in many steps, and an autoencoder, which weighs many draws.
+SHORT = {"n_draws": 5, "steps": 25, "resamplings": 4, "importance_samples": 20}
 
 
 def imputations(subject: Subject) -> tuple[str, str, str] | None:
@@ -41,7 +42,8 @@ def of_images(subject: Subject) -> tuple[str, str, str]:
     filled = np.where(hole, answer, images)
     return (
         "Imputations",
-        "Above real rows, between them the same with their middle hidden, below filled in with its posterior mean.",
+        "Above real rows, between them the same with their middle hidden, below filled in with its posterior mean."
+        + draws_of(subject),
         picture(
             np.concatenate([images, holed, filled]),
             "real rows, rows with a hole, and filled in",
@@ -76,7 +78,7 @@ def of_a_table(subject: Subject) -> tuple[str, str, str] | None:
     text = (
         f"A fifth of the entries of {shown.n_rows} rows is hidden and filled in. The error is {error} standard "
         "deviations of a column; filling in means would give about 1. Good is the diagonal."
-    )
+    ) + draws_of(subject)
     low, high = charts.span([x, y])
     drawn = charts.scatter(
         [Series("entries", x, y, tips)],
@@ -86,6 +88,13 @@ def of_a_table(subject: Subject) -> tuple[str, str, str] | None:
         line=[np.array([[low, low], [high, high]])],
     )
     return "Imputations", text, drawn + holes_of_the_user(subject)
+
+
+def draws_of(subject: Subject) -> str:
+    """A sentence on how many draws a filled entry rests on, where it is a mean of some."""
+    known = signature(subject.model.impute).parameters
+    counts = [SHORT[name] for name in ("importance_samples", "n_draws") if name in known]
+    return "".join(f" Every filled entry rests on {n} draws." for n in counts)
 
 
 def with_holes(subject: Subject, names: list[str], mask: np.ndarray) -> Any:
