@@ -175,6 +175,20 @@ class TestSummary:
         # A pass with gradients is worth about three.
         assert 0 < passes[False] <= 5000 < 3 * passes[True] / 10
 
+    def test_a_page_costs_a_fraction_of_the_fit_and_says_what_it_rests_on(self, tmp_path, passes):
+        rng = np.random.default_rng(0)
+        X, y = rng.normal(size=(1000, 2)), np.arange(1000) % 10
+        recipe = {"encoder": jensen.MLP((8,)), "decoder": jensen.MLP((8,)), "max_epochs": 20, "random_state": 0}
+        model = jensen.VAE(1, **recipe, trainer=jensen.Trainer(validation_fraction=0)).fit(X, y)
+        jensen.write_report(model, X, tmp_path / "page.html")
+        # Three questions, and some samples.
+        assert 0 < passes[False] <= 3 * 5000 + 200 < 3 * passes[True] / 3
+        text = (tmp_path / "page.html").read_text(encoding="utf-8")
+        assert "a mean over 50 rows, each from 10 draws" in text
+        assert "Among 50 of 1000 rows, from 10 importance samples per row rather than 100" in text
+        assert "entries of 50 rows is hidden" in text
+        assert "Every filled entry rests on 10 draws" in text
+
     def test_small_models_are_scored_as_ever(self, tmp_path):
         fit = ("fit", "vae", "iris", *SMALL[:4], "--max-epochs", 500, "-o", tmp_path / "m", "--json")
         summary = json.loads(succeed(*fit))

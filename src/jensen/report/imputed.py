@@ -19,8 +19,8 @@ __all__ = ["imputations"]
 N_HIDDEN, SHARE_HIDDEN = 60, 0.2
 # Rows of the user's own with holes, and images, that are shown.
 N_LISTED, N_IMAGES = 6, 8
-# For a diffusion, which draws what is missing in many steps, and an autoencoder, which weighs many draws.
-SHORT = {"n_draws": 5, "steps": 25, "resamplings": 4, "importance_samples": 20}
+# For a diffusion, which draws what is missing in many steps.
+SHORT = {"n_draws": 5, "steps": 25, "resamplings": 4}
 
 
 def imputations(subject: Subject) -> tuple[str, str, str] | None:
@@ -38,7 +38,7 @@ def of_images(subject: Subject) -> tuple[str, str, str]:
     hole = np.zeros(images.shape, dtype=bool)
     hole[..., h // 4 : h - h // 4, w // 4 : w - w // 4] = True
     holed, given = (np.where(hole, np.nan, subject.images(rows)) for rows in (shown.rows, shown.asked))
-    answer = subject.images(subject.ask("impute", given.reshape(shown.asked.shape), **SHORT))
+    answer = subject.images(subject.ask("impute", given.reshape(shown.asked.shape), **shortened(subject)))
     filled = np.where(hole, answer, images)
     return (
         "Imputations",
@@ -57,7 +57,7 @@ def of_a_table(subject: Subject) -> tuple[str, str, str] | None:
     if subject.frame.isna().any(axis=1).all():
         text = "No row is complete, and nothing that is known could be hidden."
         return "Imputations", text, holes_of_the_user(subject)
-    shown, names = subject.complete().few(N_HIDDEN), subject.number_columns
+    shown, names = subject.complete().few(min(N_HIDDEN, subject.quick.n_rows)), subject.number_columns
     if not names or shown.n_rows < 2:
         return None
     mask = np.random.default_rng(subject.seed).random((shown.n_rows, len(names))) < SHARE_HIDDEN
@@ -66,7 +66,7 @@ def of_a_table(subject: Subject) -> tuple[str, str, str] | None:
     if not mask.any():
         return None
     truth = as_frame(shown.asked, subject.names)[names].to_numpy(dtype=np.float64)
-    answer = as_frame(subject.ask("impute", with_holes(shown, names, mask), **SHORT), subject.names)
+    answer = as_frame(subject.ask("impute", with_holes(shown, names, mask), **shortened(subject)), subject.names)
     filled = answer[names].to_numpy(dtype=np.float64)
     spread = np.where(truth.std(0) > 0, truth.std(0), 1.0)
     x, y = (((values - truth.mean(0)) / spread)[mask] for values in (truth, filled))
@@ -90,10 +90,16 @@ def of_a_table(subject: Subject) -> tuple[str, str, str] | None:
     return "Imputations", text, drawn + holes_of_the_user(subject)
 
 
+def shortened(subject: Subject) -> dict[str, int]:
+    """What keeps an imputation short, whichever of it the model takes."""
+    n_draws = subject.quick.n_draws
+    return SHORT if n_draws is None else {**SHORT, "importance_samples": n_draws}
+
+
 def draws_of(subject: Subject) -> str:
     """A sentence on how many draws a filled entry rests on, where it is a mean of some."""
-    known = signature(subject.model.impute).parameters
-    counts = [SHORT[name] for name in ("importance_samples", "n_draws") if name in known]
+    known, short = signature(subject.model.impute).parameters, shortened(subject)
+    counts = [short[name] for name in ("importance_samples", "n_draws") if name in known]
     return "".join(f" Every filled entry rests on {n} draws." for n in counts)
 
 
@@ -119,7 +125,7 @@ def holes_of_the_user(subject: Subject) -> str:
     if not len(rows):
         return ""
     shown = subject.some(rows)
-    answer = as_frame(subject.ask("impute", shown.asked, **SHORT), subject.names)
+    answer = as_frame(subject.ask("impute", shown.asked, **shortened(subject)), subject.names)
     filled = answer.where(missing[rows], shown.frame.set_axis(answer.index))
     filled.insert(0, "row", [shown.number(i) for i in range(len(rows))], allow_duplicates=True)
     marked = np.column_stack([np.zeros(len(rows), bool), missing[rows]])
