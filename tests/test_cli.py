@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 import math
+import os
 import subprocess
 import sys
 import warnings
@@ -546,6 +547,19 @@ def test_help_answers_at_once():
     """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(("given", "policy"), [({}, "PASSIVE"), ({"OMP_WAIT_POLICY": "ACTIVE"}, "ACTIVE")])
+def test_threads_sleep_while_they_wait_unless_told_otherwise(given, policy):
+    code = """if True:
+        import os, sys
+        from jensen import cli
+        cli.app = lambda **_: print(os.environ["OMP_WAIT_POLICY"], "torch" in sys.modules)
+        cli.main()
+    """
+    environment = {name: value for name, value in os.environ.items() if name != "OMP_WAIT_POLICY"}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env={**environment, **given})
+    assert done.stdout == f"{policy} False\n"
 
 
 def test_a_mistake_in_a_word_or_a_name_does_not_wait_for_libraries():

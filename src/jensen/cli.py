@@ -268,6 +268,9 @@ def mark(ability: bool | str) -> str:
 
 
 def main() -> None:
+    # Threads that wait sleep, and leave the cores to those that work: on a busy machine a step is many times as fast.
+    # OpenMP reads this when torch is loaded.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     try:
         app(prog_name="jensen")
     except SystemExit as end:
