@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from PIL import Image
 from sklearn.datasets import load_digits
 
 import jensen
@@ -249,6 +250,50 @@ class TestSummary:
         fit = ("fit", "vae", tmp_path / "x.npy", *SMALL[:4], "--max-epochs", 2, "--evaluation-samples", 2)
         summary = json.loads(succeed(*fit, "--json", "-o", tmp_path / "m"))
         assert (summary["rows"], summary["scored_rows"]) == (1500, 400)
+
+
+class TestPictures:
+    """A background of 0.8 is pale, however far a sample goes beyond 1."""
+
+    @pytest.fixture
+    def pale(self, tmp_path, monkeypatch):
+        rng = np.random.default_rng(0)
+        images = np.where(rng.random((60, 4, 4)) < 0.1, rng.random((60, 4, 4)), 0.8)
+        write_dataset(tmp_path / "pale.npy", images)
+        images[0, 0, 0] = np.nan
+        write_dataset(tmp_path / "holes.npy", images)
+        gaussian = ("--likelihood", "gaussian", "--n-components", 2, "--max-epochs", 1)
+        succeed("fit", "vae", tmp_path / "pale.npy", *SMALL[:4], *gaussian, "--quiet", "-o", tmp_path / "m")
+        made = np.full((2, 4, 4), 0.8)
+        made[0, 0] = [-0.5, 0.0, 1.0, 1.7]
+        monkeypatch.setattr(VAE, "sample", lambda *_, **__: (made, None))
+        monkeypatch.setattr(VAE, "impute", lambda *_, **__: made)
+        return tmp_path
+
+    @pytest.mark.parametrize("verb", [("sample",), ("impute", "holes.npy")])
+    def test_are_clipped_and_not_stretched(self, pale, verb, monkeypatch):
+        monkeypatch.chdir(pale)
+        word, *data = verb
+        succeed(word, "m", *data, "-o", "new")
+        with Image.open("new/0.png") as first, Image.open("new/1.png") as second:
+            assert np.asarray(first)[0].tolist() == [0, 0, 255, 255]
+            assert np.asarray(second).tolist() == [[204] * 4] * 4
+
+    def test_of_data_on_a_scale_of_their_own(self, pale, monkeypatch):
+        monkeypatch.chdir(pale)
+        write_dataset("wide.npy", np.linspace(-4, 4, 60 * 16).reshape(60, 4, 4))
+        succeed("fit", "vae", "wide.npy", *SMALL[:4], "--max-epochs", 1, "--quiet", "-o", "m")
+        assert jensen.load("m").pixel_range_ == (-4.0, 4.0)
+        succeed("sample", "m", "-o", "new.png")
+        with Image.open("new.png") as picture:
+            assert np.asarray(picture)[0, 0] == round((-0.5 + 4) / 8 * 255)
+
+    def test_of_a_file_without_the_range(self, pale, monkeypatch):
+        monkeypatch.chdir(pale)
+        model = jensen.load("m")
+        del model.pixel_range_
+        model.save("m")
+        succeed("sample", "m", "-o", "new.png")
 
 
 class TestCheckpoints:

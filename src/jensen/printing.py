@@ -143,17 +143,15 @@ def answer(estimator: Any, table: Any, output: Path | None, as_json: bool, **sum
 
 
 def deliver_pictures(estimator: Any, images: Any, output: Path, is_told: bool = True) -> None:
-    """Images that a model made, side by side in one .png, or one by one in a folder.
-
-    Black and white are the least and the greatest level that the model knows, or else those of all images.
-    """
+    """Images that a model made, side by side in one .png, or one by one in a folder, on the scale of the data."""
     import numpy as np
 
-    from jensen.report.pictures import image_grid, write_png
+    from jensen.report.pictures import image_grid, scale_of, write_png
 
     values, known = np.asarray(images), estimator.columns_.levels
-    levels = np.concatenate(known).astype(float) if all(known) else values[np.isfinite(values)]
-    limits = (float(levels.min()), float(levels.max())) if len(np.unique(levels)) > 1 else None
+    # A file of an earlier version may have neither.
+    seen = np.concatenate(known).astype(float) if all(known) else getattr(estimator, "pixel_range_", None)
+    limits = None if seen is None else scale_of(float(np.min(seen)), float(np.max(seen)))
     if output.suffix:
         write_png(image_grid(values, limits=limits), output)
         wrote(output)

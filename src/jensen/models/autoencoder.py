@@ -66,6 +66,7 @@ class Autoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, GradientEst
         history_: a data frame with one row per round: the mean error of the rows, and minus that of held-out ones.
         columns_: kind, levels and scaling of every column.
         n_iter_: epochs.
+        pixel_range_: of images, the least and the greatest value of a pixel; pictures are cut off there.
         loss_: the mean error of a row in the round whose weights were kept, with its noise.
 
     Example:

@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from jensen.interop.rows import as_array, take
+from jensen.report.pictures import scale_of
 from jensen.report.quick import Quick
 
 __all__ = ["Subject", "as_frame", "new_rows"]
@@ -103,8 +104,7 @@ class Subject:
     def limits(self) -> tuple[float, float]:
         """Black and white."""
         values = as_array(self.rows).astype(np.float64)
-        low, high = float(np.nanmin(values)), float(np.nanmax(values))
-        return (low, high) if low < high else (low, low + 1)
+        return scale_of(float(np.nanmin(values)), float(np.nanmax(values)))
 
     def some(self, rows: Sequence[int] | np.ndarray) -> Subject:
         """The same model with some of the rows."""
