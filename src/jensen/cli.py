@@ -8,6 +8,7 @@ Libraries are imported inside functions, so that `jensen --help` answers at once
 from __future__ import annotations
 
 import inspect
+import io
 import json
 import os
 import sys
@@ -271,6 +272,10 @@ def main() -> None:
     # Threads that wait sleep, and leave the cores to those that work: on a busy machine a step is many times as fast.
     # OpenMP reads this when torch is loaded.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            # A terminal of ASCII shows \u03bb for λ.
+            stream.reconfigure(errors="backslashreplace")
     try:
         app(prog_name="jensen")
     except SystemExit as end:

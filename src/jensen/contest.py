@@ -14,10 +14,10 @@ import typer
 
 from jensen.interop.places import check_data, check_holds_text
 from jensen.options import flag_of, read_grid
-from jensen.orders import check_page, check_writable, only, read_order, takes_images, tell_of_ignored
+from jensen.orders import check_page, check_safe, check_writable, only, read_order, takes_images, tell_of_ignored
 from jensen.printing import plain, report, tell, wrote
 from jensen.registry import class_name
-from jensen.words import Drop, FitSeed, Json, Label, Name, Quiet, Weight, Word
+from jensen.words import Drop, FitSeed, Json, Label, Name, Quiet, SafeCsv, Weight, Word
 
 __all__ = ["compare", "select"]
 
@@ -47,6 +47,7 @@ def compare(
         Path | None,
         typer.Option(help="File for new rows of every model: .png for images, .csv or .parquet for tables."),
     ] = None,
+    safe_csv: SafeCsv = False,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -64,6 +65,7 @@ def compare(
     answers: dict[str, str | bool] = {"auto": "auto", "yes": True, "no": False}
     if discrete not in answers:
         raise ValueError(f"--discrete {discrete} is not known; choose auto, yes or no")
+    check_safe(safe_csv, output, samples, is_printed=False)
     for option, file in {"--output": output, "--report": report_to, "--samples": samples}.items():
         if file:
             check_writable(file, option)
@@ -99,9 +101,9 @@ def compare(
         console = Console()
         console.print(board.rich(console.width))
     writers = {
-        "the table": (output, lambda file: write_dataset(file, board.table)),
+        "the table": (output, lambda file: write_dataset(file, board.table, is_safe=safe_csv)),
         "the report": (report_to, lambda file: board.report(file, f"Models of {Path(data).name}", int(is_shown))),
-        "samples": (samples, lambda file: write_samples(file, board)),
+        "samples": (samples, lambda file: write_samples(file, board, safe_csv)),
     }
     written = {what: file for what, (file, _) in writers.items() if file}
     for what, file in written.items():
@@ -134,17 +136,19 @@ def data_kind(X: Any) -> str:
     return "the rows are those of a table" if len(X.shape) < 3 else f"the rows are images of shape {X.shape[1:]}"
 
 
-def write_samples(file: Path, board: Any) -> None:
+def write_samples(file: Path, board: Any, is_safe: bool) -> None:
     """A line of images per model, or a table with the model's name in its first column."""
     import pandas as pd
 
     from jensen.interop.datasets import as_frame, write_dataset
+    from jensen.interop.replacing import replacing
 
     if file.suffix.lower() in PICTURES:
-        board.plot_samples().savefig(file)
+        with replacing(file) as aside:
+            board.plot_samples().savefig(aside)
         return
     tables = {name: as_frame(rows) for name, rows in board.sample(100).items()}
-    write_dataset(file, pd.concat(tables, names=["model"]).reset_index("model"))
+    write_dataset(file, pd.concat(tables, names=["model"]).reset_index("model"), is_safe=is_safe)
 
 
 def rows_of(data: str, label: str | None, drop: list[str]) -> tuple[Any, Any]:
@@ -242,9 +246,12 @@ def select(
     if plot:
         from matplotlib.figure import Figure
 
+        from jensen.interop.replacing import replacing
+
         figure = Figure(layout="constrained")
         found.plot(figure.subplots())
-        figure.savefig(plot, dpi=150)
+        with replacing(plot) as aside:
+            figure.savefig(aside, dpi=150)
         wrote(plot)
     if as_json:
         rows = [{str(name): plain(value) for name, value in row.items()} for row in found.table.to_dict("records")]

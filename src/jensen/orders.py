@@ -17,7 +17,7 @@ from typing import Any
 
 import typer
 
-from jensen.interop.places import check_data, known_suffix
+from jensen.interop.places import SEPARATORS, check_data, known_suffix
 from jensen.options import flag_of, parts_with, read_arguments, sort_grid, sort_words, unknown
 from jensen.printing import tell
 from jensen.signatures import arguments_of
@@ -107,6 +107,15 @@ def check_writable(output: Path, option: str = "--output") -> None:
     """Before the work, not after it."""
     if output.is_dir() or not os.access(output.parent, os.W_OK):
         raise ValueError(f"{option} {output} cannot be written; give a file in a directory that exists")
+
+
+def check_safe(is_safe: bool, *files: Path | None, is_printed: bool) -> None:
+    """An error where --safe-csv has no part in what is written: before the work."""
+    if not is_safe:
+        return
+    given = [file for file in files if file is not None]
+    if not (any(file.suffix.lower() in SEPARATORS for file in given) if given else is_printed):
+        raise ValueError("--safe-csv is for tables as text, .csv or .tsv, and none is written here; leave it out")
 
 
 def check_page(output: Path, option: str = "--output") -> None:

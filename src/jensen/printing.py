@@ -115,23 +115,26 @@ def needs_complete_rows(estimator: Any) -> bool:
     return isinstance(estimator, DenoisingModel)
 
 
-def deliver(table: Any, output: Path | None, is_told: bool = True) -> None:
+def deliver(table: Any, output: Path | None, is_told: bool = True, is_safe: bool = False) -> None:
     """A table to a file, or as CSV to standard output."""
-    from jensen.interop.datasets import as_frame, write_dataset
+    from jensen.interop.datasets import as_frame, without_formulas, write_dataset
 
     if output is None:
-        as_frame(table).to_csv(sys.stdout, index=False, lineterminator="\n")
+        frame = as_frame(table)
+        (without_formulas(frame) if is_safe else frame).to_csv(sys.stdout, index=False, lineterminator="\n")
         return
-    write_dataset(output, table)
+    write_dataset(output, table, is_safe=is_safe)
     wrote(output)
     if is_told:
         tell(f"wrote {len(table)} rows to {output}")
 
 
-def answer(estimator: Any, table: Any, output: Path | None, as_json: bool, **summary: Any) -> None:
+def answer(
+    estimator: Any, table: Any, output: Path | None, as_json: bool, is_safe: bool = False, **summary: Any
+) -> None:
     """A table to a file, or to standard output as CSV, or all in one JSON object."""
     if output or not as_json:
-        deliver(table, output, is_told=not as_json)
+        deliver(table, output, is_told=not as_json, is_safe=is_safe)
     if not as_json:
         return
     from jensen.interop.datasets import as_frame

@@ -16,6 +16,7 @@ from jensen.options import value_of
 from jensen.orders import (
     check_files,
     check_rows_fit,
+    check_safe,
     is_folder,
     is_picture,
     method,
@@ -25,7 +26,7 @@ from jensen.orders import (
     options_for,
 )
 from jensen.printing import answer, columns_of, deliver, deliver_pictures, in_units, report, tell
-from jensen.words import TABLE, Json, Keep
+from jensen.words import TABLE, Json, Keep, SafeCsv
 
 __all__ = ["impute", "predict", "sample", "score", "transform"]
 
@@ -57,6 +58,7 @@ def score(
     keep: Keep = None,
     seed: Seed = None,
     output: Output = None,
+    safe_csv: SafeCsv = False,
     as_json: Json = False,
 ) -> None:
     """How likely are the rows of a table? ln p(x), or the model's lower bound of it.
@@ -75,6 +77,7 @@ def score(
     import numpy as np
     import pandas as pd
 
+    check_safe(safe_csv, output, is_printed=False)
     beside = kept_columns(data, keep)
     estimator, X, y = open_labelled(model, data, label, seed, is_shown=not as_json)
     given = (X,) if y is None else (X, y)
@@ -90,7 +93,8 @@ def score(
         "least_likely": [{"row": int(i), "nats": scores[i]} for i in scores.argsort()[:5]],
     }
     if output:
-        deliver(pd.DataFrame({**beside, "log_likelihood": scores}), output, is_told=not as_json)
+        table = pd.DataFrame({**beside, "log_likelihood": scores})
+        deliver(table, output, is_told=not as_json, is_safe=safe_csv)
     report(estimator, len(scores), summary, output, as_json)
 
 
@@ -107,6 +111,7 @@ def sample(
     guidance: Annotated[float | None, typer.Option(help="Of a diffusion: how far to go beyond the class.")] = None,
     seed: Seed = None,
     output: RowsOutput = None,
+    safe_csv: SafeCsv = False,
     as_json: Json = False,
 ) -> None:
     """Draw new rows, with the column names of the fit; without --output as CSV to standard output.
@@ -123,6 +128,7 @@ def sample(
       jensen sample digits.jensen -n 64 --y 3 --guidance 1 --output threes.png
       jensen sample digits.jensen -n 64 --output new/
     """
+    check_safe(safe_csv, output, is_printed=not as_json)
     estimator = open_model(model, seed, is_shown=not as_json)
     classes = {str(value): value for value in getattr(estimator, "classes_", [])}
     wanted = None if y is None else classes.get(y, value_of(y, Any))
@@ -130,7 +136,7 @@ def sample(
     options = options_for(estimator, "sample", steps=steps, sampler=sampler, eta=eta, guidance=guidance)
     check_rows_fit(estimator, output)
     rows, _ = draw(n_samples, y=wanted, random_state=seed, **options)
-    hand_over(estimator, rows, output, as_json)
+    hand_over(estimator, rows, output, as_json, safe_csv)
 
 
 def impute(
@@ -141,6 +147,7 @@ def impute(
     resamplings: Annotated[int | None, typer.Option(help="Of a diffusion: how often each step is taken.")] = None,
     seed: Seed = None,
     output: RowsOutput = None,
+    safe_csv: SafeCsv = False,
     as_json: Json = False,
 ) -> None:
     """Fill empty cells with their posterior mean; all other cells and columns stay as they are.
@@ -161,6 +168,7 @@ def impute(
 
     from jensen.interop.datasets import fill_cells, is_text, read_cells, read_dataset
 
+    check_safe(safe_csv, output, is_printed=not as_json)
     estimator, X = open_both(model, data, seed, is_shown=not as_json)
     verb = "impute" if draws is None else "impute_draws"
     fill, options = method(estimator, verb), options_for(estimator, verb, steps=steps, resamplings=resamplings)
@@ -172,7 +180,7 @@ def impute(
     for i, filled in enumerate(tables, start=1):
         file = output if output is None or draws is None else output.with_name(f"{output.stem}-{i}{output.suffix}")
         table = filled if is_image else fill_cells(cells, X, filled)
-        hand_over(estimator, table, file, as_json, filled_entries=int(np.asarray(pd.isna(X)).sum()))
+        hand_over(estimator, table, file, as_json, safe_csv, filled_entries=int(np.asarray(pd.isna(X)).sum()))
     left = holes_outside(cells, X)
     if left and not as_json:
         hint = "; `jensen predict` tells classes" if hasattr(estimator, "classes_") else ""
@@ -189,10 +197,12 @@ def holes_outside(cells: Any, X: Any) -> str:
     return ", ".join(f"{n} cells of {name}" for name, n in empty.items() if n)
 
 
-def hand_over(estimator: Any, rows: Any, output: Path | None, as_json: bool, **summary: Any) -> None:
+def hand_over(
+    estimator: Any, rows: Any, output: Path | None, as_json: bool, is_safe: bool = False, **summary: Any
+) -> None:
     """Rows that a model made: images as pictures where they are asked for, tables by their file or as text."""
     if output is None or not (is_picture(output) or is_folder(output)):
-        return answer(estimator, rows, output, as_json, **summary)
+        return answer(estimator, rows, output, as_json, is_safe, **summary)
     deliver_pictures(estimator, rows, output, is_told=not as_json)
     if as_json:
         report(estimator, len(rows), summary, output, as_json)
@@ -213,6 +223,7 @@ def predict(
     ] = None,
     keep: Keep = None,
     seed: Seed = None,
+    safe_csv: SafeCsv = False,
     as_json: Json = False,
 ) -> None:
     """The class of every row, its component after a fit without labels, or the number of a regression.
@@ -230,6 +241,7 @@ def predict(
 
     from jensen.interop.labels import decode_labels
 
+    check_safe(safe_csv, output, is_printed=not as_json)
     beside = kept_columns(data, keep)
     estimator, X = open_both(model, data, seed, is_shown=not as_json)
     ask = method(estimator, "predict")
@@ -251,7 +263,7 @@ def predict(
         names = [*known, *(f"component_{k}" for k in range(len(known), probabilities.shape[1]))]
         result[[f"probability_{name}" for name in names]] = probabilities
     if output or not as_json:
-        deliver(result, output, is_told=not as_json)
+        deliver(result, output, is_told=not as_json, is_safe=safe_csv)
     if as_json:
         report(estimator, len(result), {str(name): list(result[name]) for name in result}, output, as_json)
 
@@ -263,7 +275,14 @@ def kept_columns(data: Path, keep: list[str] | None) -> dict[str, Any]:
     return {} if keep is None else {str(name): column for name, column in some_columns(data, keep).items()}
 
 
-def transform(model: Model, data: Data, keep: Keep = None, output: Output = None, as_json: Json = False) -> None:
+def transform(
+    model: Model,
+    data: Data,
+    keep: Keep = None,
+    output: Output = None,
+    safe_csv: SafeCsv = False,
+    as_json: Json = False,
+) -> None:
     """What is hidden in every row: the posterior mean of its latent vector.
 
     Of k-means and K medoids the distance to every centre. Without --output as CSV.
@@ -276,7 +295,9 @@ def transform(model: Model, data: Data, keep: Keep = None, output: Output = None
     check_files(model, data, output)
     import pandas as pd
 
+    check_safe(safe_csv, output, is_printed=not as_json)
     beside = kept_columns(data, keep)
     estimator, X = open_both(model, data, is_shown=not as_json)
     values = pd.DataFrame(method(estimator, "transform")(X), columns=estimator.get_feature_names_out())
-    answer(estimator, pd.concat([pd.DataFrame(beside), values.reset_index(drop=True)], axis=1), output, as_json)
+    table = pd.concat([pd.DataFrame(beside), values.reset_index(drop=True)], axis=1)
+    answer(estimator, table, output, as_json, safe_csv)

@@ -134,6 +134,9 @@ def recipe_classes() -> dict[str, type[BaseEstimator]]:
 def load(path: str | os.PathLike[str], recipes: Sequence[type[BaseEstimator]] = ()) -> Any:
     """Read a fitted model from a file that `save` wrote.
 
+    A file that was altered after it was saved is an error. One of an older version of jensen, which wrote no checksum,
+    loads with a warning.
+
     Args:
         path: the file.
         recipes: your own recipe classes that the file may name; a class is never imported from a file.
@@ -147,11 +150,11 @@ def load(path: str | os.PathLike[str], recipes: Sequence[type[BaseEstimator]] = 
     """
     from jensen.interop.files import decode, read_record
 
-    record = read_record(path)
+    record = read_record(path, way_out="save the model again, with load(path).save(path)")
     known = recipe_classes() | {recipe.__name__: recipe for recipe in recipes}
     try:
         model = model_class(record["class"])(**decode(record["params"], known))
         model._restore(decode(record["fitted"], known))
-    except (KeyError, TypeError, AttributeError) as error:
+    except (ArithmeticError, AssertionError, AttributeError, LookupError, RuntimeError, TypeError) as error:
         raise ValueError(f"{path} does not describe a fitted model: {error!r}") from None
     return model

@@ -8,7 +8,20 @@ import typer
 
 from jensen.progress import hide_progress
 
-__all__ = ["MODEL_OPTIONS", "TABLE", "Drop", "FitSeed", "Json", "Keep", "Label", "Name", "Quiet", "Weight", "Word"]
+__all__ = [
+    "MODEL_OPTIONS",
+    "TABLE",
+    "Drop",
+    "FitSeed",
+    "Json",
+    "Keep",
+    "Label",
+    "Name",
+    "Quiet",
+    "SafeCsv",
+    "Weight",
+    "Word",
+]
 
 # A model's own options are not known before its name.
 MODEL_OPTIONS = {"allow_extra_args": True, "ignore_unknown_options": True}
@@ -48,6 +61,13 @@ Keep = Annotated[
     typer.Option(metavar="COLUMN", help="Column of the data to stand before the answer, or several: a,b."),
 ]
 FitSeed = Annotated[int | None, typer.Option(help="Random seed; 0 when not given.")]
+SafeCsv = Annotated[
+    bool,
+    typer.Option(
+        "--safe-csv",
+        help="Write a quote before text that a spreadsheet would read as a formula: text that begins with = + - or @.",
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", callback=silenced, help="Print one JSON object and nothing else.")]
 Quiet = Annotated[
     bool, typer.Option("--quiet", "-q", callback=silenced, help="No progress bar, and nothing on standard output.")

@@ -33,6 +33,7 @@ from jensen.interop.columns import Columns
 from jensen.interop.events import Events, image_shape, read_events
 from jensen.interop.rows import as_array
 from jensen.interop.tables import Kind
+from jensen.nets.allowance import Allowance, check_weights
 from jensen.progress import progress
 
 __all__ = ["GradientEstimator", "Lesson", "blocks", "has_classes", "progress"]
@@ -286,15 +287,22 @@ class GradientEstimator(LatentVariableModel):
     def _theta_from(self, record: Any) -> nn.Module:
         self._columns = Columns.from_record(record["columns"])
         self._shape, self._facts, self._history = tuple(record["shape"]), record["facts"], record["history"]
-        with seeded(0, torch.device("cpu")):
+        d, weights = len(self._columns.names), record["weights"]
+        if not all(isinstance(size, int) for size in self._shape) or not math.prod(self._shape) == d:
+            raise ValueError(f"shape={self._shape} is not that of {d} columns; the file is damaged")
+        if self.n_features_in_ != d:
+            raise ValueError(f"n_features_in_={self.n_features_in_}, but there are {d} columns; the file is damaged")
+        tables = (value for value in self._facts.values() if isinstance(value, Tensor))
+        with seeded(0, torch.device("cpu")), Allowance(weights, tables, d):
             module = self._build(self._facts)
         try:
-            module.load_state_dict(record["weights"])
-        except RuntimeError as error:
-            raise ValueError(f"the weights do not fit the model's networks: {error}") from None
-        for name, weight in record["weights"].items():
+            check_weights(weights, module.state_dict())
+        except ValueError as error:
+            raise ValueError(f"the weights do not fit the model's networks: {error}; the file is damaged") from None
+        for name, weight in weights.items():
             if not weight.isfinite().all():
                 raise ValueError(f"the weights hold NaN or infinity in {name}; the file is damaged")
+        module.load_state_dict(weights)
         return module.eval()
 
     def __sklearn_tags__(self) -> Any:

@@ -20,7 +20,7 @@ from jensen.bound import Bound
 from jensen.caller import levels_inside
 from jensen.interop.files import write_record
 from jensen.interop.labels import encode_labels
-from jensen.interop.tables import Kind, check_columns, column_names, read_table, read_weights
+from jensen.interop.tables import CONTAINERS, Kind, check_columns, column_names, read_table, read_weights
 
 __all__ = ["LatentVariableModel", "Persistent", "Rows", "levels_inside", "not_offered", "whole_number"]
 
@@ -65,8 +65,10 @@ class Persistent(BaseEstimator, ABC):
             if not is_attribute(name):
                 raise ValueError(f"the file sets {name!r}, which is not a fitted attribute")
             setattr(self, name, value)
-        self._kind = Kind(**fitted["kind"])
+        check_features(self)
+        self._kind = kind_from(fitted["kind"], self.n_features_in_)
         self.theta_ = self._theta_from(fitted["theta"])
+        check_same_kind(fitted["theta"], self._theta_record())
 
 
 class LatentVariableModel(Persistent):
@@ -168,6 +170,35 @@ def not_offered(name: str, reason: str) -> Any:
     method.__name__ = name
     method.__doc__ = f"Not offered: {reason}."
     return available_if(refuse)(method)
+
+
+def check_features(model: Any) -> None:
+    """What a file says about the columns of X, on which every check after it relies."""
+    d, names = model.n_features_in_, getattr(model, "feature_names_in_", None)
+    if isinstance(d, bool) or not isinstance(d, Integral) or d < 1:
+        raise ValueError(f"n_features_in_={d!r} is no number of columns; the file is damaged")
+    if names is not None and not (isinstance(names, np.ndarray) and names.shape == (d,)):
+        raise ValueError(f"feature_names_in_ are not {d} names, one for every column; the file is damaged")
+
+
+def kind_from(record: dict[str, Any], n_features: int) -> Kind:
+    """The kind of table that a file says the model was fitted on."""
+    kind = Kind(**record)
+    columns = kind.columns is None or (isinstance(kind.columns, list) and len(kind.columns) == n_features)
+    if not (columns and kind.container in CONTAINERS and kind.dtype in ("float32", "float64")):
+        raise ValueError(f"{kind} is no kind of table; the file is damaged")
+    return kind
+
+
+def check_same_kind(given: dict[str, Any], restored: dict[str, Any]) -> None:
+    """Parameters come back with the types and shapes that they have in the file, so none was converted on the way."""
+    for name, value in given.items():
+        own = restored[name]
+        if isinstance(own, Tensor) and (value.dtype, value.shape) != (own.dtype, own.shape):
+            raise ValueError(
+                f"{name} is {value.dtype} of shape {tuple(value.shape)} in the file, but {own.dtype} of shape "
+                f"{tuple(own.shape)} in a fit; the file is damaged"
+            )
 
 
 def is_attribute(name: str) -> bool:

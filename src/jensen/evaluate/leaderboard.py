@@ -7,7 +7,6 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from inspect import signature
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -15,6 +14,7 @@ import pandas as pd
 
 from jensen.evaluate.footing import Footing
 from jensen.evaluate.scoring import given, says_probabilities
+from jensen.interop.replacing import write_text
 from jensen.interop.rows import as_array
 from jensen.report.board import board_html
 from jensen.report.page import page
@@ -220,7 +220,7 @@ class Leaderboard:
         ]
         lead = f"{len(self.models)} models, and what each makes of {len(there.numbers)} rows that it has not seen"
         text = page(title, lead, board_html(self.table, self.caption), subjects, verbose)
-        Path(path).write_text(text, encoding="utf-8")
+        write_text(path, text)
 
     def __repr__(self) -> str:
         lines = [self.shown().to_string(index=False), *(f"{k} failed: {v}" for k, v in self.failures.items())]

@@ -23,6 +23,8 @@ LINEAR = (1e-4, 0.02)
 COSINE_OFFSET, LARGEST_BETA = 0.008, 0.999
 # What a network is told of a level: the place in the whole noising, in thousandths.
 WHOLE = 1000
+# More levels than this are closer than single precision tells times apart, and take seconds to set up.
+MOST_LEVELS = 1_000_000
 
 
 class Schedule(BaseEstimator):
@@ -167,6 +169,10 @@ def spaced(n_levels: int, n_kept: int, spacing: str) -> np.ndarray:
 def checked(n_levels: Any) -> int:
     if not (isinstance(n_levels, Integral) and int(n_levels) >= 1):
         raise ValueError(f"n_steps={n_levels!r} must be a whole number, 1 or more")
+    if int(n_levels) > MOST_LEVELS:
+        raise ValueError(
+            f"n_steps={n_levels} is more than {MOST_LEVELS} levels, which no network tells apart; lower it"
+        )
     return int(n_levels)
 
 

@@ -30,10 +30,9 @@ from jensen.interop.levels import (
     numbers_of_text,
     numpy_type,
 )
+from jensen.interop.tables import CONTAINERS
 
 __all__ = ["Columns"]
-
-CONTAINERS = ("numpy", "torch", "pandas", "polars")
 
 
 @dataclass(frozen=True, eq=False)
@@ -290,7 +289,7 @@ def claims(columns: Columns) -> Iterator[tuple[str, bool]]:
     yield "names", isinstance(names, tuple) and all_are((str, int), names) and 0 < len(names) == len(set(names))
     d = len(names)
     yield "kinds", isinstance(kinds, tuple) and len(kinds) == d and are_kinds(kinds)
-    yield "levels", isinstance(levels, tuple) and len(levels) == d and all(map(are_levels, levels, kinds))
+    yield "levels", isinstance(levels, tuple) and len(levels) == d and all_are_levels(levels, kinds)
     yield "dtypes", isinstance(columns.dtypes, tuple) and len(columns.dtypes) == d and all_are(str, columns.dtypes)
     yield "container", columns.container in CONTAINERS
     is_other = torch.tensor([kind not in ("continuous", "grid") for kind in kinds])
@@ -302,6 +301,12 @@ def claims(columns: Columns) -> Iterator[tuple[str, bool]]:
 
 def are_kinds(kinds: tuple[Any, ...]) -> bool:
     return set(kinds) == {"grid"} or all(kind in KINDS for kind in kinds)
+
+
+def all_are_levels(levels: tuple[Any, ...], kinds: tuple[str, ...]) -> bool:
+    # The columns of a grid share their levels, and these are looked at once.
+    different = {(id(own), kind): own for own, kind in zip(levels, kinds, strict=True)}
+    return all(are_levels(own, kind) for (_, kind), own in different.items())
 
 
 def are_levels(levels: Any, kind: str) -> bool:

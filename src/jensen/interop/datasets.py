@@ -17,7 +17,17 @@ import numpy as np
 import pandas as pd
 
 from jensen.interop.folders import read_folder
-from jensen.interop.formats import EXACT, Table, as_frame, is_text, read_file, read_npy, read_text, write_dataset
+from jensen.interop.formats import (
+    EXACT,
+    Table,
+    as_frame,
+    is_text,
+    read_file,
+    read_npy,
+    read_text,
+    without_formulas,
+    write_dataset,
+)
 from jensen.interop.places import SEPARATORS, check_exists, is_embedded
 
 __all__ = [
@@ -30,6 +40,7 @@ __all__ = [
     "select_features",
     "some_columns",
     "split_columns",
+    "without_formulas",
     "write_dataset",
 ]
 

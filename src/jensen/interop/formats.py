@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from jensen.interop.places import SEPARATORS, check_holds_text, known_suffix
+from jensen.interop.replacing import replacing
 
 __all__ = [
     "EXACT",
@@ -20,6 +21,7 @@ __all__ = [
     "read_file",
     "read_npy",
     "read_text",
+    "without_formulas",
     "write_dataset",
 ]
 
@@ -27,6 +29,8 @@ Table = pd.DataFrame | np.ndarray
 
 # Before pandas 3.1 the usual parser of numbers may be off by a bit, and imputed files would differ from the read ones.
 EXACT = {} if tuple(map(int, pd.__version__.split(".")[:2])) >= (3, 1) else {"float_precision": "round_trip"}
+# What a spreadsheet takes for a formula begins so.
+FORMULAS = ("=", "+", "-", "@", "\t", "\r", "\n")
 SAVED_AS = "save numbers, such as x.astype(float), or a table with text as .csv or .parquet"
 
 
@@ -42,16 +46,24 @@ def read_file(path: str | os.PathLike[str]) -> Table:
     return table
 
 
-def write_dataset(path: str | os.PathLike[str], table: Any) -> None:
-    """Write a data frame or an array; columns without names are called x0, x1, ..."""
+def write_dataset(path: str | os.PathLike[str], table: Any, *, is_safe: bool = False) -> None:
+    """Write a data frame or an array; columns without names are called x0, x1, ...
+
+    With `is_safe` no text of a .csv or .tsv file is read as a formula by a spreadsheet.
+    """
     suffix = known_suffix(path)
     if suffix == ".npy":
-        write_npy(path, np.asarray(table))
-    elif suffix == ".parquet":
+        return write_npy(path, np.asarray(table))
+    frame = as_frame(table)
+    if suffix == ".parquet":
         need_pyarrow(path)
-        as_frame(table).to_parquet(path, engine="pyarrow")
-    else:
-        as_frame(table).to_csv(path, index=False, sep=SEPARATORS[suffix])
+    elif is_safe:
+        frame = without_formulas(frame)
+    with replacing(path) as aside:
+        if suffix == ".parquet":
+            frame.to_parquet(aside, engine="pyarrow")
+        else:
+            frame.to_csv(aside, index=False, sep=SEPARATORS[suffix])
 
 
 def as_frame(table: Any) -> pd.DataFrame:
@@ -61,6 +73,28 @@ def as_frame(table: Any) -> pd.DataFrame:
     if table.ndim > 2:
         raise ValueError(f"rows of shape {table.shape[1:]} are no table; write them to an .npy file with --output")
     return pd.DataFrame(table, columns=[f"x{i}" for i in range(table.shape[1])])
+
+
+def without_formulas(frame: pd.DataFrame) -> pd.DataFrame:
+    """A copy in which names and texts that a spreadsheet would compute begin with a quote; numbers stay."""
+    columns = [column.astype(object).map(quoted) if may_hold_text(column) else column for _, column in frame.items()]
+    safe = pd.concat(columns, axis=1) if columns else frame.copy()
+    return safe.set_axis([quoted(name) for name in frame.columns], axis=1)
+
+
+def may_hold_text(column: Any) -> bool:
+    return column.dtype.kind == "O" or isinstance(column.dtype, (pd.StringDtype, pd.CategoricalDtype))
+
+
+def quoted(value: Any) -> Any:
+    """A text that begins as a formula does, and is no number, behind a quote."""
+    if not isinstance(value, str) or not value.startswith(FORMULAS):
+        return value
+    try:
+        float(value)
+    except ValueError:
+        return f"'{value}"
+    return value
 
 
 def is_text(path: str | os.PathLike[str]) -> bool:
@@ -146,5 +180,5 @@ def write_npy(path: str | os.PathLike[str], values: np.ndarray) -> None:
     if values.dtype.kind not in "biuf":
         check_holds_text(path)
     # A name would get a second suffix when its own is in capitals; an open file keeps it.
-    with open(path, "wb") as file:
+    with replacing(path) as aside, open(aside, "wb") as file:
         np.save(file, values, allow_pickle=False)

@@ -15,7 +15,10 @@ from torch import Tensor
 
 from jensen.interop.rows import as_array
 
-__all__ = ["Kind", "check_columns", "column_names", "read_array", "read_table", "read_weights"]
+__all__ = ["CONTAINERS", "Kind", "check_columns", "column_names", "read_array", "read_table", "read_weights"]
+
+
+CONTAINERS = ("numpy", "torch", "pandas", "polars")
 
 
 @dataclass(frozen=True)

@@ -43,7 +43,7 @@ class Diffusion(DenoisingModel):
 
     Args:
         schedule: "cosine", "linear", a `Schedule`, or β_1, ..., β_T as an array.
-        n_steps: T, the levels of noise; None is 1000, or as many as the schedule has.
+        n_steps: T, the levels of noise, at most a million; None is 1000, or as many as the schedule has.
         prediction: what the network says of numbers: "noise", "data", "mean" or "velocity"; "levels" says how probable
             each level of a grid is. "auto" is "levels" for data on a grid and "velocity" for others. Categories have
             levels whatever is chosen here.

@@ -268,6 +268,10 @@ class KMedoids(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
         if is_given != (rows is None) or (rows is not None and rows.shape != shape):
             found = None if rows is None else tuple(rows.shape)
             raise ValueError(f"rows has shape {found}, but {None if is_given else shape} is needed for this model")
+        if not isinstance(self.metric_params_, dict):
+            raise ValueError(
+                f"metric_params_={self.metric_params_!r} are no arguments of a metric; the file is damaged"
+            )
         if rows is not None and (rows.isinf() | (rows.isnan() & (self.metric != "nan_euclidean"))).any():
             raise ValueError("rows holds NaN or infinity; give finite values")
         return Medoids(rows, indices)

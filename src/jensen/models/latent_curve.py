@@ -45,6 +45,8 @@ __all__ = ["LatentCurve"]
 
 # Grid points and bumps along each axis, for a curve and for a surface.
 GRID, BASIS = {1: 100, 2: 40}, {1: 12, 2: 8}
+# More grid points than this no file may ask for.
+MOST_POINTS = 10_000_000
 
 
 def has_latent(n_latent: int, other: str) -> Any:
@@ -280,11 +282,14 @@ class LatentCurve(ClassNamePrefixFeaturesOutMixin, TransformerMixin, IteratedMod
         width, variance = float(record["width"]), float(record["variance"])
         if not (n_latent in (1, 2) and n_grid >= 1 and n_basis >= 0 and width > 0 and 0 < variance < np.inf):
             raise ValueError(f"space={[n_latent, n_grid, n_basis]}, width={width}, variance={variance} are of no fit")
-        space, coefficients = LatentSpace(n_latent, n_grid, n_basis, width), record["coefficients"].to(torch.float64)
-        shape = (space.n_features, self.n_features_in_)
+        if n_grid**n_latent > MOST_POINTS:
+            raise ValueError(f"space={[n_latent, n_grid, n_basis]} has more than {MOST_POINTS} grid points; give fewer")
+        coefficients = record["coefficients"]
+        # The bumps are made below, when their number is known to be right.
+        shape = (1 + n_latent + n_basis**n_latent, self.n_features_in_)
         if tuple(coefficients.shape) != shape or not coefficients.isfinite().all():
             raise ValueError(f"coefficients {tuple(coefficients.shape)} must be finite values of shape {shape}")
-        return CurveTheta(coefficients, variance, space)
+        return CurveTheta(coefficients.to(torch.float64), variance, LatentSpace(n_latent, n_grid, n_basis, width))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

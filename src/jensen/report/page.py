@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from functools import cache
 from html import escape
 from importlib.resources import files
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
+from jensen.interop.replacing import write_text
 from jensen.progress import Bar
 from jensen.report.panels import PANELS, Panel, panels_of
 from jensen.report.subject import Subject
@@ -76,7 +76,7 @@ def write_report(
         subject = subject.some(np.sort(np.random.default_rng(random_state).choice(n, MOST_ROWS, replace=False)))
     shown = f"{n} rows" if n <= MOST_ROWS else f"{MOST_ROWS} of {n} rows, drawn at random"
     text = page(title or f"{name}: a report", f"{shown}, {n_entries} entries each", "", [subject], verbose)
-    Path(path).write_text(text, encoding="utf-8")
+    write_text(path, text)
 
 
 def page(title: str, lead: str, board: str, subjects: Sequence[Subject], verbose: int = 0) -> str:

@@ -15,6 +15,7 @@ from typing import IO, Any
 import numpy as np
 
 from jensen.contract import whole_number
+from jensen.interop.replacing import replacing
 
 __all__ = ["check_images", "image_grid", "scale_of", "shades", "strip", "write_png"]
 
@@ -97,7 +98,12 @@ def write_png(array: np.ndarray, path: str | os.PathLike[str] | IO[bytes]) -> No
             f"array holds {array.dtype} of shape {array.shape}; give uint8 pixels (H, W), (H, W, 3) or (H, W, 4), "
             "as image_grid makes them"
         )
-    Image.fromarray(array).save(path, format="PNG")
+    picture = Image.fromarray(array)
+    if isinstance(path, (str, os.PathLike)):
+        with replacing(path) as aside:
+            picture.save(aside, format="PNG")
+    else:
+        picture.save(path, format="PNG")
 
 
 def check_images(shape: tuple[int, ...]) -> None:
