@@ -10,7 +10,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["Bound"]
+__all__ = ["Bound", "HeavyTailWarning"]
+
+
+class HeavyTailWarning(UserWarning):
+    """Scores of some rows rest on a few importance weights, and may be far from ln p(x)."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -23,6 +27,8 @@ class Bound:
         is_exact: whether the total is ln p(x) itself rather than below it.
         standard_error: of the total, when it was sampled.
         unit: "nats" or "bits".
+        diagnostics: how far importance weights can be trusted, per row, where the total rests on some: `pareto_k`, the
+            shape k̂ of their tail, and `effective_samples`, (Σ w)² / Σ w²; None where it does not.
 
     Example:
         >>> import numpy as np
@@ -38,6 +44,7 @@ class Bound:
     is_exact: bool
     standard_error: Any = None
     unit: str = "nats"
+    diagnostics: Mapping[str, Any] | None = None
 
     def __repr__(self) -> str:
         """The means over rows: thousands of numbers are nothing to read."""
@@ -61,4 +68,4 @@ class Bound:
             return self
         error = None if self.standard_error is None else self.standard_error / math.log(2)
         kl = {name: value / math.log(2) for name, value in self.kl.items()}
-        return Bound(self.reconstruction / math.log(2), kl, self.is_exact, error, unit="bits")
+        return Bound(self.reconstruction / math.log(2), kl, self.is_exact, error, "bits", self.diagnostics)

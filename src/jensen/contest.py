@@ -53,7 +53,8 @@ def compare(
 ) -> None:
     """Fit many models to the same rows and score them on others: one table, the best first.
 
-    Nats per held-out row, bits per entry, and how far behind the best; a model that fails is a line with its reason.
+    Nats per held-out row, bits per entry, and how far behind the best; a model that fails, or that gives a density
+    where the others give a probability, is a line with its reason.
 
     Examples:
       jensen compare digits --effort quick

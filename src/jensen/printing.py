@@ -29,6 +29,7 @@ __all__ = [
     "wrote",
 ]
 
+BITS_OF_A_DENSITY = "Bits of a density may be negative and are not a code length."
 WRITTEN: ContextVar[list[str]] = ContextVar("written", default=[])  # noqa: B039 (outside of a command nobody reads it)
 
 
@@ -181,7 +182,8 @@ def report(
         typer.echo(json.dumps(json.loads(text, parse_constant=lambda _: None)))
     elif not quiet:
         least = summary.pop("least_likely", [])
-        show(("", ""), [(name.replace("_", " "), cell(value)) for name, value in summary.items()])
+        caption = BITS_OF_A_DENSITY if "bits_per_dimension" in summary and "density" in estimator.measure_ else None
+        show(("", ""), [(name.replace("_", " "), cell(value)) for name, value in summary.items()], caption)
         if least:
             show(("least likely row, from 0", "nats"), [(cell(one["row"]), cell(one["nats"])) for one in least])
 
@@ -202,13 +204,14 @@ def cell(value: Any) -> str:
     return f"{value:.4f}" if isinstance(value, float) else str(value)
 
 
-def show(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+def show(header: Sequence[str], rows: Sequence[Sequence[str]], caption: str | None = None) -> None:
     from rich.console import Console
     from rich.table import Column, Table
     from rich.text import Text
 
     # A name that is broken in two cannot be copied.
-    table = Table(Column(header[0], no_wrap=True), *header[1:], show_header=any(header))
+    options: dict[str, Any] = {"caption": caption, "caption_justify": "left", "show_header": any(header)}
+    table = Table(Column(header[0], no_wrap=True), *header[1:], **options)
     for row in rows:
         table.add_row(*(Text(text, overflow="fold") for text in row))
     Console().print(table)

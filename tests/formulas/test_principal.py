@@ -8,7 +8,15 @@ from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wi
 from sklearn.decomposition import PCA
 from sklearn.decomposition._factor_analysis import _ortho_rotation
 
-from jensen.formulas.principal import leading_spectrum, minka_rank, row_moments, spectrum_of, spectrum_of_rows
+from jensen import ProbabilisticPCA
+from jensen.formulas.principal import (
+    bic_rank,
+    leading_spectrum,
+    minka_rank,
+    row_moments,
+    spectrum_of,
+    spectrum_of_rows,
+)
 from jensen.formulas.rotation import rotated
 
 
@@ -85,3 +93,14 @@ def test_rotations_are_scikit_learns(method):
     order = np.abs(ours.T @ theirs / np.linalg.norm(ours, axis=0)[:, None] / np.linalg.norm(theirs, axis=0)).argmax(1)
     assert_allclose(np.abs(ours), np.abs(theirs[:, order]), atol=1e-5)
     assert_allclose(ours @ ours.T, loadings @ loadings.T)
+
+
+def test_the_rank_of_least_bic_is_that_of_the_models():
+    """-2 ln p + (parameters) ln n of every closed form, for complete rows."""
+    x = load_wine().data[:, :7]
+    n, d = x.shape
+    spectrum = spectrum_of(torch.from_numpy(np.cov(x.T, ddof=0)))
+    found = {most: bic_rank(spectrum, n, d, most) for most in (2, 6)}
+    for most, m in found.items():
+        values = [ProbabilisticPCA(k).fit(x).bic(x) for k in range(1, most + 1)]
+        assert m == 1 + int(np.argmin(values))

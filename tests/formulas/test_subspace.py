@@ -9,7 +9,7 @@ from scipy.stats import invwishart, multivariate_normal
 from jensen.batch import Batch
 from jensen.formulas.gaussian import gaussian_kl
 from jensen.formulas.normal_inverse_wishart import NormalInverseWishart
-from jensen.formulas.subspace import SubspaceGaussians, inverse_and_log_det
+from jensen.formulas.subspace import SubspaceFamily, SubspaceGaussians, inverse_and_log_det
 
 K, D, M, N = 2, 6, 2, 80
 KINDS = ["isotropic", "diagonal"]
@@ -209,3 +209,19 @@ def test_small_inverses_side_by_side():
     inverse, log_det = inverse_and_log_det(tensor(np.moveaxis(h, 1, 3).copy()))
     assert_allclose(np.moveaxis(inverse.numpy(), 3, 1), np.linalg.inv(h), rtol=1e-9, atol=1e-10)
     assert_allclose(log_det, np.linalg.slogdet(h)[1])
+
+
+@pytest.mark.parametrize("is_isotropic", [True, False])
+@pytest.mark.parametrize(("d", "m"), [(3, 1), (4, 2), (4, 3), (4, 4), (6, 2), (6, 4), (5, 0)])
+def test_parameters_are_counted_by_the_directions_they_move_the_density_in(d, m, is_isotropic):
+    """The rank of ∂C / ∂(W, ψ) at random W and ψ, and d means."""
+    generator = torch.Generator().manual_seed(d * 10 + m)
+    w = torch.randn(d, m, generator=generator, dtype=torch.float64)
+    noise = 1 + torch.rand(1 if is_isotropic else d, generator=generator, dtype=torch.float64)
+
+    def covariance(w, noise):
+        return w @ w.mT + torch.diag(noise.expand(d))
+
+    parts = torch.autograd.functional.jacobian(covariance, (w, noise))
+    rank = torch.linalg.matrix_rank(torch.cat([part.reshape(d * d, -1) for part in parts], 1))
+    assert SubspaceFamily(m, is_isotropic).n_parameters(2, d) == 2 * (d + int(rank))

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 import sklearn.mixture
 from numpy.testing import assert_allclose, assert_array_equal
-from scipy.stats import multivariate_normal
+from scipy.stats import dirichlet, entropy, invwishart, multivariate_normal
 from sklearn.datasets import load_iris, load_wine, make_blobs
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis, QuadraticDiscriminantAnalysis
 from sklearn.naive_bayes import GaussianNB
@@ -296,22 +296,35 @@ def test_our_start_avoids_it_where_random_rows_fail():
 # Priors, frozen and given parameters
 
 
-def test_a_prior_adds_its_log_density_to_the_objective():
+@pytest.mark.parametrize("max_iter", [0, 100])
+def test_a_prior_adds_its_log_density_to_the_objective(max_iter):
+    """At any theta, the start's too; test_conjugate_prior has every structure."""
     prior = ConjugatePrior(2.0, X.mean(0), 0.5, 8.0, np.eye(4))
-    model = tight(n_components=2, prior=prior).fit(X)
-    log_prior = math.lgamma(4) - 2 * math.lgamma(2) + np.log(model.weights_).sum()
-    from scipy.stats import invwishart
-
+    model = tight(n_components=2, prior=prior, max_iter=max_iter, init_params="kmeans", random_state=0).fit(X)
+    log_prior = dirichlet.logpdf(model.weights_, [2.0, 2.0])
     for mean, cov in zip(model.means_, model.covariances_, strict=True):
         log_prior += invwishart.logpdf(cov, 8.0, np.eye(4)) + multivariate_normal.logpdf(mean, X.mean(0), cov / 0.5)
-    # The file's objective is in the data's own units, the prior's density in the standardised ones: a constant apart,
-    # the same for every theta.
-    shift = model.lower_bound_ * 150 - model.score_samples(X).sum() - log_prior
-    other = tight(n_components=2, prior=prior, max_iter=0, init_params="random").fit(X)
-    log_other = math.lgamma(4) - 2 * math.lgamma(2) + np.log(other.weights_).sum()
-    for mean, cov in zip(other.means_, other.covariances_, strict=True):
-        log_other += invwishart.logpdf(cov, 8.0, np.eye(4)) + multivariate_normal.logpdf(mean, X.mean(0), cov / 0.5)
-    assert other.lower_bound_ * 150 - other.score_samples(X).sum() - log_other == pytest.approx(shift, abs=1e-6)
+    assert model.lower_bound_ * 150 == pytest.approx(model.score_samples(X).sum() + log_prior, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("freeze", "n_free"),
+    [((), 29), (("weights",), 28), (("covariances",), 9), (("weights", "covariances"), 8), (("means", "weights"), 20)],
+)
+def test_parameters_that_are_kept_are_not_counted(freeze, n_free):
+    """Of 1 weight, 2 · 4 means and 2 · 10 covariances; BIC, AIC and ICL follow."""
+    given = {
+        "weights_init": [0.5, 0.5],
+        "means_init": X[[0, 100]],
+        "precisions_init": np.tile(np.linalg.inv(np.cov(X.T)), (2, 1, 1)),
+    }
+    model = GaussianMixture(2, **given, freeze=freeze, max_iter=5, tol=1.0).fit(X)
+    total = model.score_samples(X).sum()
+    assert model.n_parameters_ == n_free
+    assert model.bic(X) == pytest.approx(-2 * total + n_free * np.log(150))
+    assert model.aic(X) == pytest.approx(-2 * total + 2 * n_free)
+    q = model.predict_proba(X)
+    assert model.icl(X) == pytest.approx(model.bic(X) + 2 * entropy(q, axis=1).sum())
 
 
 def test_the_posterior_mode_of_one_gaussian():

@@ -239,3 +239,28 @@ def test_no_count_of_parameters_exceeds_the_full_gaussians():
 def test_latent_tensors_keep_their_type():
     model = ProbabilisticPCA(2).fit(IRIS)
     assert model.inverse_transform(torch.zeros(3, 2)).dtype == torch.float32
+
+
+def wide_rows(d):
+    """Twelve strong axes of d."""
+    rng = np.random.default_rng(0)
+    x = 2 * rng.normal(size=(500, 12)) @ rng.normal(size=(12, d)) + rng.normal(size=(500, d))
+    holes = x.copy()
+    holes[rng.random(x.shape) < 0.15] = np.nan
+    return x, holes
+
+
+def test_the_default_takes_few_dimensions_of_wide_rows_with_missing_values(capsys):
+    """All 81 took minutes."""
+    x, holes = wide_rows(81)
+    model = ProbabilisticPCA(verbose=1).fit(holes)
+    assert model.n_components_ == 12
+    assert "n_components=12 of 81, chosen by BIC" in capsys.readouterr().err
+    assert model.partial_fit(holes[:90]).n_components_ == 12
+    assert ProbabilisticPCA().fit(x).n_components_ == 81
+    assert model.fit(x).partial_fit(x).n_components_ == 81
+
+
+def test_the_default_takes_all_dimensions_of_narrow_rows():
+    _, holes = wide_rows(20)
+    assert ProbabilisticPCA(max_iter=1).fit(holes[:60]).n_components_ == 20

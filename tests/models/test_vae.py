@@ -1,6 +1,7 @@
 """The variational autoencoder against models whose likelihood is known, and against quadrature."""
 
 import copy
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -12,7 +13,8 @@ from scipy.stats import multivariate_normal, norm
 from sklearn.datasets import load_digits, load_iris, load_wine
 
 import jensen
-from jensen import MLP, VAE, Bernoulli, Elbo, FactorAnalysis, Gaussian, ProbabilisticPCA, Recipe, Trainer
+from jensen import MLP, VAE, Bernoulli, Elbo, FactorAnalysis, Gaussian, ProbabilisticPCA, Recipe, Trainer, compare
+from jensen.bound import HeavyTailWarning
 from jensen.engines.feeds import TensorFeed
 from jensen.engines.sgd import Phase, Plan, fit_sgd
 from jensen.models.vae_answers import elbo
@@ -159,6 +161,61 @@ class TestBound:
         other = model.fit(1e-3 * x + 10).score(1e-3 * x + 10)
         # In single precision, after standardising in double.
         assert other == pytest.approx(one - 4 * np.log(1e-3), abs=1e-3)
+
+
+@pytest.fixture(scope="module")
+def scored(curve):
+    """The bound of rows with half of their entries missing, ln p(x) by quadrature, and the warnings."""
+    model, x = curve
+    rows = np.tile(x, (4, 1))
+    rows[np.random.default_rng(1).random(rows.shape) < 0.45] = np.nan
+    with pytest.warns(HeavyTailWarning) as heard:
+        bound = model.bound(rows, importance_samples=100)
+    return rows, bound, logsumexp(by_quadrature(model, rows)[0], axis=1), heard
+
+
+class TestDiagnostics:
+    def test_intervals_of_rows_that_are_not_flagged_cover_the_evidence(self, scored):
+        _, bound, evidence, _ = scored
+        trusted = bound.diagnostics["pareto_k"] <= 0.7
+        covered = np.abs(bound.total - evidence) < 1.96 * bound.standard_error
+        assert trusted.mean() > 0.5
+        assert covered[trusted].mean() > 0.95
+        # The spread of the weights alone, as if there were nothing beyond the draws, is too sure of itself.
+        plain = np.sqrt((100 / bound.diagnostics["effective_samples"] - 1) / 99)
+        assert (np.abs(bound.total - evidence) < 1.96 * plain)[trusted].mean() < 0.85
+
+    def test_a_score_far_above_the_evidence_is_flagged(self, scored):
+        """By luck a row may have twice its probability; then a few draws have all the weight."""
+        _, bound, evidence, _ = scored
+        lucky = bound.total - evidence > np.log(2)
+        assert lucky.any()
+        assert (bound.diagnostics["pareto_k"][lucky] > 0.7).all()
+        assert (bound.diagnostics["effective_samples"][lucky] < 20).all()
+        assert (bound.diagnostics["effective_samples"] <= 100 * (1 + 1e-9)).all()
+
+    def test_one_warning_counts_the_rows(self, scored, curve):
+        rows, bound, _, heard = scored
+        n = ((bound.diagnostics["pareto_k"] > 0.7) & (bound.standard_error > 0.1)).sum()
+        assert len(heard) == 1
+        assert f"the scores of {n} of {len(rows)} rows are uncertain" in str(heard[0].message)
+        assert "raise evaluation_samples or importance_samples" in str(heard[0].message)
+        with pytest.warns(HeavyTailWarning, match=f"of {n} of"):
+            assert_array_equal(curve[0].score_samples(rows), bound.total)
+
+    def test_what_does_not_depend_on_luck_is_not_warned_of(self, curve):
+        model, x = curve
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            plain = model.bound(x)  # a mean of logarithms, of which no draw has the most
+            assert np.isnan(model.bound(x, importance_samples=20).diagnostics["pareto_k"]).all()
+            compare(x[:60], models=[VAE(1, max_epochs=1, **SMALL)], cv=2)
+        # The same draws as the score's, seen as what they would be worth.
+        with pytest.warns(HeavyTailWarning):
+            weighted = model.bound(x, importance_samples=model.evaluation_samples)
+        for name in ("pareto_k", "effective_samples"):
+            assert_allclose(plain.diagnostics[name], weighted.diagnostics[name])
+        assert_array_equal(plain.in_bits().diagnostics["pareto_k"], plain.diagnostics["pareto_k"])
 
 
 class TestPosterior:

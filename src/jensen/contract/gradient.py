@@ -21,7 +21,7 @@ from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
-from jensen.contract.model import LatentVariableModel
+from jensen.contract.measured import ColumnsModel
 from jensen.engines.checkpoint import seed_in
 from jensen.engines.feeds import Feed, ReadFeed, TensorFeed
 from jensen.engines.processes import World, choose_device
@@ -85,7 +85,7 @@ class Lesson:
         return TensorFeed((x.to(device), *extra), weight)
 
 
-class GradientEstimator(LatentVariableModel):
+class GradientEstimator(ColumnsModel):
     """A model with a `module_`, whose forward names the terms of its bound."""
 
     theta_: nn.Module
@@ -117,12 +117,6 @@ class GradientEstimator(LatentVariableModel):
         """The network."""
         check_is_fitted(self)
         return self.theta_
-
-    @property
-    def columns_(self) -> Columns:
-        """What every column is: kind, levels and scaling."""
-        check_is_fitted(self)
-        return self._columns
 
     @property
     def history_(self) -> Any:

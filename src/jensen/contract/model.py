@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from jensen.bound import Bound
 from jensen.caller import levels_inside
 from jensen.interop.files import write_record
 from jensen.interop.labels import encode_labels
+from jensen.interop.rows import n_rows
 from jensen.interop.tables import CONTAINERS, Kind, check_columns, column_names, read_table, read_weights
 
 __all__ = ["LatentVariableModel", "Persistent", "Rows", "levels_inside", "not_offered", "whole_number"]
@@ -107,6 +109,24 @@ class LatentVariableModel(Persistent):
     @abstractmethod
     def impute_draws(self, X: Any, n_draws: int = 1, random_state: Any = None) -> list[Any]:
         """`n_draws` copies of X with missing entries drawn from their posterior."""
+
+    @property
+    def measure_(self) -> tuple[str, ...]:
+        """What scores are of every column: "density" of its numbers or "probability" of its values."""
+        check_is_fitted(self)
+        self.score_samples  # noqa: B018 (without scores there is none, and the cause says why)
+        return ("density",) * int(self.n_features_in_)
+
+    def find_measure(self, X: Any) -> tuple[str, ...]:
+        """`measure_` of a fit to X, found without fitting."""
+        self.score_samples  # noqa: B018
+        return ("density",) * int(math.prod(np.shape(X)[1:]))
+
+    def can_score(self, X: Any) -> np.ndarray:
+        """Which rows (n,) have a score."""
+        check_is_fitted(self)
+        self.score_samples  # noqa: B018
+        return np.ones(n_rows(X), dtype=bool)
 
     def score(self, X: Any, y: Any = None) -> float:
         """Mean of `score_samples` over the rows; y is ignored."""

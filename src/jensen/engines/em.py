@@ -64,6 +64,9 @@ class Verbs(Protocol):
 
     def log_prior(self, theta: Any) -> Tensor: ...
 
+    def resolution(self, theta: Any) -> float:
+        """Nats per unit of weight by which rounding of theta itself moves the objective, beyond ROUNDING."""
+
 
 class SmoothVerbs(Verbs, Protocol):
     """What `squarem` and `gradient` ask besides."""
@@ -148,9 +151,9 @@ def fit(
     try:
         while len(history) <= max_iter and not converged:
             new = next(steps)
-            if is_monotone:
-                check_rise(state, new, len(history))
-            state, converged = new, stop(state, new)
+            if is_monotone and not check_rise(verbs, state, new, len(history)):
+                new, converged = state, True
+            state, converged = new, converged or stop(state, new)
             best = state if is_monotone or state.objective > best.objective else best
             history.append(best.objective)
             if not is_monotone and history[-PATIENCE:] == [best.objective] * PATIENCE:
@@ -178,13 +181,30 @@ def short_run(verbs: Verbs, theta: Any, source: Iterable[Batch], n_steps: int) -
     return fit(verbs, theta, source, max_iter=n_steps, stop=small_gain(1e-5), survives_interrupt=False)
 
 
-def check_rise(old: State, new: State, iteration: int) -> None:
-    fall = old.objective - new.objective
-    if not fall <= ROUNDING * (1 + abs(old.objective)):
-        raise ArithmeticError(
-            f"the objective fell from {old.objective!r} to {new.objective!r} in EM step {iteration}; "
-            "EM cannot do that, so this is a bug in jensen: please report it"
-        )
+def check_rise(verbs: Verbs, old: State, new: State, iteration: int) -> bool:
+    """Whether a step is to be taken. One that falls because theta has no more digits is not: nothing is left to gain.
+
+    A covariance with an eigenvalue λ is held to about ε, so ln λ only to ε/λ: with λ at its floor, where the objective
+    still has a slope, the exact M-step can lower what is computed. A fall beyond that is a wrong M-step.
+    """
+    fall, rounding = old.objective - new.objective, ROUNDING * (1 + abs(old.objective))
+    if fall <= rounding:
+        return True
+    if fall <= rounding + max(verbs.resolution(old.theta), verbs.resolution(new.theta)):
+        return False
+    raise ArithmeticError(
+        f"the objective fell from {old.objective!r} to {new.objective!r} in EM step {iteration}; "
+        "EM cannot do that, so this is a bug in jensen: please report it"
+    )
+
+
+def tried(verbs: SmoothVerbs, evaluate: Evaluate, vector: Tensor) -> State | None:
+    """The state at coordinates that no M-step gave; None where it cannot be evaluated, as they may lie anywhere."""
+    try:
+        state = evaluate(verbs.project(verbs.unpack(vector)))
+    except (CollapseError, torch.linalg.LinAlgError):
+        return None
+    return state if math.isfinite(state.objective) else None
 
 
 def plain(verbs: Verbs, state: State, evaluate: Evaluate) -> Iterator[State]:
@@ -205,7 +225,7 @@ def squarem(verbs: SmoothVerbs, state: State, evaluate: Evaluate) -> Iterator[St
         alpha = -r.norm() / v.norm() if v.norm() > 0 else -1.0
         jump = None
         if alpha < -1:
-            jump = evaluate(verbs.project(verbs.unpack(v0 - 2 * alpha * r + alpha**2 * v)))
+            jump = tried(verbs, evaluate, v0 - 2 * alpha * r + alpha**2 * v)
         state = jump if jump is not None and jump.objective >= first.objective else evaluate(second_theta)
         yield state
 
@@ -221,10 +241,9 @@ def gradient(learning_rate: float) -> Algorithm:
             value = (verbs.surrogate(theta, state.summary.stats) + verbs.log_prior(theta)) / state.summary.weight
             (slope,) = torch.autograd.grad(value, point)
             rate, new = learning_rate, None
-            while rate > 1e-12 * learning_rate and (new is None or not new.objective >= state.objective):
-                new = evaluate(verbs.project(verbs.unpack(start + rate * slope)))
-                rate /= 2
-            if new is None or not new.objective >= state.objective:
+            while rate > 1e-12 * learning_rate and (new is None or new.objective < state.objective):
+                new, rate = tried(verbs, evaluate, start + rate * slope), rate / 2
+            if new is None or new.objective < state.objective:
                 new = state
             gain = new.objective - state.objective
             state = State(new.theta, new.summary, new.objective, gain)

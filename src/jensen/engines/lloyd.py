@@ -7,7 +7,6 @@ settles, then goes on in the data's own: a step costs half as much, and the last
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -118,9 +117,8 @@ def compiled(
 ) -> Partition:
     from sklearn.cluster import k_means  # slow to import, and only a fit needs it
 
-    with warnings.catch_warnings():
-        # It warns of fewer distinct rows than clusters, which the caller has ruled out, and of a single one.
-        warnings.simplefilter("ignore")
+    # Values too large to square are the caller's to refuse.
+    with np.errstate(over="ignore", invalid="ignore"):
         found = k_means(
             x,
             len(centres),

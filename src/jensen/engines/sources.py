@@ -55,8 +55,13 @@ class Frame:
         origin, variance = origin + first / mass, second / mass - (first / mass).square()
         if not variance.isfinite().all():
             raise too_large(x)
+        return cls.of_moments(origin, variance, units)
+
+    @classmethod
+    def of_moments(cls, origin: Tensor, variance: Tensor, units: Callable[[Tensor], Tensor]) -> Frame:
+        """The same from means and variances (d,)."""
         # A constant column has no spread of its own: it gets the average one, and the floor on variances binds there.
-        constant = variance <= (16 * torch.finfo(x.dtype).eps * origin).square()
+        constant = variance <= (16 * torch.finfo(variance.dtype).eps * origin).square()
         usual = variance[~constant].mean() if not constant.all() else torch.ones_like(variance[0])
         return cls(origin, units(torch.where(constant, usual, variance)))
 

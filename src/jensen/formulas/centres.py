@@ -16,7 +16,7 @@ from torch import Tensor
 
 from jensen.statistics import Additive
 
-__all__ = ["CentreMoments", "Pull", "hard_log_density", "optimal_centres", "partial_distances"]
+__all__ = ["CentreMoments", "Pull", "hard_log_density", "optimal_centres", "partial_distances", "squared_differences"]
 
 
 @dataclass(frozen=True)
@@ -63,6 +63,15 @@ def partial_distances(x: Tensor, observed: Tensor | None, centres: Tensor) -> Te
     squared = x.square().sum(0)
     norms = centres.square().sum(1)[:, None] if observed is None else centres.square() @ observed.to(x.dtype)
     return torch.addmm(squared, centres, x, alpha=-2).add_(norms).clamp_(min=0)
+
+
+def squared_differences(x: Tensor, observed: Tensor | None, centres: Tensor) -> Tensor:
+    """The same r, feature by feature: slower, and as exact for points that nearly meet."""
+    distance = x.new_zeros(len(centres), x.shape[1])
+    for j in range(len(x)):
+        difference = x[j] - centres[:, j, None]
+        distance += (difference if observed is None else difference * observed[j]).square_()
+    return distance
 
 
 def optimal_centres(moments: CentreMoments, pull: Pull | None) -> Tensor:

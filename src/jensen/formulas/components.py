@@ -79,6 +79,10 @@ class Components(ABC):
     def roughness(self) -> Tensor:
         """Σ_k [tr Σ_k⁻¹ + ln|Σ_k|]: in standardised units, how near to a singular fit this is (Chen & Tan 2009)."""
 
+    def resolution(self) -> float:
+        """Nats per row by which rounding of the parameters moves densities; 0 where that is ε alone."""
+        return 0.0
+
     @abstractmethod
     def pack(self) -> Tensor:
         """All but the means, in unconstrained coordinates."""
@@ -122,6 +126,11 @@ class Family(Protocol):
 
     def scale_shape(self, d: int) -> tuple[int, ...]:
         """Of the scale Λ of a prior on covariances."""
+
+    def log_volume(self, k: int, scale: Tensor) -> float:
+        """ln |∂θ̃/∂θ| of k means and their covariances θ̃ in units of `scale` (d,), by which their prior density is that
+        of θ.
+        """
 
     def least_freedom(self, d: int) -> int:
         """What the degrees of freedom of such a prior must exceed."""

@@ -19,12 +19,17 @@ __all__ = ["NormalInverseWishart", "log_inverse_gamma", "log_inverse_wishart", "
 
 @dataclass(frozen=True)
 class NormalInverseWishart:
-    """Hyper-parameters: μ_p (d,), κ, ν, and Λ (d, d) or, for diagonal structures, λ per feature or one for all."""
+    """Hyper-parameters: μ_p (d,), κ, ν, and Λ (d, d) or, for diagonal structures, λ per feature or one for all.
+
+    Args:
+        log_volume: ln |∂θ̃/∂θ| of what it is the prior of, θ̃ here and θ in the user's units.
+    """
 
     mean: Tensor
     mean_precision: float
     degrees_of_freedom: float
     scale: Tensor
+    log_volume: float = 0.0
 
 
 def log_inverse_wishart(chol: Tensor, degrees_of_freedom: float, scale: Tensor) -> Tensor:

@@ -21,6 +21,7 @@ from jensen.formulas.subspace import SubspaceGaussians
 __all__ = [
     "RowMoments",
     "Spectrum",
+    "bic_rank",
     "leading_spectrum",
     "mean_log_density",
     "minka_rank",
@@ -167,6 +168,23 @@ def minka_rank(values: Tensor, n: float) -> int:
     values = values.clamp(min=max(floor, torch.finfo(values.dtype).tiny))
     log_evidence = [log_evidence_of_rank(values, m, n) for m in range(1, max(2, min(d, rank + 1)))]
     return 1 + max(range(len(log_evidence)), key=log_evidence.__getitem__)
+
+
+def bic_rank(spectrum: Spectrum, n: float, d: int, most: int) -> int:
+    """The m, 1 ≤ m ≤ most < d, whose PPCA has the least BIC by the leading eigenvalues of the covariance of n rows.
+
+    n Σ_{i≤m} ln λ_i + n (d-m) ln σ² + (d m - m(m-1)/2 + 1) ln n, σ² the mean of the others (Schwarz 1978). A covariance
+    over pairs of features need not be positive definite: shares of the variance below 1e-6 are taken for that.
+    """
+    least = 1e-6 * spectrum.total / d
+    values = spectrum.values.clamp(min=least)
+
+    def bic(m: int) -> float:
+        left = max(spectrum.total - float(values[:m].sum()), 0.0)
+        log_det = float(values[:m].log().sum()) + (d - m) * math.log(max(left / (d - m), least))
+        return n * log_det + (d * m - m * (m - 1) / 2 + 1) * math.log(n)
+
+    return min(range(1, most + 1), key=bic)
 
 
 def log_evidence_of_rank(values: Tensor, m: int, n: float) -> float:

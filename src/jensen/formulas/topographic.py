@@ -25,6 +25,9 @@ __all__ = ["LatentSpace", "coefficients_of", "lattice", "magnification_of", "mid
 # Eigenvalues of the normal equations below this share of the largest are rounding: bumps that overlap much are
 # nearly dependent, and a direction that no row asks for stays 0.
 NEGLIGIBLE = 1e-14
+# Normal equations square the condition of overlapping bumps. Without a ridge of this share of the weight they lose what
+# a step gains, and the regression is solved itself, with singular values below the other share taken for 0.
+LEAST_RIDGE, LEAST_SINGULAR = 1e-8, 1e-13
 
 
 def midpoints(n: int, n_axes: int) -> Tensor:
@@ -104,14 +107,27 @@ class LatentSpace:
 
 def coefficients_of(moments: CentreMoments, space: LatentSpace, ridge: float) -> Tensor:
     """W (B, d) with the least Σ r (x - f)² + ridge ‖bumps' part of W‖²."""
-    features, penalty = space.features, ridge * space.is_penalised.diag()
+    features, mass = space.features, moments.mass
+    # Where every feature has the same rows, there is one system for all.
+    is_one = bool((mass == mass[:, :1]).all())
+    columns = mass[:, :1].T if is_one else mass.T
+    if ridge < LEAST_RIDGE * float(moments.weight.sum()):
+        return regression(moments, features, columns, ridge**0.5 * space.is_penalised.diag())
     target = features.T @ moments.first
-    mass = moments.mass
-    if bool((mass == mass[:, :1]).all()):
-        # Every feature has the same rows: one system for all.
-        return solve(features.T @ (mass[:, :1] * features) + penalty, target)
-    systems = torch.stack([features.T @ (column[:, None] * features) for column in mass.T]) + penalty
-    return solve(systems, target.T[..., None]).squeeze(-1).T
+    systems = torch.stack([features.T @ (column[:, None] * features) for column in columns])
+    systems = systems + ridge * space.is_penalised.diag()
+    return solve(systems[0], target) if is_one else solve(systems, target.T[..., None]).squeeze(-1).T
+
+
+def regression(moments: CentreMoments, features: Tensor, columns: Tensor, penalty: Tensor) -> Tensor:
+    """The same as least squares of [√R Φ; penalty] w = [x̄ √R; 0], for masses (1 or d, G)."""
+    root = columns.sqrt()[..., None]
+    design = torch.cat([root * features, penalty.expand(len(columns), -1, -1)], 1)
+    target = torch.where(moments.mass > 0, moments.first / moments.mass.where(moments.mass > 0, 1.0).sqrt(), 0.0)
+    target = torch.cat([target, target.new_zeros(len(penalty), target.shape[1])])
+    right = target[None] if len(columns) == 1 else target.T[..., None]
+    found = torch.linalg.lstsq(design, right, rcond=LEAST_SINGULAR, driver="gelsd").solution
+    return found[0] if len(columns) == 1 else found.squeeze(-1).T
 
 
 def solve(matrix: Tensor, target: Tensor) -> Tensor:

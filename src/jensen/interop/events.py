@@ -25,7 +25,7 @@ from jensen.interop.learning import learn_columns
 from jensen.interop.rows import as_array, read_items
 from jensen.interop.tables import Kind, check_columns, read_array, read_weights
 
-__all__ = ["Events", "image_shape", "learn_events", "read_events"]
+__all__ = ["Events", "image_shape", "known_rows", "learn_events", "read_events"]
 
 # Rows that scaling and levels are learnt from where the rows stay on disk; any scaling gives a true density.
 N_LOOKED_AT = 50_000
@@ -130,13 +130,27 @@ def grid_columns(rows: Any, data_levels: Any, is_image: bool) -> Columns | None:
 
 def read_events(estimator: BaseEstimator, X: Any, columns: Columns, shape: tuple[int, ...]) -> Events:
     """Rows to answer about, which must have the shape of those learnt from."""
+    return open_fitted(estimator, X, shape).encoded(columns)
+
+
+def open_fitted(estimator: BaseEstimator, X: Any, shape: tuple[int, ...]) -> Given:
+    """Rows before encoding, of the shape of those learnt from."""
     given = open_rows(estimator, X, reset=False)
     if given.shape != shape:
         raise ValueError(
             f"X has rows of shape {given.shape}, but the model was fitted on rows of shape {shape}; reshape X to "
             f"{('n', *shape)}".replace("'", "")
         )
-    return given.encoded(columns)
+    return given
+
+
+def known_rows(
+    estimator: BaseEstimator, X: Any, columns: Columns, shape: tuple[int, ...], takes_missing: bool = True
+) -> np.ndarray:
+    """Which rows (n,) hold only numbers, levels that the columns were learnt with, and missing cells if allowed."""
+    given = open_fitted(estimator, X, shape)
+    blocks = np.split(np.arange(given.n_rows), range(BLOCK, given.n_rows, BLOCK))
+    return np.concatenate([columns.are_known(given.rows(numbers), takes_missing).all(1) for numbers in blocks])
 
 
 def repeated(column: Columns, n: int) -> Columns:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from jensen.interop.filters import own_filters
 from jensen.interop.places import SEPARATORS, check_holds_text, known_suffix
 from jensen.interop.replacing import replacing
 
@@ -112,7 +113,7 @@ def separator_of(path: str | os.PathLike[str]) -> str:
 def read_text(path: str | os.PathLike[str], **options: Any) -> pd.DataFrame:
     options = dict(sep=separator_of(path), index_col=False, low_memory=False, **EXACT, **options)
     try:
-        with warnings.catch_warnings():
+        with own_filters():
             warnings.simplefilter("error", pd.errors.ParserWarning)
             frame: pd.DataFrame = pd.read_csv(path, **options)
             if frame.shape[1] == 1:

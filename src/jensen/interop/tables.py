@@ -60,7 +60,9 @@ class Kind:
         if self.container == "polars":
             import polars as pl
 
-            return pl.DataFrame(values, schema=None if self.columns is None else [str(name) for name in self.columns])
+            # Left to guess, polars takes the rows of a square table for its columns.
+            names = None if self.columns is None else [str(name) for name in self.columns]
+            return pl.DataFrame(values, schema=names, orient="row")
         return values
 
 

@@ -92,7 +92,6 @@ class ConjugatePrior(BaseEstimator):
             usual = variances[extends].mean() if extends.any() else torch.ones_like(variances[0])
             variances = torch.where(extends, variances, usual)
             scale = (variances.mean()[None], variances, spread)[n_axes] / n_components ** (2 / d)
-        freedom = self.degrees_of_freedom
-        return NormalInverseWishart(
-            mean, self.mean_precision, family.least_freedom(d) + 3 if freedom is None else freedom, scale
-        )
+        freedom = family.least_freedom(d) + 3 if self.degrees_of_freedom is None else self.degrees_of_freedom
+        volume = family.log_volume(n_components, frame.scale)
+        return NormalInverseWishart(mean, self.mean_precision, freedom, scale, volume)

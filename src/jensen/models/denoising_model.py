@@ -16,6 +16,7 @@ from jensen.bound import Bound
 from jensen.contract import whole_number
 from jensen.contract.gradient import GradientEstimator, blocks, has_classes, progress
 from jensen.formulas.schedule import Schedule
+from jensen.interop.events import known_rows
 from jensen.interop.labels import decode_labels, encode_labels, numbers_of_classes
 from jensen.interop.tables import Kind
 from jensen.models import diffusion_answers as answers
@@ -50,6 +51,11 @@ class DenoisingModel(GradientEstimator):
         Rows must be complete: there is no bound of some entries alone.
         """
         return self.bound(X).total
+
+    def can_score(self, X: Any) -> np.ndarray:
+        """Which rows (n,) have a score: complete ones, without a level that was not trained on."""
+        check_is_fitted(self)
+        return known_rows(self, X, self._columns, self._shape, takes_missing=False)
 
     def bound(self, X: Any, *, levels: str | int | None = None, y: Any = None) -> Bound:
         """The evidence lower bound, term by term: reconstruction E ln p(x_0|x_1), and what noise and denoising cost.

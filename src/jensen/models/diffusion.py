@@ -25,7 +25,7 @@ from jensen.contract.gradient import GradientEstimator, Lesson
 from jensen.engines.sgd import Terms
 from jensen.engines.trainer import Trainer
 from jensen.formulas.schedule import Schedule
-from jensen.interop.events import learn_events
+from jensen.interop.events import Events, learn_events
 from jensen.interop.labels import encode_labels
 from jensen.models.denoising_model import DenoisingModel
 from jensen.models.diffusion_build import build_module, class_facts, decide, marginal_start
@@ -151,7 +151,7 @@ class Diffusion(DenoisingModel):
         """
         self._validate_params()
         self._schedule()  # a mistake in it need not wait for the rows
-        events, weight, kept = learn_events(self, X, "auto", self.scaling, sample_weight, self.data_levels)
+        events, weight, kept = self._learn(X, sample_weight)
         label, classes = encode_labels(y, len(kept), None, kept)
         if hasattr(self, "classes_"):
             del self.classes_
@@ -193,6 +193,9 @@ class Diffusion(DenoisingModel):
                 "n_steps out, or respace the schedule"
             )
         return schedule
+
+    def _learn(self, X: Any, sample_weight: Any = None) -> tuple[Events, Tensor | None, np.ndarray]:
+        return learn_events(self, X, "auto", self.scaling, sample_weight, self.data_levels)
 
     def _build(self, facts: dict[str, Any]) -> nn.Module:
         return build_module(self, self._columns, self._image_shape, self._schedule(), facts)

@@ -60,6 +60,7 @@ class GaussianMixture(MixtureModel):
     Attributes:
         weights_, means_, covariances_, precisions_, precisions_cholesky_: as in scikit-learn; the divisor is N_k.
         theta_: the same parameters as one frozen value of tensors.
+        at_floor_: which components (K,) have a variance at the floor of `reg_covar`; their likelihood means nothing.
         total_weight_: of all rows learnt from.
         lower_bound_: the objective per unit of weight; equals score(X) without weights, labels and prior.
         lower_bounds_: its history, one value after every step.
@@ -183,6 +184,15 @@ class GaussianMixture(MixtureModel):
 
     def _problem(self, rows: Rows, start: GaussianTheta | None, frame: Frame | None) -> tuple[Problem, Frame]:
         return mixture_problem(self, rows, start, frame)
+
+    @property
+    def n_parameters_(self) -> int:
+        """Free parameters: weights, means and covariances, but for those in `freeze`."""
+        check_is_fitted(self)
+        k, d = self.theta_.components.means.shape
+        of_components = self.theta_.components.family().n_parameters(k, d)
+        free = {"weights": k - 1, "means": k * d, "covariances": of_components - k * d}
+        return sum(count for name, count in free.items() if name not in self.freeze)
 
     def _n_parameters(self) -> int:
         # scikit-learn's name: private there, but read by much code.

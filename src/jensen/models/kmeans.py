@@ -70,7 +70,7 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, EM
         inertia_: Σ w ‖x - μ_y‖², what the customers pay; a depot's share stands in supply_cost_, their sum in cost_.
         cluster_weights_: the weight that every centre serves (K,).
         theta_: centres, σ² and weights as one frozen value of tensors.
-        lower_bound_: the bound per unit of weight, nats; the mean of score_samples(X) without weights and limits.
+        lower_bound_: the bound per unit of weight, nats: the mean of score_samples(X), weighted as the rows are.
         n_iter_, converged_: steps, and whether the centres came to rest before max_iter.
 
     Example:
@@ -341,8 +341,12 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, EM
         running = em.Running(fitted.stats * (1 / fitted.weight), fitted.weight)
         stream = Stream(frame, problem.verbs, running)
         self._keep(outcome_of_stream(fitted.theta, stream), stream)
+        found = assign(self.theta_, x, pull)
         if limits is None:
-            return assign(self.theta_, x, pull).label.numpy()
+            return found.label.numpy()
+        # The bound holds for any y, and is largest at the nearest centre, which the limits may refuse a row.
+        log_density = np.average(self._log_density(found).numpy(), weights=weight)
+        self.lower_bound_ = float(log_density) - math.log(self._n_features_out)
         return served_by(problem, fitted.theta).numpy()
 
     def _keep(self, outcome: Outcome, stream: Stream | None) -> None:

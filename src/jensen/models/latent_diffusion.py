@@ -24,6 +24,7 @@ from jensen.contract import whole_number
 from jensen.contract.gradient import GradientEstimator, Lesson, blocks, progress
 from jensen.engines.sgd import Terms
 from jensen.formulas.schedule import Schedule
+from jensen.interop.events import Events
 from jensen.models import latent_answers as answers
 from jensen.models import vae_answers
 from jensen.models.diffusion import Diffusion
@@ -314,6 +315,9 @@ class LatentDiffusion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Gradien
         stage = self._facts["stage"]
         own = {"epochs of the autoencoder": stage["n_iter"], "the bound of the autoencoder": stage["lower_bound"]}
         return super()._identity(lesson) | own
+
+    def _learn(self, X: Any, sample_weight: Any = None) -> tuple[Events, Tensor | None, np.ndarray]:
+        return self._recipe_of_vae()._learn(X, sample_weight)
 
     def _build(self, facts: dict[str, Any]) -> nn.Module:
         vae = build_vae(self._recipe_of_vae(), self._columns, self._image_shape, facts["vae"])

@@ -23,6 +23,7 @@ from jensen.formulas.covariance.base import outer
 from jensen.formulas.principal import (
     RowMoments,
     Spectrum,
+    bic_rank,
     leading_spectrum,
     mean_log_density,
     principal_log_density,
@@ -43,6 +44,7 @@ __all__ = [
     "compressed",
     "covariance_of",
     "one",
+    "rank_of_pairs",
     "stream_of",
     "subspace_problem",
     "variances",
@@ -84,7 +86,7 @@ def closed_form(mean: Tensor, spectrum: Spectrum, n_latent: int) -> ClosedForm:
 def closed_mode(moments: RowMoments, n_latent: int, prior: Any) -> ClosedForm:
     """The posterior mode of probabilistic PCA: the prior's scatter is added to the rows' before the axes are found."""
     d, n, family = len(moments.mean), moments.mass, SubspaceFamily(n_latent, is_isotropic=True)
-    frame = Frame(moments.mean, family.units(moments.cov.diagonal()))
+    frame = Frame.of_moments(moments.mean, moments.cov.diagonal(), family.units)
     cov = moments.cov / frame.scale[0].square()
     resolved = prior.resolve(family, 1, frame, cov.diagonal())
     kappa = resolved.mean_precision
@@ -94,7 +96,7 @@ def closed_mode(moments: RowMoments, n_latent: int, prior: Any) -> ClosedForm:
     mode = scatter / (n + resolved.degrees_of_freedom + d + 2)
     components = principal_subspace(mean, spectrum_of(mode), n_latent, RESOLUTION)
     likelihood = mean_log_density(components, torch.zeros_like(mean), cov) - float(frame.scale.log().sum())
-    objective = likelihood + float(components.log_prior(resolved)) / n
+    objective = likelihood + (float(components.log_prior(resolved)) + resolved.log_volume) / n
     return ClosedForm(one(components.affine(frame.origin, frame.scale)), objective, is_floored=False)
 
 
@@ -180,6 +182,23 @@ def covariance_of_pairs(source: ArraySource, d: int) -> Tensor:
     return torch.where(counts > 0, sums / counts, 0.0)
 
 
+def rank_of_pairs(x: Tensor, weight: Tensor | None, most: int, generator: torch.Generator) -> int:
+    """How many principal axes, at most `most`, rows (d, n) with missing values speak for by BIC."""
+    d, n = x.shape
+    family = SubspaceFamily(most, is_isotropic=True)
+    frame = Frame.of(x, weight, family.units)
+    source = ArraySource(x.clone(), frame, weight=weight, footprint=family.footprint(1, d), by_pattern=False)
+    mass = float(n if weight is None else weight.sum())
+    if d <= WIDEST_START:
+        spectrum = spectrum_of(covariance_of_pairs(source, d))
+    else:
+        total = float(variances(source, d).sum())
+        spectrum = leading_spectrum(partial(covariance_times, source), mass, total, most, d, generator, n_power=4)
+    # A product of two features is known from the rows that have both.
+    share = float(x.isfinite().to(x.dtype).mean())
+    return bic_rank(spectrum, max(2.0, share**2 * mass), d, most)
+
+
 def covariance_times(source: ArraySource, q: Tensor) -> Tensor:
     """Σ_i w_i x_i x_iᵀ q, missing entries at the mean."""
     return sum((weighted(batch) @ (batch.x.mT @ q) for batch in source), torch.zeros_like(q))
@@ -222,6 +241,9 @@ class MomentVerbs:
 
     def log_prior(self, theta: SubspaceTheta) -> Tensor:
         return theta.weights.new_zeros(())
+
+    def resolution(self, theta: SubspaceTheta) -> float:
+        return 0.0
 
 
 def stream_of(moments: RowMoments, theta: SubspaceTheta, solve: Callable[..., SubspaceTheta]) -> Stream:

@@ -24,7 +24,7 @@ from jensen.formulas.mixture import allowed_components, posterior_in_place
 from jensen.formulas.normal_inverse_wishart import NormalInverseWishart
 from jensen.statistics import Summary
 
-__all__ = ["GaussianTheta", "MixtureTheta", "MixtureVerbs"]
+__all__ = ["RESOLUTION", "GaussianTheta", "MixtureTheta", "MixtureVerbs"]
 
 # Moments about the mean of standardised data are sums near 1 with an error near 1e-16 per row: a variance below this
 # share of the data's is rounding.
@@ -127,13 +127,18 @@ class MixtureVerbs:
         return MixtureTheta(self.frozen.get("weights", theta.weights), components)
 
     def log_prior(self, theta: MixtureTheta[Any]) -> Tensor:
-        value = theta.weights.new_zeros(())
-        if self.prior is not None:
-            value = theta.components.log_prior(self.prior)
-        if self.concentration != 1:
-            k, a = self.n_components, self.concentration
-            value = value + (a - 1) * theta.log_weights.sum() + math.lgamma(k * a) - k * math.lgamma(a)
+        """The density of the parameters in the user's units."""
+        if self.prior is None:
+            return theta.weights.new_zeros(())
+        k, a = self.n_components, self.concentration
+        of_weights = math.lgamma(k * a) - k * math.lgamma(a)
+        if a != 1:
+            of_weights = of_weights + (a - 1) * theta.log_weights.sum()
+        value: Tensor = theta.components.log_prior(self.prior) + self.prior.log_volume + of_weights
         return value
+
+    def resolution(self, theta: MixtureTheta[Any]) -> float:
+        return float(theta.components.resolution())
 
     def surrogate(self, theta: GaussianTheta, stats: Any) -> Tensor:
         log_prior_of_z: Tensor = torch.special.xlogy(stats.mass, theta.weights).sum()

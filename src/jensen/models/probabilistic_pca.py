@@ -9,6 +9,7 @@ Tipping & Bishop (1999). The bound is exact.
 
 from __future__ import annotations
 
+import sys
 import warnings
 from numbers import Integral, Real
 from typing import Any, ClassVar
@@ -18,16 +19,28 @@ import torch
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
+from tqdm.auto import tqdm
 
 from jensen.contract import Rows, levels_inside
 from jensen.engines import em
 from jensen.formulas.principal import RowMoments, Spectrum, minka_rank, spectrum_of, spectrum_of_rows
 from jensen.formulas.subspace import SubspaceFamily
 from jensen.models.conjugate_prior import ConjugatePrior
-from jensen.models.linear_fit import ClosedForm, SubspaceTheta, closed_form, closed_mode, one, subspace_problem
+from jensen.models.linear_fit import (
+    ClosedForm,
+    SubspaceTheta,
+    closed_form,
+    closed_mode,
+    one,
+    rank_of_pairs,
+    subspace_problem,
+)
 from jensen.models.linear_latent import LinearLatentModel, ReadOnly
 
 __all__ = ["ProbabilisticPCA"]
+
+# Where EM must run, the dimensions that are taken without being asked for: a step costs m² a row.
+MOST_BY_DEFAULT = 20
 
 
 def axes(model: ProbabilisticPCA) -> Tensor:
@@ -46,8 +59,9 @@ class ProbabilisticPCA(LinearLatentModel):
     """PCA with a likelihood: missing values, weights, samples and the number of dimensions by evidence.
 
     Args:
-        n_components: m; None is as many as the rows allow, "mle" Minka's (2000) choice, a number between 0 and 1 the
-            share of the variance to explain; the last two for complete rows.
+        n_components: m; None is as many as the rows allow, and at most 20 for rows with missing values, where a step
+            of EM costs m² a row: with more than 20 features BIC chooses among 1 to 20. "mle" is Minka's (2000) choice, a
+            number between 0 and 1 the share of the variance to explain; these two for complete rows.
         tol: EM, for rows with holes, stops when a step gains less than this many nats per unit of weight.
         max_iter: its steps at most; 0 returns the start.
         acceleration: "squarem" to extrapolate EM's steps, or None.
@@ -63,7 +77,7 @@ class ProbabilisticPCA(LinearLatentModel):
         singular_values_: of the centred rows, √(n λ).
         mean_, noise_variance_: μ (d,) and σ², the mean of the eigenvalues that are left (divisor n).
         loadings_: W (d, m), with columns along the axes.
-        n_components_: m.
+        n_components_: m, as given or as chosen.
         theta_: the parameters as one frozen value of tensors.
         total_weight_: of all rows learnt from.
         lower_bound_: the objective per unit of weight; equals score(X) without weights and prior.
@@ -85,6 +99,8 @@ class ProbabilisticPCA(LinearLatentModel):
     )
     singular_values_ = ReadOnly(lambda model: (model.total_weight_ * axis_variances(model)).sqrt())
     loadings_ = ReadOnly(lambda model: model.theta_.components.loadings[0])
+
+    _n_chosen: int | None = None
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "n_components": [
@@ -132,20 +148,27 @@ class ProbabilisticPCA(LinearLatentModel):
 
     def _solve(self, moments: RowMoments, start: SubspaceTheta | None) -> SubspaceTheta:
         spectrum = spectrum_of(moments.cov)
-        m = self._n_latent(len(moments.mean), moments.mass, spectrum)
+        # What was chosen for the first batch stays; a new fit chooses anew.
+        chosen = None if start is None else self._n_chosen
+        m = chosen or self._n_latent(len(moments.mean), moments.mass, spectrum)
         if self.prior is not None:
             return self._take(closed_mode(moments, m, self.prior), m)
         return self._take(closed_form(moments.mean, spectrum, m), m)
 
     def _solve_rows(self, rows: Rows) -> SubspaceTheta:
         n, d = rows.x.shape
+        self._n_chosen = None
         if self.prior is None and not bool(rows.x.isnan().any()):
             mean, spectrum = spectrum_of_rows(rows.x, rows.weight)
             m = self._n_latent(d, n, spectrum)
             return self._take(closed_form(mean, spectrum, m), m)
-        m = self._n_latent(d, n, None)
-        algorithm = em.squarem if self.acceleration == "squarem" else em.plain
         x = rows.x.T.clone(memory_format=torch.contiguous_format)
+        m = self._n_latent(d, n, None)
+        if self.n_components is None and d > MOST_BY_DEFAULT and bool(x.isnan().any()):
+            m = self._n_chosen = rank_of_pairs(x, rows.weight, MOST_BY_DEFAULT, self._generator())
+            if self.verbose:
+                tqdm.write(f"ProbabilisticPCA: n_components={m} of {d}, chosen by BIC", file=sys.stderr)
+        algorithm = em.squarem if self.acceleration == "squarem" else em.plain
         problem, frame = subspace_problem(
             x, rows.weight, SubspaceFamily(m, True), self.prior, lambda mass: em.small_gain(self.tol), algorithm, None
         )

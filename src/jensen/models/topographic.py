@@ -18,7 +18,8 @@ from torch import Tensor
 from jensen.batch import Batch
 from jensen.engines import em
 from jensen.engines.sources import Frame
-from jensen.formulas.centres import CentreMoments, partial_distances
+from jensen.formulas.centres import CentreMoments, partial_distances, squared_differences
+from jensen.formulas.covariance.base import LARGEST_EXPANDED_PRECISION
 from jensen.formulas.mixture import posterior_in_place
 from jensen.formulas.topographic import LatentSpace, coefficients_of, magnification_of, noise_variance_of
 from jensen.statistics import Summary
@@ -122,6 +123,9 @@ class CurveVerbs:
     def log_prior(self, theta: CurveTheta) -> Tensor:
         return -0.5 * self.penalty * (self.space.is_penalised @ theta.coefficients.square()).sum()
 
+    def resolution(self, theta: CurveTheta) -> float:
+        return 0.0
+
     def pack(self, theta: CurveTheta) -> Tensor:
         log_variance = theta.coefficients.new_tensor([math.log(theta.variance)])
         return torch.cat([log_variance, theta.coefficients.flatten()])
@@ -141,7 +145,8 @@ def moments_of(q: Tensor, batch: Batch) -> CentreMoments:
 def log_densities(theta: CurveTheta, batch: Batch) -> Tensor:
     """ln N(x; f(z_g), σ²I) (G, n) over the observed features, in the user's units."""
     n_observed = float(len(batch.x)) if batch.observed is None else batch.observed.sum(0, dtype=batch.x.dtype)
-    distance = partial_distances(batch.x, batch.observed, theta.points)
+    expanded = len(batch.x) < theta.variance * LARGEST_EXPANDED_PRECISION
+    distance = (partial_distances if expanded else squared_differences)(batch.x, batch.observed, theta.points)
     constant = batch.log_jacobian - 0.5 * math.log(2 * math.pi * theta.variance) * n_observed
     log_density = distance.mul_(-0.5 / theta.variance).add_(constant)
     # A row so far out that its square overflows has density 0.

@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from jensen.contract.gradient import GradientEstimator, Lesson
 from jensen.engines.sgd import Phase, Terms
 from jensen.engines.trainer import Trainer
-from jensen.interop.events import learn_events, read_events
+from jensen.interop.events import Events, learn_events, read_events
 from jensen.interop.labels import encode_labels
 from jensen.interop.tables import read_weights
 from jensen.models.network_views import choose_n_latent
@@ -217,8 +217,7 @@ class VAE(VariationalModel):
     def _lesson(self, X: Any, y: Any, sample_weight: Any) -> Lesson:
         """Rows, labels and weights to learn from."""
         self._validate_params()
-        kinds, _, _ = likelihood_of(self.likelihood)
-        events, weight, kept = learn_events(self, X, kinds, self.scaling, sample_weight)
+        events, weight, kept = self._learn(X, sample_weight)
         label, classes = encode_labels(y, len(kept), None, kept)
         if hasattr(self, "classes_"):
             del self.classes_
@@ -231,6 +230,9 @@ class VAE(VariationalModel):
             )
         self.classes_ = classes
         return Lesson(events, (label[torch.from_numpy(kept)],), weight)
+
+    def _learn(self, X: Any, sample_weight: Any = None) -> tuple[Events, Tensor | None, np.ndarray]:
+        return learn_events(self, X, likelihood_of(self.likelihood)[0], self.scaling, sample_weight)
 
     def _found(self, lesson: Lesson) -> dict[str, Any]:
         """What the rows decide about the networks."""

@@ -76,6 +76,11 @@ class Gaussians(Components):
     @abstractmethod
     def scale_shape(d: int) -> tuple[int, ...]: ...
 
+    @staticmethod
+    @abstractmethod
+    def log_volume(k: int, scale: Tensor) -> float:
+        """-Σ ln of the units: one s_j for every mean, s_i s_j for every entry of a covariance."""
+
     @classmethod
     def least_freedom(cls, d: int) -> int:
         return d - 1 if cls.is_dense else 0

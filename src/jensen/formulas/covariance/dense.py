@@ -130,6 +130,11 @@ class DenseGaussians(Gaussians):
     def roughness(self) -> Tensor:
         return self.whole.precision.diagonal(dim1=-2, dim2=-1).sum() + self.whole.log_det.sum()
 
+    def resolution(self) -> float:
+        # Entries of Σ near 1 are held to ε, an eigenvalue λ with them, and ln λ to ε/λ, through d sums.
+        largest = self.whole.precision.diagonal(dim1=-2, dim2=-1).max()
+        return float(torch.finfo(largest.dtype).eps * self.n_features * largest)
+
     def pack(self) -> Tensor:
         chol = self.whole.chol
         diagonal = chol.diagonal(dim1=-2, dim2=-1)
@@ -179,6 +184,10 @@ class FullGaussians(DenseGaussians):
     @staticmethod
     def n_parameters(k: int, d: int) -> int:
         return k * d + k * d * (d + 1) // 2
+
+    @staticmethod
+    def log_volume(k: int, scale: Tensor) -> float:
+        return -k * (len(scale) + 2) * float(scale.log().sum())
 
     @classmethod
     def entries_per_row(cls, k: int, d: int) -> int:
@@ -261,6 +270,10 @@ class TiedGaussians(DenseGaussians):
     @staticmethod
     def n_parameters(k: int, d: int) -> int:
         return k * d + d * (d + 1) // 2
+
+    @staticmethod
+    def log_volume(k: int, scale: Tensor) -> float:
+        return -(k + len(scale) + 1) * float(scale.log().sum())
 
     @classmethod
     def entries_per_row(cls, k: int, d: int) -> int:

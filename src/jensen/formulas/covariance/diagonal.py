@@ -165,6 +165,10 @@ class DiagGaussians(DiagonalGaussians):
         return 2 * k * d
 
     @staticmethod
+    def log_volume(k: int, scale: Tensor) -> float:
+        return -3 * k * float(scale.log().sum())
+
+    @staticmethod
     def pool(per_feature: Tensor) -> Tensor:
         return per_feature
 
@@ -201,6 +205,10 @@ class SphericalGaussians(DiagonalGaussians):
     @staticmethod
     def units(variance: Tensor) -> Tensor:
         return one_unit(variance)
+
+    @staticmethod
+    def log_volume(k: int, scale: Tensor) -> float:
+        return -k * float(scale.log().sum() + 2 * scale[0].log())
 
     @staticmethod
     def pool(per_feature: Tensor) -> Tensor:

@@ -13,9 +13,10 @@ from torch import Tensor
 from jensen.batch import Batch, Footprint
 from jensen.formulas.components import Components, Family, draw_components, one_unit
 from jensen.formulas.covariance.base import EMPTY, LARGEST_EXPANDED_PRECISION
-from jensen.formulas.gaussian import LOG_2PI, cholesky, log_det_from_cholesky, solve_lower
+from jensen.formulas.gaussian import LOG_2PI, cholesky, log_det_from_cholesky
 from jensen.formulas.normal_inverse_wishart import NormalInverseWishart, log_mean_given_covariance
 from jensen.formulas.subspace.latent import LatentMoments, LatentView, inverse_and_log_det, symmetric
+from jensen.formulas.subspace.square_root import factor, masked_posterior
 
 __all__ = ["SubspaceFamily", "SubspaceGaussians"]
 
@@ -42,6 +43,10 @@ class SubspaceFamily:
 
     def scale_shape(self, d: int) -> tuple[int, ...]:
         return () if self.is_isotropic else (d,)
+
+    def log_volume(self, k: int, scale: Tensor) -> float:
+        # The prior is one of μ and all of C.
+        return -k * (len(scale) + 2) * float(scale.log().sum())
 
     def least_freedom(self, d: int) -> int:
         return d - 1
@@ -84,15 +89,19 @@ class SubspaceGaussians(Components):
         return self.loadings.mT * self.precision[:, None]
 
     @cached_property
+    def factors(self) -> tuple[Tensor, Tensor]:
+        """Q₁ (K, d, m) and R (K, m, m) of Ψ^-½ W."""
+        return factor(self.precision.sqrt()[..., None] * self.loadings)
+
+    @cached_property
     def chol(self) -> Tensor:
         """L of H = L Lᵀ for complete rows (K, m, m)."""
-        eye = torch.eye(self.n_latent, dtype=self.means.dtype, device=self.means.device)
-        return cholesky(eye + self.weighted @ self.loadings)
+        return self.factors[1].mT
 
     @cached_property
     def whitened(self) -> Tensor:
         """A = L⁻¹ Wᵀ Ψ⁻¹ (K, m, d), with C⁻¹ = Ψ⁻¹ - AᵀA."""
-        return solve_lower(self.chol, self.weighted)
+        return self.factors[0].mT * self.precision.sqrt()[:, None]
 
     @cached_property
     def cov(self) -> Tensor:
@@ -122,15 +131,19 @@ class SubspaceGaussians(Components):
         centre = (self.whitened @ self.means[..., None]).reshape(k, m, 1)
         y = both[: k * m].reshape(k, m, batch.x.shape[1]).sub_(centre)
         mean = torch.linalg.solve_triangular(self.chol.mT, y, upper=True)
+        log_det = log_det_from_cholesky(self.chol)[:, None]
+        if not self.is_well_conditioned:
+            return LatentView(batch, None, mean, self.cov[..., None], log_det, self._squares(batch, None, mean))
         squares = batch.x.square()
         squares = self.precision[:, :1] * squares.sum(0) if self.is_isotropic else self.precision @ squares
         constant = (self.precision * self.means.square()).sum(1, keepdim=True)
         square = squares - 2 * both[k * m :] + constant - y.square().sum(1)
-        log_det = log_det_from_cholesky(self.chol)[:, None]
-        return self._checked(LatentView(batch, None, mean, self.cov[..., None], log_det, square))
+        return LatentView(batch, None, mean, self.cov[..., None], log_det, square)
 
     def _masked_view(self, batch: Batch) -> LatentView:
         assert batch.observed is not None
+        if not self.is_well_conditioned:
+            return self._square_root_view(batch)
         k, m, d = self.weighted.shape
         x, seen = batch.x, batch.observed.to(batch.x.dtype)
         rows, cols = torch.triu_indices(m, m)
@@ -142,20 +155,26 @@ class SubspaceGaussians(Components):
         linear = self.weighted.reshape(k * m, d)
         b = (linear @ x - (self.weighted * self.means[:, None]).reshape(k * m, d) @ seen).reshape(k, m, x.shape[1])
         mean = (cov * b[:, None]).sum(2)
-        scaled = self.precision * self.means
-        square = self.precision @ x.square() - 2 * scaled @ x + (scaled * self.means) @ seen - (b * mean).sum(1)
-        return self._checked(LatentView(batch, seen, mean, cov, log_det, square))
+        return LatentView(batch, seen, mean, cov, log_det, self._squares(batch, seen, mean))
 
-    def _checked(self, view: LatentView) -> LatentView:
-        """With little noise the difference of large squares loses digits: the residuals are squared themselves."""
-        if self.is_well_conditioned:
-            return view
-        square = view.mean.square().sum(1)
+    def _square_root_view(self, batch: Batch) -> LatentView:
+        seen, parts = batch.observed.to(batch.x.dtype), []
         for k in range(self.n_components):
-            residual = view.batch.x - self.means[k, :, None] - self.loadings[k] @ view.mean[k]
-            residual = residual if view.seen is None else residual * view.seen
+            deviation = (batch.x - self.means[k, :, None]) * seen
+            parts.append(masked_posterior(self.loadings[k], self.precision[k], deviation, batch.observed))
+        mean, cov, log_det = (torch.stack(part) for part in zip(*parts, strict=True))
+        return LatentView(batch, seen, mean, cov, log_det, self._squares(batch, seen, mean))
+
+    def _squares(self, batch: Batch, seen: Tensor | None, mean: Tensor) -> Tensor:
+        """(x-μ)ᵀC⁻¹(x-μ) (K, n) as ‖⟨z⟩‖² plus the residuals' squares: the least of these sums, so that an error of
+        ⟨z⟩ counts by its square, where the difference of large squares loses digits.
+        """
+        square = mean.square().sum(1)
+        for k in range(self.n_components):
+            residual = batch.x - self.means[k, :, None] - self.loadings[k] @ mean[k]
+            residual = residual if seen is None else residual * seen
             square[k] += self.precision[k] @ residual.square()
-        return LatentView(view.batch, view.seen, view.mean, view.cov, view.log_det, square)
+        return square
 
     def log_density(self, view: LatentView) -> Tensor:
         log_noise = -self.precision.log()
@@ -204,7 +223,9 @@ class SubspaceGaussians(Components):
             new = torch.linalg.solve(moments.design[:, 0] + eye, cross.mT).mT
         else:
             new = torch.linalg.solve(moments.design + eye, cross[..., None]).squeeze(-1)
-        explained, count = (new * moments.cross).sum(2), (count + extra).expand_as(self.means)
+        # Not new · cross alone, which is the same at the exact solution only: to second order in what rounding left.
+        fitted = (moments.design @ new[..., None]).squeeze(-1)
+        explained, count = (new * (2 * moments.cross - fitted)).sum(2), (count + extra).expand_as(self.means)
         if self.is_isotropic:
             explained, count = explained.sum(1, keepdim=True), count.sum(1, keepdim=True)
         noise = (moments.square - explained + trace * self.noise) / (count + trace)
