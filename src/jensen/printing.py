@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
@@ -18,16 +20,17 @@ __all__ = [
     "deliver",
     "deliver_pictures",
     "in_units",
+    "noted",
     "plain",
     "report",
     "show",
     "summary_of_fit",
     "tell",
+    "wrote",
 ]
 
 BITS_OF_A_DENSITY = "Bits of a density may be negative and are not a code length."
-# Rows that a deep model is scored on after a fit: each takes a hundred draws of what is hidden.
-N_SCORED = 1000
+WRITTEN: ContextVar[list[str]] = ContextVar("written", default=[])  # noqa: B039 (outside of a command nobody reads it)
 
 
 def columns_of(name: str, values: Any) -> Any:
@@ -50,13 +53,14 @@ def in_units(estimator: Any, nats: float, X: Any, weights: Any = None) -> dict[s
     return {"nats_per_row": nats, "bits_per_dimension": -nats / (max(n_observed, 1e-300) * math.log(2))}
 
 
-def summary_of_fit(estimator: Any, X: Any, y: Any, weights: Any) -> dict[str, Any]:
-    """What a fit came to, by name."""
+def summary_of_fit(estimator: Any, X: Any, y: Any, weights: Any, is_scored: bool = True) -> dict[str, Any]:
+    """What a fit came to, by name; a model trained by gradients is scored on some rows, and from few draws."""
     import numpy as np
     import pandas as pd
     from sklearn.base import is_regressor
 
     from jensen.bound import averaging
+    from jensen.report.quick import Quick, quick_scores
 
     summary = {"features": estimator.n_features_in_, "missing_entries": int(np.asarray(pd.isna(X)).sum())}
     is_deep = hasattr(estimator, "history_")
@@ -65,16 +69,18 @@ def summary_of_fit(estimator: Any, X: Any, y: Any, weights: Any) -> dict[str, An
     rows = np.flatnonzero(counted > 0)
     if needs_complete_rows(estimator):
         rows = rows[~np.asarray(pd.isna(X)).reshape(len(X), -1)[rows].any(1)]
-    if is_deep and len(rows) > N_SCORED:
-        rows = rows[np.linspace(0, len(rows) - 1, N_SCORED).astype(int)]
-    if is_deep and len(rows) < (counted > 0).sum():
-        summary["scored_rows"] = len(rows)
+    quick = Quick.of(estimator, len(rows))
+    rows = rows[quick.some(len(rows))]
     some = X.iloc[rows] if hasattr(X, "iloc") else X[rows]
-    if is_regressor(estimator):
+    if is_scored and is_regressor(estimator):
         summary["r2"] = estimator.score(some, np.asarray(y)[rows], sample_weight=counted[rows])
-    elif hasattr(estimator, "score_samples") and len(rows):
+    elif is_scored and hasattr(estimator, "score_samples") and len(rows):
+        if len(rows) < (counted > 0).sum():
+            summary["scored_rows"] = len(rows)
+        if quick.is_short:
+            summary["levels_per_row" if quick.option == "levels" else "draws_per_row"] = quick.n_draws
         with averaging():
-            scores = np.asarray(estimator.score_samples(some), dtype=np.float64)
+            scores = quick_scores(estimator, some, quick)
         summary |= in_units(estimator, np.average(scores, weights=counted[rows]), some, counted[rows])
     found = {
         "components": "n_components_",
@@ -121,6 +127,7 @@ def deliver(table: Any, output: Path | None, is_told: bool = True, is_safe: bool
         (without_formulas(frame) if is_safe else frame).to_csv(sys.stdout, index=False, lineterminator="\n")
         return
     write_dataset(output, table, is_safe=is_safe)
+    wrote(output)
     if is_told:
         tell(f"wrote {len(table)} rows to {output}")
 
@@ -142,21 +149,21 @@ def answer(
 
 
 def deliver_pictures(estimator: Any, images: Any, output: Path, is_told: bool = True) -> None:
-    """Images that a model made, side by side in one .png, or one by one in a folder.
-
-    Black and white are the least and the greatest level that the model knows, or else those of all images.
-    """
+    """Images that a model made, side by side in one .png, or one by one in a folder, on the scale of the data."""
     import numpy as np
 
-    from jensen.report.pictures import image_grid, write_png
+    from jensen.report.pictures import image_grid, scale_of, write_png
 
     values, known = np.asarray(images), estimator.columns_.levels
-    levels = np.concatenate(known).astype(float) if all(known) else values[np.isfinite(values)]
-    limits = (float(levels.min()), float(levels.max())) if len(np.unique(levels)) > 1 else None
+    # A file of an earlier version may have neither.
+    seen = np.concatenate(known).astype(float) if all(known) else getattr(estimator, "pixel_range_", None)
+    limits = None if seen is None else scale_of(float(np.min(seen)), float(np.max(seen)))
     if output.suffix:
         write_png(image_grid(values, limits=limits), output)
+        wrote(output)
     else:
         output.mkdir(exist_ok=True)
+        wrote(f"images in {output}")
         n_digits = len(str(len(values) - 1))
         for i, image in enumerate(values):
             write_png(image_grid(image[None], scale=1, limits=limits), output / f"{i:0{n_digits}}.png")
@@ -210,6 +217,21 @@ def show(header: Sequence[str], rows: Sequence[Sequence[str]], caption: str | No
     for row in rows:
         table.add_row(*(Text(text, overflow="fold") for text in row))
     Console().print(table)
+
+
+@contextmanager
+def noted() -> Iterator[list[str]]:
+    """What is written inside."""
+    token = WRITTEN.set([])
+    try:
+        yield WRITTEN.get()
+    finally:
+        WRITTEN.reset(token)
+
+
+def wrote(what: str | Path) -> None:
+    """Note what is written, for the line that ends an interrupted command."""
+    WRITTEN.get().append(str(what))
 
 
 def tell(message: str) -> None:

@@ -14,6 +14,7 @@ import typer
 
 from jensen.options import value_of
 from jensen.orders import (
+    check_files,
     check_rows_fit,
     check_safe,
     is_folder,
@@ -72,6 +73,7 @@ def score(
       jensen score digits.jensen digits --levels all --seed 1
       jensen score faces.jensen faces/
     """
+    check_files(model, data, output)
     import numpy as np
     import pandas as pd
 
@@ -158,13 +160,14 @@ def impute(
       jensen impute iris.jensen holes.csv --draws 5 --seed 0 --output filled.csv
       jensen impute digits.jensen holes.npy --steps 50 --output filled.npy
     """
+    if draws and draws > 1 and output is None:
+        raise ValueError(f"--draws {draws} makes {draws} tables, too many for standard output; give --output")
+    check_files(model, data)
     import numpy as np
     import pandas as pd
 
     from jensen.interop.datasets import fill_cells, is_text, read_cells, read_dataset
 
-    if draws and draws > 1 and output is None:
-        raise ValueError(f"--draws {draws} makes {draws} tables, too many for standard output; give --output")
     check_safe(safe_csv, output, is_printed=not as_json)
     estimator, X = open_both(model, data, seed, is_shown=not as_json)
     verb = "impute" if draws is None else "impute_draws"
@@ -233,6 +236,7 @@ def predict(
       jensen predict price.jensen new.csv --std
       jensen predict digits.jensen new.npy --budget 50 --seed 1
     """
+    check_files(model, data, output)
     import pandas as pd
 
     from jensen.interop.labels import decode_labels
@@ -288,6 +292,7 @@ def transform(
       jensen transform pca.jensen new.csv --keep id --output latent.csv
       jensen transform vae.jensen digits --json
     """
+    check_files(model, data, output)
     import pandas as pd
 
     check_safe(safe_csv, output, is_printed=not as_json)

@@ -116,7 +116,10 @@ def test_ctrl_c_keeps_the_best_so_far(case, holes, monkeypatch):
         # This start takes no steps of its own.
         model.set_params(init_params="kmeans")
     monkeypatch.setattr(em, "sweep", interrupted)
-    with pytest.warns(RuntimeWarning, match="interrupted after 1 EM steps; the best parameters so far are kept"):
+    with pytest.warns(
+        RuntimeWarning, match="interrupted after 1 EM steps; the best parameters so far are kept"
+    ) as heard:
         model.fit(holes, case.y)
+    assert {warning.filename for warning in heard} == {__file__}
     assert model.n_iter_ == 1
     assert np.isfinite(model.score_samples(case.x)).all()

@@ -276,8 +276,9 @@ class TestAnswers:
         before = signal.signal(signal.SIGINT, signal.default_int_handler)
         with monkeypatch.context() as patched:
             patched.setattr(VAEModule, "forward", interrupted)
-            with pytest.warns(RuntimeWarning, match="interrupted after step"):
+            with pytest.warns(RuntimeWarning, match="interrupted after step") as heard:
                 resumed.fit(X)
+            assert {warning.filename for warning in heard} == {__file__}
         signal.signal(signal.SIGINT, before)
         assert (resumed.n_iter_, len(resumed.history_)) == (0, 0)
         assert np.isfinite(resumed.score_samples(X)).all()

@@ -6,12 +6,12 @@ import copy
 import math
 import os
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from numbers import Integral, Real
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -20,7 +20,6 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
-from tqdm.auto import tqdm
 
 from jensen.contract.measured import ColumnsModel
 from jensen.contract.model import warn_unused
@@ -36,10 +35,9 @@ from jensen.interop.events import Events, image_shape, read_events
 from jensen.interop.rows import as_array
 from jensen.interop.tables import Kind
 from jensen.nets.allowance import Allowance, check_weights
+from jensen.progress import progress
 
 __all__ = ["GradientEstimator", "Lesson", "blocks", "has_classes", "progress"]
-
-Item = TypeVar("Item")
 
 # Without a number of epochs: enough for so many steps, and at least so many passes.
 USUAL_STEPS, LEAST_EPOCHS = 5000, 20
@@ -318,12 +316,6 @@ def has_classes(model: GradientEstimator) -> bool:
     if not hasattr(model, "theta_") or hasattr(model, "classes_"):
         return True
     raise AttributeError("the model was fitted without labels and knows no classes; fit(X, y) with some labels in y")
-
-
-def progress(steps: Iterable[Item], name: str, is_shown: bool, n_steps: int | None = None) -> Iterable[Item]:
-    """The steps, with a bar on a terminal."""
-    bar: Iterable[Item] = tqdm(steps, name, n_steps, leave=False, disable=None if is_shown else True)
-    return bar
 
 
 def blocks(n_rows: int, entries_per_row: int) -> Iterator[slice]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import math
 import os
-import sys
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -22,6 +21,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from jensen.bound import Bound
+from jensen.caller import levels_inside
 from jensen.interop.files import write_record
 from jensen.interop.labels import encode_labels
 from jensen.interop.rows import n_rows
@@ -189,14 +189,6 @@ def whole_number(name: str, value: Any) -> int:
     if not (isinstance(value, Integral) and int(value) >= 1):
         raise ValueError(f"{name}={value!r} must be a whole number, 1 or more")
     return int(value)
-
-
-def levels_inside() -> int:
-    """How far up the caller's caller outside this package stands, for a warning to point there."""
-    frame, level = sys._getframe(1), 1
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("jensen."):
-        frame, level = frame.f_back, level + 1
-    return level
 
 
 def warn_unused(model: BaseEstimator, unused: Mapping[str, str]) -> None:

@@ -7,7 +7,11 @@ import threading
 from types import FrameType, TracebackType
 from typing import Any
 
-__all__ = ["Interrupt"]
+__all__ = ["Interrupt", "InterruptedFitWarning"]
+
+
+class InterruptedFitWarning(RuntimeWarning):
+    """Ctrl-C has ended a fit, and the best parameters so far are kept."""
 
 
 class Interrupt:

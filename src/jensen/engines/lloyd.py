@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 from scipy.sparse import issparse
-from tqdm.auto import tqdm
+
+from jensen.progress import Bar
 
 __all__ = ["Partition", "best_partition", "lloyd"]
 
@@ -89,8 +90,8 @@ def best_partition(
     stretch = 20 if progress else max_iter
     for attempt, centres in enumerate(starts, 1):
         n_iter, settled = 0, False
-        name = f"{progress} {attempt}/{len(starts)}"
-        with tqdm(total=max_iter, desc=name, unit="step", leave=False, disable=None if progress else True) as bar:
+        name = f"{progress} {attempt}/{len(starts)}" if progress else None
+        with Bar(name, max_iter, unit="step") as bar:
             while not settled and n_iter < max_iter:
                 n_steps = min(stretch, max_iter - n_iter)
                 found = lloyd(

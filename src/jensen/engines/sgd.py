@@ -20,17 +20,18 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from tqdm.auto import tqdm
 
+from jensen.caller import levels_inside
 from jensen.engines.checkpoint import WAY_OUT, check_moments, check_place, read_checkpoint, write_checkpoint
 from jensen.engines.feeds import Feed, Minibatch
 from jensen.engines.goal import Goal, mean_score, row_mean, to_device
-from jensen.engines.interrupt import Interrupt
+from jensen.engines.interrupt import Interrupt, InterruptedFitWarning
 from jensen.engines.plan import Objective, Phase, Plan, Position, Run, Terms
 from jensen.engines.processes import World
 from jensen.engines.randomness import mixed
 from jensen.engines.weights import WeightAverage, are_finite, clip_gradients, copy_weights
 from jensen.nets.allowance import check_weights
+from jensen.progress import Bar
 
 __all__ = ["DivergenceError", "Objective", "Phase", "Plan", "Run", "Terms", "fit_sgd"]
 
@@ -66,7 +67,8 @@ def fit_sgd(
         world: the processes that share the work; without one those that accelerate has launched.
     """
     training = Training(module, feed, objective, plan, held_out, score or objective, world or World.of_environment())
-    at, messages = training.at, []
+    at = training.at
+    messages: list[tuple[str, type[Warning]]] = []
     try:
         with Interrupt() as interrupt:
             is_interrupted = training.run(interrupt)
@@ -75,16 +77,16 @@ def fit_sgd(
         if at.best_round < 0:
             raise
         is_interrupted = False
-        messages.append(f"{error}; the weights of epoch {at.history[at.best_round]['epoch']} are kept")
+        kept = at.history[at.best_round]["epoch"]
+        messages.append((f"{error}; the weights of epoch {kept} are kept", RuntimeWarning))
     else:
         training.keep(is_last=at.best_round < 0)
     if is_interrupted:
         goes_on = f", and {plan.checkpoint} goes on from here" if training.is_written else ""
-        messages.append(
-            f"interrupted after step {at.step} of epoch {at.epoch + 1}; the best weights so far are kept{goes_on}"
-        )
-    for message in messages if training.world.is_main else ():
-        warnings.warn(message, RuntimeWarning, stacklevel=2)
+        message = f"interrupted after step {at.step} of epoch {at.epoch + 1}; the best weights so far are kept{goes_on}"
+        messages.append((message, InterruptedFitWarning))
+    for text, category in messages if training.world.is_main else ():
+        warnings.warn(text, category, stacklevel=levels_inside())
     return Run(at.history, at.epoch, training.objective_kept(), is_interrupted)
 
 
@@ -126,14 +128,8 @@ class Training:
     def run(self, interrupt: Interrupt) -> bool:
         """To the last epoch, or as long as held-out rows gain; whether Ctrl-C ended it, after the step at hand."""
         at, plan, world = self.at, self.plan, self.world
-        is_shown = plan.progress is not None and world.is_main
-        bar = tqdm(
-            total=plan.max_epochs,
-            initial=at.epoch,
-            desc=plan.progress,
-            unit="epoch",
-            disable=None if is_shown else True,
-        )
+        name = plan.progress if world.is_main else None
+        bar = Bar(name, plan.max_epochs, unit="epoch", initial=at.epoch, leave=True)
         began, written = time.monotonic() - at.seconds, time.monotonic()
         try:
             if plan.judges_start and self.held_out is not None and not at.history and not at.epoch and not at.step:
@@ -143,6 +139,7 @@ class Training:
                 for index in self.batches():
                     self.learn(self.feed.take(index))
                     at.step += 1
+                    bar.beat()
                     now = time.monotonic()
                     at.seconds = now - began
                     if world.any(interrupt.is_set):
@@ -154,7 +151,7 @@ class Training:
                 at.epoch, at.step = at.epoch + 1, 0
                 if at.epoch % self.epochs_per_round == 0 or at.epoch == plan.max_epochs:
                     self.close_round()
-                    bar.set_postfix_str(self.line())
+                    bar.note(self.line())
                 bar.update()
             if at.history and at.best_round < 0:
                 raise DivergenceError(

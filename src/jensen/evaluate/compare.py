@@ -19,7 +19,6 @@ from sklearn.base import clone, is_outlier_detector, is_regressor
 from sklearn.model_selection import ShuffleSplit
 from sklearn.utils import check_random_state
 from torch import Tensor
-from tqdm.auto import tqdm
 
 from jensen.bound import averaging
 from jensen.evaluate.agreement import (
@@ -43,6 +42,7 @@ from jensen.evaluate.task import Task
 from jensen.interop.filters import own_filters
 from jensen.interop.rows import as_array, n_rows, take
 from jensen.models.diffusion import Diffusion
+from jensen.progress import Bar
 from jensen.registry import model_class
 
 __all__ = ["Leaderboard", "compare"]
@@ -105,11 +105,12 @@ def compare(
         for name, model in named(models, footing, len(splits[0][0]), count_classes(y), effort, seed).items()
     }
     ranked, reasons = before_any_fit(wanted, task, footing, names, is_asked=discrete != "auto")
-    bar = tqdm(wanted.items(), desc="compare", unit="model", leave=False, disable=None if verbose else True)
     entries = []
-    for name, model in bar:
-        bar.set_postfix_str(name)
-        entries.append(failed(name, reasons[name]) if name in reasons else attempt(name, model, task, footing))
+    with Bar("compare" if verbose else None, len(wanted), unit="model") as bar:
+        for name, model in wanted.items():
+            bar.note(name)
+            entries.append(failed(name, reasons[name]) if name in reasons else attempt(name, model, task, footing))
+            bar.update()
     entries = with_one_measure(entries, ranked, footing, names)
     if all(entry.failure for entry in entries):
         raise ValueError(f"every model failed, {entries[0].name} with: {entries[0].failure}")

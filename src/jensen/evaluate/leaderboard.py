@@ -18,7 +18,7 @@ from jensen.interop.replacing import write_text
 from jensen.interop.rows import as_array
 from jensen.report.board import board_html
 from jensen.report.page import page
-from jensen.report.pictures import shades
+from jensen.report.pictures import scale_of, shades
 from jensen.report.subject import Subject, new_rows
 
 if TYPE_CHECKING:
@@ -182,7 +182,7 @@ class Leaderboard:
         if not self.held_out.footing.is_image:
             raise ValueError("rows of a table are no pictures; take the samples from board.sample()")
         real = as_array(self.held_out.rows)[:n_samples].astype(np.float64)
-        limits = float(np.nanmin(real)), float(np.nanmax(real))
+        limits = scale_of(float(np.nanmin(real)), float(np.nanmax(real)))
         lines = {"real": real, **self.sample(n_samples, random_state)}
         fig = Figure(figsize=(1.6 + 0.62 * n_samples, 0.68 * len(lines)), dpi=150, layout="constrained")
         axes = fig.subplots(len(lines), n_samples, squeeze=False)

@@ -13,11 +13,11 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 import torch
 from joblib import Parallel, delayed, effective_n_jobs  # type: ignore[import-untyped]
-from tqdm.auto import tqdm
 
 from jensen.bound import averaging
 from jensen.contract import levels_inside
 from jensen.interop.filters import recorded_warnings
+from jensen.progress import Bar
 
 __all__ = ["check_n_jobs", "run_all"]
 
@@ -42,7 +42,7 @@ def run_all(jobs: Sequence[Callable[[], Outcome]], n_jobs: int | None, name: str
     """
     n_processes = min(effective_n_jobs(n_jobs), len(jobs))
     done: list[Done[Outcome]] = []
-    with tqdm(desc=name, total=len(jobs), unit="entry", leave=False, disable=None if is_shown else True) as bar:
+    with Bar(name if is_shown else None, len(jobs), unit="entry") as bar:
         for one in in_processes(jobs, n_processes) if n_processes > 1 else in_turn(jobs):
             done.append(one)
             bar.update()

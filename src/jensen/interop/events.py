@@ -75,7 +75,7 @@ def learn_events(
     """Rows to learn from: what their entries are is learnt here.
 
     Args:
-        estimator: gets scikit-learn's `n_features_in_` and `feature_names_in_`.
+        estimator: gets scikit-learn's `n_features_in_` and `feature_names_in_`, and of images `pixel_range_`.
         X: the rows.
         kinds: of `learn_columns`.
         scaling: "feature", "common" for all entries together, or None: common for images.
@@ -94,6 +94,7 @@ def learn_events(
     if not given.is_in_memory and given.n_rows > N_LOOKED_AT:
         numbers = np.sort(np.random.default_rng(0).choice(given.n_rows, N_LOOKED_AT, replace=False))
     is_image, rows = len(given.shape) > 1, given.rows(numbers)
+    remember_range(estimator, rows if is_image else None)
     columns = grid_columns(rows, data_levels, is_image)
     if columns is not None:
         return given.encoded(columns), weight, kept
@@ -270,6 +271,14 @@ def remember_width(estimator: BaseEstimator, shape: tuple[int, ...], reset: bool
         estimator.n_features_in_ = math.prod(shape)
         if hasattr(estimator, "feature_names_in_"):
             del estimator.feature_names_in_
+
+
+def remember_range(estimator: BaseEstimator, images: np.ndarray | None) -> None:
+    """The least and the greatest value of pixels: what a model draws beyond them is cut off in pictures."""
+    if images is not None and (seen := images[np.isfinite(images)]).size:
+        estimator.pixel_range_ = (float(seen.min()), float(seen.max()))
+    elif hasattr(estimator, "pixel_range_"):
+        del estimator.pixel_range_
 
 
 def as_numbers(rows: np.ndarray) -> np.ndarray:

@@ -6,7 +6,6 @@ import math
 import os
 import warnings
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,15 +13,14 @@ import pandas as pd
 
 from jensen.interop.filters import own_filters
 from jensen.interop.memory import in_units, need_memory
+from jensen.interop.places import SEPARATORS, check_holds_text, known_suffix
 from jensen.interop.replacing import replacing
 
 __all__ = [
     "EXACT",
-    "SEPARATORS",
     "Table",
     "as_frame",
     "is_text",
-    "known_suffix",
     "read_file",
     "read_npy",
     "read_text",
@@ -32,8 +30,6 @@ __all__ = [
 
 Table = pd.DataFrame | np.ndarray
 
-SEPARATORS = {".csv": ",", ".tsv": "\t"}
-SUFFIXES = (*SEPARATORS, ".parquet", ".npy")
 # Before pandas 3.1 the usual parser of numbers may be off by a bit, and imputed files would differ from the read ones.
 EXACT = {} if tuple(map(int, pd.__version__.split(".")[:2])) >= (3, 1) else {"float_precision": "round_trip"}
 # What a spreadsheet takes for a formula begins so.
@@ -107,20 +103,6 @@ def quoted(value: Any) -> Any:
 
 def is_text(path: str | os.PathLike[str]) -> bool:
     return known_suffix(path) in SEPARATORS
-
-
-def known_suffix(path: str | os.PathLike[str]) -> str:
-    """The suffix, or an error if no table has it."""
-    suffix = Path(path).suffix.lower()
-    if suffix not in SUFFIXES:
-        raise ValueError(f"{path} has the suffix {suffix!r}; give a file that ends in {', '.join(SUFFIXES)}")
-    return suffix
-
-
-def check_holds_text(path: str | os.PathLike[str]) -> None:
-    """An error where a table with words cannot go to this file: before it is made, which may take long."""
-    if known_suffix(path) == ".npy":
-        raise ValueError(f"{path} cannot hold text, npy is for numbers; write a .csv, .tsv or .parquet file")
 
 
 def separator_of(path: str | os.PathLike[str]) -> str:

@@ -23,7 +23,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
 from jensen.contract import not_offered
-from jensen.contract.gradient import GradientEstimator, Lesson, blocks
+from jensen.contract.gradient import GradientEstimator, Lesson, blocks, progress
 from jensen.engines.sgd import Terms
 from jensen.engines.trainer import Trainer
 from jensen.interop.columns import Columns
@@ -67,6 +67,7 @@ class Autoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, GradientEst
         history_: a data frame with one row per round: the mean error of the rows, and minus that of held-out ones.
         columns_: kind, levels and scaling of every column.
         n_iter_: epochs.
+        pixel_range_: of images, the least and the greatest value of a pixel; pictures are cut off there.
         loss_: the mean error of a row in the round whose weights were kept, with its noise.
 
     Example:
@@ -198,7 +199,8 @@ class Autoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, GradientEst
     def _answers(self, values: Tensor, answer: Callable[[AutoencoderModule, Tensor], Tensor]) -> Tensor:
         """What the networks say of rows or latent vectors, a block at a time."""
         with self._answering() as (module, device):
-            parts = [answer(module, values[i].to(device)).cpu() for i in blocks(len(values), module.n_numbers)]
+            some = progress(list(blocks(len(values), module.n_numbers)), "rows")
+            parts = [answer(module, values[rows].to(device)).cpu() for rows in some]
         return torch.cat(parts)
 
     def _learn(self, X: Any, sample_weight: Any = None) -> tuple[Events, Tensor | None, np.ndarray]:

@@ -75,6 +75,7 @@ class Diffusion(DenoisingModel):
         columns_: kind, levels and scaling of every column.
         classes_: after a fit with labels.
         n_iter_: epochs.
+        pixel_range_: of images, the least and the greatest value of a pixel; pictures are cut off there.
         lower_bound_: what training raised, at the weights that were kept.
 
     Example:

@@ -68,6 +68,7 @@ class LatentDiffusion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Gradien
             held-out rows gain by another.
         columns_: kind, levels and scaling of every column.
         n_iter_: epochs of the second stage.
+        pixel_range_: of images, the least and the greatest value of a pixel; pictures are cut off there.
         lower_bound_: what it raised, at the weights that were kept.
 
     Example:
@@ -332,8 +333,8 @@ class LatentDiffusion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Gradien
 
 
 def copy_features(source: GradientEstimator, target: GradientEstimator) -> None:
-    """What scikit-learn remembers of X."""
-    for name in ("n_features_in_", "feature_names_in_"):
+    """What is remembered of X."""
+    for name in ("n_features_in_", "feature_names_in_", "pixel_range_"):
         if hasattr(source, name):
             setattr(target, name, getattr(source, name))
         elif hasattr(target, name):

@@ -73,6 +73,7 @@ class VAE(VariationalModel):
         columns_: kind, levels and scaling of every column.
         classes_: after a fit with labels.
         n_iter_: epochs.
+        pixel_range_: of images, the least and the greatest value of a pixel; pictures are cut off there.
         noise_variance_: σ² of the continuous columns (d,), unless the decoder says it by point.
         lower_bound_: what training raised, at the weights that were kept.
 

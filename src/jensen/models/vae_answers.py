@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from jensen.contract.gradient import blocks
+from jensen.contract.gradient import blocks, progress
 from jensen.engines.randomness import mixed
 from jensen.formulas.latent_gaussian import LatentGaussian, log_mean_exp
 from jensen.formulas.pareto import checked_error, effective_samples, pareto_k
@@ -79,7 +79,8 @@ def draw_prior(
 
 
 def row_blocks(module: VAEModule, x: Tensor, k: int, device: torch.device) -> Iterator[tuple[slice, Tensor]]:
-    for rows in blocks(len(x), k * module.n_classes * max(module.emission.n_outputs, 1)):
+    per_row = k * module.n_classes * max(module.emission.n_outputs, 1)
+    for rows in progress(list(blocks(len(x), per_row)), "rows"):
         yield rows, x[rows].to(device)
 
 

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from jensen.bound import Bound, HeavyTailWarning, averaging
 from jensen.contract import levels_inside, whole_number
-from jensen.contract.gradient import GradientEstimator, has_classes
+from jensen.contract.gradient import GradientEstimator, has_classes, progress
 from jensen.formulas.pareto import UNRELIABLE
 from jensen.interop.labels import decode_labels, numbers_of_classes
 from jensen.models import vae_answers as answers
@@ -177,7 +177,7 @@ class VariationalModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Gradie
             if label is not None:
                 z = torch.cat([z, torch.nn.functional.one_hot(label, module.n_classes)], -1)
             parts = []
-            for rows in z.split(4096):
+            for rows in progress(z.split(4096), "samples"):
                 outputs = module.decode(rows.to(device))
                 emission = module.emission
                 drawn = generator is not None
