@@ -363,7 +363,7 @@ def test_noised_rows(fitted, digits):
         {"prediction": "velocity", "variance": "learned", "objective": "variational"},
         {"prediction": "noise", "variance": "learned", "objective": "hybrid"},
         {"prediction": "levels", "objective": "variational"},
-        {"prediction": "levels", "variance": "learned"},
+        {"prediction": "levels", "variance": "posterior"},
         {"prediction": "levels", "objective": "hybrid", "variance": "beta"},
         {"schedule": "linear"},
         {"schedule": np.linspace(0.01, 0.3, 30), "n_steps": None},

@@ -269,9 +269,9 @@ class DenoisingModel(GradientEstimator):
     def _drawn(self, x: Tensor, n_draws: int, random_state: Any, steps: int, resamplings: int) -> Tensor:
         """Of those of the rows x (n, d) that have holes, copies (n_draws, m, d) with draws in them."""
         n, times = whole_number("n_draws", n_draws), whole_number("resamplings", resamplings)
-        schedule = self.theta_.schedule
-        if whole_number("steps", steps) < schedule.n_levels:
-            schedule = schedule.respace(int(steps))
+        schedule, least = self.theta_.schedule, self.theta_.space.least_signal
+        if whole_number("steps", steps) < schedule.n_levels or schedule.alpha_bar[-1] < least**2:
+            schedule = schedule.respace(min(int(steps), schedule.n_levels), least_signal=least)
         generator, holed = self._generator(random_state), x[x.isnan().any(1)]
         if not len(holed):
             return holed.expand(n, -1, -1)
@@ -294,7 +294,7 @@ class DenoisingModel(GradientEstimator):
         if y is not None and known is None:
             raise ValueError(f"y={y!r} asks for a class, but the model was fitted without labels; pass y=None")
         label = None if y is None or known is None else numbers_of_classes(y, known, n)
-        chain = chain_of(self.theta_.schedule, steps, sampler, eta, guidance)
+        chain = chain_of(self.theta_.schedule, steps, sampler, eta, guidance, self.theta_.space.least_signal)
         if guidance and label is None:
             raise ValueError(f"guidance={guidance!r} goes beyond a class; give y, or leave guidance out")
         return n, chain, label
