@@ -84,10 +84,9 @@ def test_where_walks_begin(prediction):
     kept = np.sqrt(model.schedule_.alpha_bar) >= (0.1 if prediction == "noise" else 0.0)
     for walk in WALKS:
         seen.clear()
-        rows, _ = model.sample(1, random_state=0, **walk)
+        model.sample(1, random_state=0, **walk)
         whole = walk == {}
         assert max(seen) == model.schedule_.time[-1 if whole else kept.sum() - 1]
-        # The last level is asked a second time for x_0.
         assert len(seen) == min(walk.get("steps", 100), 100 if whole else kept.sum())
     seen.clear()
     model.impute(np.where([[True, False, False, False]], np.nan, X[:1]), n_draws=1, resamplings=1)

@@ -35,7 +35,7 @@ from jensen.interop.events import Events, image_shape, read_events
 from jensen.interop.rows import as_array
 from jensen.interop.tables import Kind
 
-__all__ = ["GradientEstimator", "Lesson", "blocks", "has_classes", "progress"]
+__all__ = ["MOST_ROWS", "GradientEstimator", "Lesson", "blocks", "has_classes", "progress"]
 
 Item = TypeVar("Item")
 
@@ -47,6 +47,8 @@ LEAST_ROWS = 40
 FEW_PRODUCTS = 20
 # Entries of the tensors that answer a call at a time: they stay in the caches, which doubles the speed of scoring.
 ROOM = 2**22
+# Rows that go through a network together at most: its hidden layers may be far wider than the rows.
+MOST_ROWS = 2**14
 
 
 @dataclass(frozen=True)
@@ -320,7 +322,8 @@ def progress(steps: Iterable[Item], name: str, is_shown: bool, n_steps: int | No
     return bar
 
 
-def blocks(n_rows: int, entries_per_row: int) -> Iterator[slice]:
-    """Slices of rows whose tensors have about ROOM entries."""
+def blocks(n_rows: int, entries_per_row: int, most_rows: int | None = None) -> Iterator[slice]:
+    """Slices of rows whose tensors have about ROOM entries, and not more rows than given."""
     size = max(1, ROOM // max(entries_per_row, 1))
+    size = size if most_rows is None else min(size, most_rows)
     return (slice(i, i + size) for i in range(0, n_rows, size))

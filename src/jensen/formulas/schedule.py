@@ -21,8 +21,8 @@ __all__ = ["LARGEST_BETA", "Schedule", "gentle_beta"]
 LINEAR = (1e-4, 0.02)
 # The cosine's offset keeps the first noise above zero; its last β stays below one.
 COSINE_OFFSET, LARGEST_BETA = 0.008, 0.999
-# An error of the noise that a network predicts is β_t/√(1-β_t) times as large in x_{t-1}. At T levels β up to 50/T, two
-# and a half times what the linear schedule has, leaves it to the next steps to make up for it; at few levels up to 0.75.
+# An error of the noise that a network predicts is β_t/√(1-β_t) times as large in x_{t-1}. With β up to 50/T, two and a
+# half times what the linear schedule has, the next steps make up for it; of few levels β is 0.75 at most.
 GENTLE_RATE, GENTLE_BETA = 50, 0.75
 # What a network is told of a level: the place in the whole noising, in thousandths.
 WHOLE = 1000

@@ -22,7 +22,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
 from jensen.contract import not_offered
-from jensen.contract.gradient import GradientEstimator, Lesson, blocks
+from jensen.contract.gradient import MOST_ROWS, GradientEstimator, Lesson, blocks
 from jensen.engines.sgd import Terms
 from jensen.engines.trainer import Trainer
 from jensen.interop.columns import Columns
@@ -197,7 +197,8 @@ class Autoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, GradientEst
     def _answers(self, values: Tensor, answer: Callable[[AutoencoderModule, Tensor], Tensor]) -> Tensor:
         """What the networks say of rows or latent vectors, a block at a time."""
         with self._answering() as (module, device):
-            parts = [answer(module, values[i].to(device)).cpu() for i in blocks(len(values), module.n_numbers)]
+            slices = blocks(len(values), module.n_numbers, MOST_ROWS)
+            parts = [answer(module, values[rows].to(device)).cpu() for rows in slices]
         return torch.cat(parts)
 
     def _build(self, facts: dict[str, Any]) -> nn.Module:

@@ -101,8 +101,8 @@ def decide(model: Diffusion, columns: Columns) -> dict[str, Any]:
         largest_beta = gentle_beta(given.n_levels)
         if model._schedule(largest_beta).beta.max() > largest_beta:
             warnings.warn(
-                f"schedule has β up to {given.beta.max():.3g}, where prediction={prediction!r} multiplies the errors of "
-                "the network, so samples may lie far from the data; choose prediction='velocity', or "
+                f"schedule has β up to {given.beta.max():.3g}, where prediction={prediction!r} multiplies the errors "
+                "of the network, so samples may lie far from the data; choose prediction='velocity', or "
                 "schedule='cosine', whose last β are then smaller",
                 UserWarning,
                 stacklevel=levels_inside(),

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from jensen.contract.gradient import blocks
+from jensen.contract.gradient import MOST_ROWS, blocks
 from jensen.formulas.latent_gaussian import LatentGaussian, log_mean_exp, weighted_error
 from jensen.models.vae_module import VAEModule
 
@@ -61,7 +61,7 @@ def draw(module: VAEModule, x: Tensor, k: int, generator: torch.Generator, tilt:
 
 
 def row_blocks(module: VAEModule, x: Tensor, k: int, device: torch.device) -> Iterator[tuple[slice, Tensor]]:
-    for rows in blocks(len(x), k * module.n_classes * max(module.emission.n_outputs, 1)):
+    for rows in blocks(len(x), k * module.n_classes * max(module.emission.n_outputs, 1), MOST_ROWS):
         yield rows, x[rows].to(device)
 
 
