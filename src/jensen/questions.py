@@ -86,6 +86,7 @@ def score(
     else:
         found = estimator.bound(X, **options_for(estimator, "bound", levels=value_of(levels, Any))).total
     scores = np.asarray(found, dtype=np.float64)
+    check_answered("score", scores)
     summary = {
         **({} if y is None else {"r2": estimator.score(X, y)}),
         **in_units(estimator, scores.mean(), X),
@@ -136,6 +137,7 @@ def sample(
     options = options_for(estimator, "sample", steps=steps, sampler=sampler, eta=eta, guidance=guidance)
     check_rows_fit(estimator, output)
     rows, _ = draw(n_samples, y=wanted, random_state=seed, **options)
+    check_answered("sample", rows)
     hand_over(estimator, rows, output, as_json, safe_csv)
 
 
@@ -177,6 +179,8 @@ def impute(
     as_written = not as_json and (output is None or (not is_image and is_text(output)))
     cells = read_cells(data) if as_written else read_dataset(data, images=True)
     tables = [fill(X, **options)] if draws is None else fill(X, draws, random_state=seed, **options)
+    for filled in tables:
+        check_answered("impute", filled)
     for i, filled in enumerate(tables, start=1):
         file = output if output is None or draws is None else output.with_name(f"{output.stem}-{i}{output.suffix}")
         table = filled if is_image else fill_cells(cells, X, filled)
@@ -185,6 +189,28 @@ def impute(
     if left and not as_json:
         hint = "; `jensen predict` tells classes" if hasattr(estimator, "classes_") else ""
         tell(f"left empty, as the model does not know them: {left}{hint}")
+
+
+def check_answered(verb: str, table: Any) -> None:
+    """An error where a value is missing that the model should have returned."""
+    import numpy as np
+    import pandas as pd
+
+    is_missing = np.asarray(table.to_pandas().isna() if hasattr(table, "to_pandas") else pd.isna(table))
+    if is_missing.any():
+        row, *place = (int(where[0]) for where in is_missing.nonzero())
+        column = "" if not place else f", column {shown_column(table, place)}"
+        raise ValueError(
+            f"{verb} returned no value for {int(is_missing.sum())} of {is_missing.size} cells, first in row {row}"
+            f"{column}; its values may be too far from those that the model was trained on"
+        )
+
+
+def shown_column(table: Any, place: list[int]) -> str:
+    """By its name, or by its number; of images the place of a pixel."""
+    if hasattr(table, "columns"):
+        return repr(table.columns[place[0]])
+    return str(place[0] if len(place) == 1 else tuple(place))
 
 
 def holes_outside(cells: Any, X: Any) -> str:
@@ -259,6 +285,7 @@ def predict(
     tables = [columns_of("prediction", values), *(columns_of("standard_deviation", found) for found in deviations)]
     result = pd.concat([pd.DataFrame(beside), *tables], axis=1)
     if proba:
+        check_answered("predict", probabilities)
         known = [] if classes is None else classes
         names = [*known, *(f"component_{k}" for k in range(len(known), probabilities.shape[1]))]
         result[[f"probability_{name}" for name in names]] = probabilities
@@ -299,5 +326,6 @@ def transform(
     beside = kept_columns(data, keep)
     estimator, X = open_both(model, data, is_shown=not as_json)
     values = pd.DataFrame(method(estimator, "transform")(X), columns=estimator.get_feature_names_out())
+    check_answered("transform", values)
     table = pd.concat([pd.DataFrame(beside), values.reset_index(drop=True)], axis=1)
     answer(estimator, table, output, as_json, safe_csv)

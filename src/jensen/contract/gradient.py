@@ -37,7 +37,7 @@ from jensen.interop.tables import Kind
 from jensen.nets.allowance import Allowance, check_weights
 from jensen.progress import progress
 
-__all__ = ["GradientEstimator", "Lesson", "blocks", "has_classes", "progress"]
+__all__ = ["MOST_ROWS", "GradientEstimator", "Lesson", "blocks", "has_classes", "progress"]
 
 # Without a number of epochs: enough for so many steps, and at least so many passes.
 USUAL_STEPS, LEAST_EPOCHS = 5000, 20
@@ -47,6 +47,8 @@ LEAST_ROWS = 40
 FEW_PRODUCTS = 20
 # Entries of the tensors that answer a call at a time: they stay in the caches, which doubles the speed of scoring.
 ROOM = 2**22
+# Rows that go through a network together at most: its hidden layers may be far wider than the rows.
+MOST_ROWS = 2**14
 
 
 @dataclass(frozen=True)
@@ -318,7 +320,8 @@ def has_classes(model: GradientEstimator) -> bool:
     raise AttributeError("the model was fitted without labels and knows no classes; fit(X, y) with some labels in y")
 
 
-def blocks(n_rows: int, entries_per_row: int) -> Iterator[slice]:
-    """Slices of rows whose tensors have about ROOM entries."""
+def blocks(n_rows: int, entries_per_row: int, most_rows: int | None = None) -> Iterator[slice]:
+    """Slices of rows whose tensors have about ROOM entries, and not more rows than given."""
     size = max(1, ROOM // max(entries_per_row, 1))
+    size = size if most_rows is None else min(size, most_rows)
     return (slice(i, i + size) for i in range(0, n_rows, size))

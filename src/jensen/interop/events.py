@@ -31,6 +31,9 @@ __all__ = ["Events", "image_shape", "known_rows", "learn_events", "read_events"]
 N_LOOKED_AT = 50_000
 # Rows encoded at a time: what they need in double precision is gone again before the next.
 BLOCK = 4_096
+# Deviations from the mean of its column beyond which a number is refused: networks compute in single precision, where
+# the square of 1e19 overflows, and what it is divided by may be small.
+FARTHEST = 1e12
 
 
 @dataclass(frozen=True)
@@ -188,9 +191,24 @@ class Given:
 
     def encoded(self, columns: Columns) -> Events:
         def read(numbers: np.ndarray) -> Tensor:
-            return columns.encode(self.rows(numbers)).float()
+            values = columns.encode(self.rows(numbers))
+            refuse_far(values, columns, numbers)
+            return values.float()
 
         return Events(self.n_rows, self.shape, columns, self.kind, read, self.is_in_memory, self.can_have_holes)
+
+
+def refuse_far(values: Tensor, columns: Columns, numbers: np.ndarray) -> None:
+    """Of encoded rows (b, d) with these numbers."""
+    far = (values.abs() > FARTHEST).nonzero()
+    if len(far):
+        i, j = far[0].tolist()
+        name, location, scale = shown(columns.names[j]), columns.location[j].item(), columns.scale[j].item()
+        raise ValueError(
+            f"X holds {values[i, j].item() * scale + location:g} in row {numbers[i]}, column {name}, whose mean is "
+            f"{location:g} and deviation {scale:g}: the model's networks cannot compute with values more than "
+            f"{FARTHEST:g} deviations away; correct the value, or make it missing"
+        )
 
 
 def open_rows(estimator: BaseEstimator, X: Any, *, reset: bool) -> Given:

@@ -23,7 +23,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
 from jensen.contract import not_offered
-from jensen.contract.gradient import GradientEstimator, Lesson, blocks, progress
+from jensen.contract.gradient import MOST_ROWS, GradientEstimator, Lesson, blocks, progress
 from jensen.engines.sgd import Terms
 from jensen.engines.trainer import Trainer
 from jensen.interop.columns import Columns
@@ -199,7 +199,7 @@ class Autoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, GradientEst
     def _answers(self, values: Tensor, answer: Callable[[AutoencoderModule, Tensor], Tensor]) -> Tensor:
         """What the networks say of rows or latent vectors, a block at a time."""
         with self._answering() as (module, device):
-            some = progress(list(blocks(len(values), module.n_numbers)), "rows")
+            some = progress(list(blocks(len(values), module.n_numbers, MOST_ROWS)), "rows")
             parts = [answer(module, values[rows].to(device)).cpu() for rows in some]
         return torch.cat(parts)
 

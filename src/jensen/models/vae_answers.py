@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from jensen.contract.gradient import blocks, progress
+from jensen.contract.gradient import MOST_ROWS, blocks, progress
 from jensen.engines.randomness import mixed
 from jensen.formulas.latent_gaussian import LatentGaussian, log_mean_exp
 from jensen.formulas.pareto import checked_error, effective_samples, pareto_k
@@ -80,7 +80,7 @@ def draw_prior(
 
 def row_blocks(module: VAEModule, x: Tensor, k: int, device: torch.device) -> Iterator[tuple[slice, Tensor]]:
     per_row = k * module.n_classes * max(module.emission.n_outputs, 1)
-    for rows in progress(list(blocks(len(x), per_row)), "rows"):
+    for rows in progress(list(blocks(len(x), per_row, MOST_ROWS)), "rows"):
         yield rows, x[rows].to(device)
 
 
