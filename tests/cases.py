@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -44,7 +45,9 @@ class Case:
         log_joint: ln p(x, z=k) of a fitted model by brute force, (n, K); None where z cannot be enumerated.
         is_exact: whether score_samples is ln p(x), rather than the term of the one z that the model chooses.
         components: the weights (K,) and means (K, d) that samples come from; one, where z cannot be enumerated.
+        spreads: the covariance of each of these (K, d, d); None where it is not known.
         objective: what a fit raises.
+        log_prior: what a prior adds to the mean score of the rows of a fit, per row.
         arrays: names of attributes that keep the dtype of X.
         for_checks: a model for scikit-learn's check_estimator, where that is not `make`.
         raises_bound: whether a fit raises the bound; with a depot it has a cost of its own.
@@ -69,6 +72,8 @@ class Case:
     objective: Callable[[Any], float]
     arrays: tuple[str, ...]
     for_checks: Callable[[], Any] | None = None
+    spreads: Callable[[Any], np.ndarray] | None = None
+    log_prior: Callable[[Any, np.ndarray], float] = lambda model, rows: 0.0
     raises_bound: bool = True
     evidence: Callable[[Any, np.ndarray], np.ndarray] | None = None
     is_closed: bool = False
@@ -165,13 +170,18 @@ def gaussian_mixture_log_joint(model: GaussianMixture, x: np.ndarray) -> np.ndar
 
 def kmeans_log_joint(model: KMeans, x: np.ndarray) -> np.ndarray:
     """Of the mixture with equal weights whose bound k-means raises."""
-    weights, means = kmeans_components(model)
-    variance = model.theta_.variance * np.eye(means.shape[1])
-    return gaussians_log_joint(weights, means, np.tile(variance, (len(means), 1, 1)), x)
+    return gaussians_log_joint(*kmeans_components(model), kmeans_spreads(model), x)
 
 
 def kmeans_components(model: KMeans) -> tuple[np.ndarray, np.ndarray]:
     return np.full(model.n_clusters, 1 / model.n_clusters), model.cluster_centers_
+
+
+def kmeans_spreads(model: KMeans) -> np.ndarray:
+    """One σ² for all: the mean square of what is left of the rows, an entry at a time, at the nearest centre."""
+    x, centres = three_clusters(), model.cluster_centers_
+    variance = ((x[:, None] - centres) ** 2).sum(2).min(1).sum() / x.size
+    return np.tile(variance * np.eye(x.shape[1]), (len(centres), 1, 1))
 
 
 # scikit-learn's checks that set n_components = 1 and then pass y with more classes: here y holds labels, and more
@@ -216,6 +226,7 @@ def gaussian_mixture(name: str, *, y: np.ndarray | None = None, **arguments: Any
         gaussian_mixture_log_joint,
         is_exact=True,
         components=lambda model: (model.weights_, model.means_),
+        spreads=full_covariances,
         objective=lambda model: model.lower_bound_,
         arrays=("means_", "weights_", "covariances_", "precisions_", "precisions_cholesky_"),
         # The number of components follows y there: the checks pass up to four classes.
@@ -243,6 +254,7 @@ def kmeans(name: str, *, raises_bound: bool = True, **arguments: Any) -> Case:
         kmeans_log_joint,
         is_exact=False,
         components=kmeans_components,
+        spreads=kmeans_spreads,
         objective=lambda model: -model.cost_,
         arrays=("cluster_centers_",),
         # A depot's place has the features of these rows; those of the checks differ.
@@ -273,16 +285,38 @@ def noisy_arc() -> np.ndarray:
     return np.stack([3 * np.cos(angle), 2 * np.sin(angle), angle], 1) + 0.2 * rng.normal(size=(90, 3))
 
 
+def latent_curve_components(model: LatentCurve) -> tuple[np.ndarray, np.ndarray]:
+    """The images of the midpoints of equal cells, by the basis written out: 1, z - ½ and bumps from 0 to 1."""
+    axes = range(model.n_latent)
+    z = np.array(list(product((np.arange(model.n_grid) + 0.5) / model.n_grid, repeat=len(axes))))
+    bumps = np.array(list(product(np.linspace(0, 1, model.n_basis), repeat=len(axes))))
+    width = model.basis_width / (model.n_basis - 1)
+    columns = [np.ones(len(z)), *(z[:, axis] - 0.5 for axis in axes)]
+    columns += [np.exp(-((z - bump) ** 2).sum(1) / (2 * width**2)) for bump in bumps]
+    return np.full(len(z), 1 / len(z)), np.stack(columns, 1) @ model.theta_.coefficients.numpy()
+
+
+def latent_curve_spreads(model: LatentCurve) -> np.ndarray:
+    n_points, d = model.n_grid**model.n_latent, model.n_features_in_
+    return np.tile(model.noise_variance_ * np.eye(d), (n_points, 1, 1))
+
+
 def latent_curve_log_joint(model: LatentCurve, x: np.ndarray) -> np.ndarray:
     """Of the mixture of round Gaussians at the images of the grid points; the noise of every feature is independent."""
-    densities = norm.logpdf(x[:, None], model.points_, np.sqrt(model.noise_variance_))
-    return np.nansum(densities, 2) - np.log(len(model.points_))
+    weights, points = latent_curve_components(model)
+    return np.nansum(norm.logpdf(x[:, None], points, np.sqrt(model.noise_variance_)), 2) + np.log(weights)
 
 
-def latent_curve(name: str, **arguments: Any) -> Case:
+def latent_curve_log_prior(model: LatentCurve, rows: np.ndarray) -> float:
+    """N(0, 1/α) of the bumps' coefficients in units of the data's deviation, without its constant."""
+    bumps = model.theta_.coefficients.numpy()[1 + model.n_latent :]
+    return -model.penalty / 2 * (bumps**2).sum() / np.nanvar(rows, axis=0).mean() / len(rows)
+
+
+def latent_curve(name: str, *, penalty: float = 0.0, **arguments: Any) -> Case:
     def make() -> LatentCurve:
-        # Without a prior, so that the objective is ln p; from the straight start, which takes no steps of its own.
-        return LatentCurve(penalty=0, init="pca", random_state=0, tol=1e-6, max_iter=500, **arguments)
+        # From the straight start, which takes no steps of its own.
+        return LatentCurve(penalty=penalty, init="pca", random_state=0, tol=1e-6, max_iter=500, **arguments)
 
     return Case(
         name,
@@ -290,7 +324,9 @@ def latent_curve(name: str, **arguments: Any) -> Case:
         noisy_arc(),
         latent_curve_log_joint,
         is_exact=True,
-        components=lambda model: (np.full(len(model.points_), 1 / len(model.points_)), model.points_),
+        components=latent_curve_components,
+        spreads=latent_curve_spreads,
+        log_prior=latent_curve_log_prior,
         objective=lambda model: model.lower_bound_,
         arrays=("points_", "grid_"),
         for_checks=lambda: make().set_params(init="auto", penalty=1.0, max_iter=20),
@@ -308,8 +344,11 @@ def linear_latent(
     """One Gaussian around a subspace, seen by scipy as N(μ, C)."""
 
     def evidence(model: Any, x: np.ndarray) -> np.ndarray:
-        weights, means = one_gaussian(model)
-        return gaussians_log_joint(weights, means, model.get_covariance()[None], x)[:, 0]
+        return gaussians_log_joint(*one_gaussian(model), spreads(model), x)[:, 0]
+
+    def spreads(model: Any) -> np.ndarray:
+        loadings = np.reshape(getattr(model, "loadings_", model.components_.T), (model.n_features_in_, -1))
+        return (loadings @ loadings.T + model.noise_variance_ * np.eye(len(loadings)))[None]
 
     return Case(
         name,
@@ -318,6 +357,7 @@ def linear_latent(
         log_joint=None,
         is_exact=True,
         components=one_gaussian,
+        spreads=spreads,
         objective=lambda model: model.lower_bound_,
         arrays=arrays,
         evidence=evidence,
@@ -331,10 +371,12 @@ def subspace_mixture(name: str, kind: type, *, y: np.ndarray | None = None) -> C
     def make() -> Any:
         return kind(n_components=3, n_latent=1, random_state=0, tol=1e-6, max_iter=500)
 
+    def spreads(model: Any) -> np.ndarray:
+        noise = np.reshape(model.noise_variance_, (3, -1, 1)) * np.eye(model.n_features_in_)
+        return model.loadings_ @ np.swapaxes(model.loadings_, 1, 2) + noise
+
     def log_joint(model: Any, x: np.ndarray) -> np.ndarray:
-        noise = np.reshape(model.noise_variance_, (3, -1, 1)) * np.eye(x.shape[1])
-        covariances = model.loadings_ @ np.swapaxes(model.loadings_, 1, 2) + noise
-        return gaussians_log_joint(model.weights_, model.means_, covariances, x)
+        return gaussians_log_joint(model.weights_, model.means_, spreads(model), x)
 
     return Case(
         name,
@@ -343,6 +385,7 @@ def subspace_mixture(name: str, kind: type, *, y: np.ndarray | None = None) -> C
         log_joint,
         is_exact=True,
         components=lambda model: (model.weights_, model.means_),
+        spreads=spreads,
         objective=lambda model: model.lower_bound_,
         arrays=("means_", "weights_", "loadings_", "noise_variance_"),
         for_checks=lambda: make().set_params(n_components=None, max_iter=20),
@@ -366,12 +409,27 @@ def vae_log_joint(model: VAE, x: np.ndarray) -> np.ndarray:
     return np.concatenate(parts, 1)
 
 
-def vae_mean(model: VAE) -> tuple[np.ndarray, np.ndarray]:
-    """E[x] by quadrature, as one component."""
+def vae_curve(model: VAE) -> tuple[np.ndarray, np.ndarray]:
+    """The prior of y and z on the grid (G,), and what the decoder expects there (G, d)."""
     share = np.exp(vae_log_joint(model, np.full((1, model.n_features_in_), np.nan)))[0]
     classes = getattr(model, "classes_", [None])
     means = [model.inverse_transform(LINE, None if c is None else np.full(len(LINE), c)) for c in classes]
-    return np.ones(1), (share @ np.concatenate(means))[None]
+    return share, np.concatenate(means)
+
+
+def vae_mean(model: VAE) -> tuple[np.ndarray, np.ndarray]:
+    """E[x] by quadrature, as one component."""
+    share, means = vae_curve(model)
+    return np.ones(1), (share @ means)[None]
+
+
+def vae_spread(model: VAE) -> np.ndarray:
+    return spread_around(*vae_curve(model), model.noise_variance_)
+
+
+def spread_around(share: np.ndarray, means: np.ndarray, variance: np.ndarray) -> np.ndarray:
+    """The covariance of x as one component (1, d, d): of the means, and the noise around them."""
+    return np.cov(means.T, aweights=share, ddof=0)[None] + np.diag(variance)
 
 
 def vae(name: str, *, y: np.ndarray | None = None) -> Case:
@@ -386,6 +444,7 @@ def vae(name: str, *, y: np.ndarray | None = None) -> Case:
         vae_log_joint,
         is_exact=False,
         components=vae_mean,
+        spreads=vae_spread,
         objective=lambda model: model.lower_bound_,
         arrays=(),
         for_checks=lambda: make().set_params(max_epochs=1),
@@ -435,6 +494,12 @@ def diffusion_mean(model: Diffusion) -> tuple[np.ndarray, np.ndarray]:
     return np.ones(1), model.columns_.matrix((mass @ mean)[None])
 
 
+def diffusion_spread(model: Diffusion) -> np.ndarray:
+    mass, mean, std = diffusion_first(model)
+    scale = np.asarray(model.columns_.scale)
+    return spread_around(mass, scale * mean, scale**2 * (mass @ std**2) / mass.sum())
+
+
 def diffusion(name: str, *, y: np.ndarray | None = None, share_missing: float = 0.0, **arguments: Any) -> Case:
     """Few levels with much noise each, so that a grid of the plane can follow the chain."""
     x = three_clusters()[:, :2]
@@ -458,6 +523,8 @@ def diffusion(name: str, *, y: np.ndarray | None = None, share_missing: float = 
         log_joint=None,
         is_exact=False,
         components=diffusion_mean,
+        # Where it predicts noise, 2 % of the samples are off the grid, and have much of the variance.
+        spreads=None if arguments.get("prediction") == "noise" else diffusion_spread,
         objective=lambda model: model.lower_bound_,
         arrays=(),
         for_checks=lambda: make().set_params(max_epochs=1),
@@ -492,6 +559,11 @@ def latent_diffusion_mean(model: LatentDiffusion) -> tuple[np.ndarray, np.ndarra
     return np.ones(1), (share @ model.inverse_transform(LINE))[None]
 
 
+def latent_diffusion_spread(model: LatentDiffusion) -> np.ndarray:
+    share = np.exp(latent_diffusion_log_joint(model, np.full((1, model.n_features_in_), np.nan)))[0]
+    return spread_around(share, model.inverse_transform(LINE), model.vae_.noise_variance_)
+
+
 def latent_diffusion(name: str, **arguments: Any) -> Case:
     def make() -> LatentDiffusion:
         networks = {"encoder": MLP((10,)), "decoder": MLP((10,))}
@@ -515,6 +587,7 @@ def latent_diffusion(name: str, **arguments: Any) -> Case:
         latent_diffusion_log_joint,
         is_exact=False,
         components=latent_diffusion_mean,
+        spreads=latent_diffusion_spread,
         objective=lambda model: model.lower_bound_,
         arrays=(),
         for_checks=lambda: make().set_params(vae__max_epochs=1, diffusion__max_epochs=1),
@@ -575,6 +648,7 @@ CASES = [
         for_checks=FactorAnalysis,
     ),
     latent_curve("latent-curve", n_grid=30, n_basis=4),
+    latent_curve("latent-curve-penalty", n_grid=20, n_basis=5, penalty=5.0),
     latent_curve("latent-surface", n_latent=2, n_grid=6, n_basis=2),
     autoencoder(),
     vae("vae"),

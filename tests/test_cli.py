@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 import math
+import os
 import subprocess
 import sys
 import warnings
@@ -20,6 +21,8 @@ from sklearn.exceptions import ConvergenceWarning
 import jensen
 from jensen.interop.datasets import read_dataset, write_dataset
 from jensen.options import convert, read_grid
+from jensen.registry import MODELS, RECIPES
+from jensen.signatures import arguments_of
 from shell import fail, run, succeed
 
 NAMES = ["sepal length", "sepal width", "petal length", "petal width"]
@@ -544,6 +547,69 @@ def test_help_answers_at_once():
     """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(("given", "policy"), [({}, "PASSIVE"), ({"OMP_WAIT_POLICY": "ACTIVE"}, "ACTIVE")])
+def test_threads_sleep_while_they_wait_unless_told_otherwise(given, policy):
+    code = """if True:
+        import os, sys
+        from jensen import cli
+        cli.app = lambda **_: print(os.environ["OMP_WAIT_POLICY"], "torch" in sys.modules)
+        cli.main()
+    """
+    environment = {name: value for name, value in os.environ.items() if name != "OMP_WAIT_POLICY"}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env={**environment, **given})
+    assert done.stdout == f"{policy} False\n"
+
+
+def test_a_mistake_in_a_word_or_a_name_does_not_wait_for_libraries():
+    commands = [
+        "fit nosuch iris -o m",
+        "fit kmeans gone.csv -o m",
+        "fit kmeans iris --n-clustres 3 -o m",
+        "fit latent-diffusion iris --n-components 3 -o m",
+        "fit kmeans iris -o nowhere/m",
+        "select kmeans gone.csv --grid n-clusters=1:3",
+        "select kmeans iris --grid n-clustres=1:3",
+        "compare gone.csv",
+        "compare iris --models kmeans,nosuch",
+        "score gone.jensen iris",
+        "sample gone.jensen",
+        "impute gone.jensen iris",
+        "predict gone.jensen iris -o nowhere/y.csv",
+        "transform gone.jensen iris",
+        "report gone.jensen iris",
+        "models nosuch",
+    ]
+    code = f"""if True:
+        import sys
+        from jensen.cli import app
+        for words in {commands}:
+            try:
+                app(words.split())
+            except SystemExit as end:
+                assert end.code == 2, words
+            assert not {{"torch", "pandas", "numpy", "sklearn"}} & set(sys.modules), words
+    """
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("error: ") == done.stderr.count("\n") == len(commands)
+
+
+@pytest.mark.parametrize("name", [*MODELS.values(), *RECIPES])
+def test_arguments_read_from_the_source_are_those_of_the_class(name):
+    parameters = inspect.signature(getattr(jensen, name)).parameters
+    found = arguments_of(name) or {}
+    assert {argument: isinstance(p.default, bool) for argument, p in parameters.items()} == {
+        argument: about.is_switch for argument, about in found.items()
+    }
+
+
+def test_an_output_is_refused_before_the_work(folder, monkeypatch):
+    monkeypatch.setattr(jensen.GaussianMixture, "score_samples", None)
+    score = ("score", folder / "plain.jensen", folder / "bare.csv", "-o")
+    assert "has the suffix '.xyz'; give a file that ends in .csv" in fail(*score, folder / "scores.xyz")
+    assert "--output nowhere/scores.csv cannot be written" in fail(*score, "nowhere/scores.csv")
 
 
 def test_single_precision_is_reported_like_double(folder, iris, tmp_path):

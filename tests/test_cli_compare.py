@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 
 import numpy as np
 import pandas as pd
+import pytest
 from sklearn.datasets import load_iris
 
+from jensen import Diffusion
+from jensen.evaluate.entrants import Effort
 from shell import fail, run, succeed
 
 
@@ -117,3 +121,42 @@ def test_mistakes_are_one_line(tmp_path):
     assert "effort='slow' is not known" in fail("compare", "iris", "--effort", "slow")
     assert "--discrete maybe is not known" in fail("compare", "iris", "--discrete", "maybe")
     assert "no-such.csv" in fail("compare", tmp_path / "no-such.csv")
+
+
+class TestBitsOfADensity:
+    """They may be negative and are not a code length; those of a probability are one."""
+
+    def test_in_the_caption_and_on_the_page(self, tmp_path):
+        words = ("compare", "iris", "--models", "probabilistic-pca", "--effort", "quick", "--cv", 2)
+        text = " ".join(succeed(*words, "--report", tmp_path / "page.html").split())
+        assert "bits per observed entry, which of a density may be negative and are not a code length" in text
+        assert "it is not a code length" in (tmp_path / "page.html").read_text()
+        np.save(tmp_path / "x.npy", np.random.default_rng(0).integers(0, 2, (60, 3, 3)))
+        assert "negative" not in succeed("compare", tmp_path / "x.npy", "--models", "kmeans", "--cv", 2)
+
+    def test_below_the_table_of_one_model(self, tmp_path):
+        fit = ("fit", "probabilistic-pca", "iris", "-o", tmp_path / "m")
+        assert "may be negative and are not a code length" in " ".join(succeed(*fit).split())
+        assert "may be negative and are not a code length" in " ".join(succeed("score", tmp_path / "m", "iris").split())
+        np.save(tmp_path / "x.npy", np.random.default_rng(0).integers(0, 2, (60, 3, 3)))
+        small = ("--n-steps", 5, "--max-epochs", 1, "--network", "UNet(channels=(8,))", "-o", tmp_path / "d")
+        out = succeed("fit", "diffusion", tmp_path / "x.npy", *small)
+        assert "bits per dimension" in out
+        assert "negative" not in out
+
+
+def test_a_model_of_other_units_and_rows_left_out_are_told(tmp_path):
+    rows = np.tile(np.arange(4)[:, None], (20, 2))
+    rows[77, 1] = 9
+    frame = pd.DataFrame(rows, columns=["a", "b"])
+    frame.to_csv(tmp_path / "x.csv", index=False)
+    words = ("compare", tmp_path / "x.csv", "--models", "kmeans,diffusion", "--cv", 2)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("jensen.evaluate.compare.EFFORTS", {"quick": Effort(1, 1, (8,), (2,), 8)})
+        found = json.loads(succeed(*words, "--effort", "quick", "--json"))
+        assert "1 of 80 held-out rows are left out for all models" in found["caption"]
+        patched.setattr("jensen.evaluate.entrants.Diffusion", partial(Diffusion, data_levels=10))
+        found = json.loads(succeed(*words, "--effort", "quick", "--discrete", "no", "--json"))
+    (left,) = (row for row in found["table"] if row["failure"])
+    assert left["model"] == "diffusion"
+    assert "it gives columns 'a', 'b' a probability, where ranked models give a density" in left["failure"]

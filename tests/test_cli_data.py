@@ -54,8 +54,8 @@ class TestFolders:
         assert result.stderr == f"wrote 12 images to {tmp_path / 'new'}\n"
         assert sorted(file.name for file in (tmp_path / "new").iterdir()) == [f"{i:02}.png" for i in range(12)]
         drawn, _ = jensen.load(model).sample(12, random_state=1)
-        # Black is the least value of all images and white the greatest.
-        shades = np.rint((drawn - drawn.min()) / np.ptp(drawn) * 255)
+        # The scale of the files that it was fitted on: what lies beyond it is cut off.
+        shades = np.rint(np.clip(drawn, 0, 255))
         np.testing.assert_array_equal(read_dataset(tmp_path / "new", images=True), shades)
         assert json.loads(succeed("score", model, tmp_path / "new", "--json"))["rows"] == 12
         assert "is a folder with files in it; give a new" in fail("sample", model, "-o", tmp_path / "new")

@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from PIL import Image
 from sklearn.datasets import load_digits
 
 import jensen
@@ -248,7 +249,51 @@ class TestSummary:
         write_dataset(tmp_path / "x.npy", np.random.default_rng(0).normal(size=(1500, 2)))
         fit = ("fit", "vae", tmp_path / "x.npy", *SMALL[:4], "--max-epochs", 2, "--evaluation-samples", 2)
         summary = json.loads(succeed(*fit, "--json", "-o", tmp_path / "m"))
-        assert (summary["rows"], summary["scored_rows"]) == (1500, 1000)
+        assert (summary["rows"], summary["scored_rows"]) == (1500, 400)
+
+
+class TestPictures:
+    """A background of 0.8 is pale, however far a sample goes beyond 1."""
+
+    @pytest.fixture
+    def pale(self, tmp_path, monkeypatch):
+        rng = np.random.default_rng(0)
+        images = np.where(rng.random((60, 4, 4)) < 0.1, rng.random((60, 4, 4)), 0.8)
+        write_dataset(tmp_path / "pale.npy", images)
+        images[0, 0, 0] = np.nan
+        write_dataset(tmp_path / "holes.npy", images)
+        gaussian = ("--likelihood", "gaussian", "--n-components", 2, "--max-epochs", 1)
+        succeed("fit", "vae", tmp_path / "pale.npy", *SMALL[:4], *gaussian, "--quiet", "-o", tmp_path / "m")
+        made = np.full((2, 4, 4), 0.8)
+        made[0, 0] = [-0.5, 0.0, 1.0, 1.7]
+        monkeypatch.setattr(VAE, "sample", lambda *_, **__: (made, None))
+        monkeypatch.setattr(VAE, "impute", lambda *_, **__: made)
+        return tmp_path
+
+    @pytest.mark.parametrize("verb", [("sample",), ("impute", "holes.npy")])
+    def test_are_clipped_and_not_stretched(self, pale, verb, monkeypatch):
+        monkeypatch.chdir(pale)
+        word, *data = verb
+        succeed(word, "m", *data, "-o", "new")
+        with Image.open("new/0.png") as first, Image.open("new/1.png") as second:
+            assert np.asarray(first)[0].tolist() == [0, 0, 255, 255]
+            assert np.asarray(second).tolist() == [[204] * 4] * 4
+
+    def test_of_data_on_a_scale_of_their_own(self, pale, monkeypatch):
+        monkeypatch.chdir(pale)
+        write_dataset("wide.npy", np.linspace(-4, 4, 60 * 16).reshape(60, 4, 4))
+        succeed("fit", "vae", "wide.npy", *SMALL[:4], "--max-epochs", 1, "--quiet", "-o", "m")
+        assert jensen.load("m").pixel_range_ == (-4.0, 4.0)
+        succeed("sample", "m", "-o", "new.png")
+        with Image.open("new.png") as picture:
+            assert np.asarray(picture)[0, 0] == round((-0.5 + 4) / 8 * 255)
+
+    def test_of_a_file_without_the_range(self, pale, monkeypatch):
+        monkeypatch.chdir(pale)
+        model = jensen.load("m")
+        del model.pixel_range_
+        model.save("m")
+        succeed("sample", "m", "-o", "new.png")
 
 
 class TestCheckpoints:
@@ -284,6 +329,8 @@ class TestCheckpoints:
         assert err.startswith("warning: interrupted after step ")
         assert err.endswith("run.ckpt goes on from here\n")
         assert jensen.load(tmp_path / "m").n_iter_ == json.loads(out)["epochs"] < 100_000
+        assert json.loads(out)["interrupted"]
+        assert "nats_per_row" not in json.loads(out)
         longer = ["--max-epochs", json.loads(out)["epochs"] + 3]
         resumed, whole = (json.loads(succeed(*fit, *words, *longer)) for words in (goes_on, []))
         assert resumed["epochs"] == whole["epochs"] == longer[1]
@@ -320,15 +367,16 @@ class TestProcesses:
         assert succeed(*fit) == ""
 
     def test_a_mistake_in_the_data_is_told_once(self, tmp_path, monkeypatch):
-        told = []
+        told, data = [], tmp_path / "empty.csv"
+        data.touch()
         monkeypatch.setattr("jensen.engines.launch.launch", lambda command, n: told.append(command) or (2, ""))
-        result = run("fit", "vae", tmp_path / "gone.csv", "-o", tmp_path / "m", "--processes", 3)
+        result = run("fit", "vae", data, "-o", tmp_path / "m", "--processes", 3)
         assert (result.exit_code, result.output) == (2, "")
-        assert told[0][3:] == ["fit", "vae", str(tmp_path / "gone.csv"), "-o", str(tmp_path / "m"), "--processes", "3"]
+        assert told[0][3:] == ["fit", "vae", str(data), "-o", str(tmp_path / "m"), "--processes", "3"]
 
     def test_what_another_process_says_before_it_dies_is_told(self, tmp_path, monkeypatch):
         monkeypatch.setattr("jensen.engines.launch.launch", lambda command, n: (1, "Traceback\nMemoryError: 3 GB\n"))
-        result = run("fit", "vae", tmp_path / "gone.csv", "-o", tmp_path / "m", "--processes", 3)
+        result = run("fit", "vae", "iris", "-o", tmp_path / "m", "--processes", 3)
         assert (result.exit_code, result.stderr) == (1, "in a process beside the first: MemoryError: 3 GB\n")
 
 

@@ -55,6 +55,18 @@ def test_a_matrix_with_the_lead_and_a_picture(folder, tmp_path):
     assert np.asarray(Image.open(tmp_path / "bic.png").convert("L")).std() > 5
 
 
+def test_a_collapsed_fit_is_marked_and_the_edge_of_the_grid_is_told(tmp_path):
+    write_dataset(tmp_path / "few.csv", load_iris(as_frame=True).data[:12])
+    command = ("select", "gaussian-mixture", tmp_path / "few.csv", "--grid", "n-components=1,4")
+    found = json.loads(succeed(*command, "--json"))
+    assert found["best"] == {"n_components": 1}
+    assert [bool(row["degenerate"]) for row in found["table"]] == [False, True]
+    assert all(word in succeed(*command) for word in ("degenerate", "reg_covar"))
+    result = run("select", "kmeans", "iris", "--grid", "n-clusters=6,7", "--json")
+    assert result.stderr.count("warning: ") == 1
+    assert "n_clusters=7 is the largest that was tried" in result.stderr
+
+
 def test_cold_leaves_out_the_neighbours(folder):
     start = (
         "select",

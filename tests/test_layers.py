@@ -13,9 +13,9 @@ LAYERS = [
     ["cli"],
     ["contest", "questions", "reporting"],
     ["orders"],
-    ["options", "printing"],
+    ["options", "printing", "words"],
     ["evaluate"],
-    ["exchange", "registry"],
+    ["exchange", "registry", "signatures"],
     ["report"],
     ["models"],
     ["contract"],
@@ -25,6 +25,7 @@ LAYERS = [
     ["formulas"],
     ["bound", "statistics", "batch"],
     ["interop"],
+    ["caller", "progress"],
 ]
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 MODULES = sorted(p for p in ROOT.rglob("*.py") if p != ROOT / "__init__.py")

@@ -6,11 +6,27 @@ ln p(x) ≥ E_q[ln p(x|z)] - Σ KL(q ‖ prior), per row, in nats and in the uni
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["Bound"]
+from jensen.interop.filters import own_filters
+
+__all__ = ["Bound", "HeavyTailWarning", "averaging"]
+
+
+class HeavyTailWarning(UserWarning):
+    """Scores of some rows rest on a few importance weights, and may be far from ln p(x)."""
+
+
+@contextmanager
+def averaging() -> Iterator[None]:
+    """Within it nobody is warned of single rows: of scores the mean counts, below that of ln p(x) on average."""
+    with own_filters():
+        warnings.simplefilter("ignore", HeavyTailWarning)
+        yield
 
 
 @dataclass(frozen=True, repr=False)
@@ -23,6 +39,8 @@ class Bound:
         is_exact: whether the total is ln p(x) itself rather than below it.
         standard_error: of the total, when it was sampled.
         unit: "nats" or "bits".
+        diagnostics: how far importance weights can be trusted, per row, where the total rests on some: `pareto_k`, the
+            shape k̂ of their tail, and `effective_samples`, (Σ w)² / Σ w²; None where it does not.
 
     Example:
         >>> import numpy as np
@@ -38,6 +56,7 @@ class Bound:
     is_exact: bool
     standard_error: Any = None
     unit: str = "nats"
+    diagnostics: Mapping[str, Any] | None = None
 
     def __repr__(self) -> str:
         """The means over rows: thousands of numbers are nothing to read."""
@@ -61,4 +80,4 @@ class Bound:
             return self
         error = None if self.standard_error is None else self.standard_error / math.log(2)
         kl = {name: value / math.log(2) for name, value in self.kl.items()}
-        return Bound(self.reconstruction / math.log(2), kl, self.is_exact, error, unit="bits")
+        return Bound(self.reconstruction / math.log(2), kl, self.is_exact, error, "bits", self.diagnostics)

@@ -8,6 +8,7 @@ Libraries are imported inside functions, so that `jensen --help` answers at once
 from __future__ import annotations
 
 import inspect
+import io
 import json
 import os
 import sys
@@ -20,6 +21,7 @@ import typer
 from typer.core import TyperGroup
 
 from jensen.contest import compare, select
+from jensen.engines.interrupt import InterruptedFitWarning
 from jensen.options import argument_descriptions, default_text, flag_of, type_text
 from jensen.orders import (
     check_writable,
@@ -31,7 +33,8 @@ from jensen.orders import (
     takes_images,
     tell_of_ignored,
 )
-from jensen.printing import report, show, summary_of_fit, tell
+from jensen.printing import noted, report, show, summary_of_fit, tell, wrote
+from jensen.progress import hide_progress, shown_progress
 from jensen.questions import impute, predict, sample, score, transform
 from jensen.reporting import report as report_page
 from jensen.words import MODEL_OPTIONS, Drop, FitSeed, Json, Label, Name, Quiet, Weight, Word
@@ -48,16 +51,21 @@ class Commands(TyperGroup):
         return super().parse_args(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:
-        with warnings.catch_warnings():
-            warnings.showwarning = lambda message, *_, **__: tell(f"warning: {message}")
+        def show(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
+            tell(f"warning: {message}")
+            ctx.meta["is_interrupted"] = ctx.meta.get("is_interrupted") or issubclass(category, InterruptedFitWarning)
+
+        with warnings.catch_warnings(), shown_progress(tell), noted() as written:
+            warnings.showwarning = show
             if not is_first_process():
                 warnings.simplefilter("ignore")
+                hide_progress()
             try:
                 return super().invoke(ctx)
             except BrokenPipeError:
                 raise
             except KeyboardInterrupt:
-                tell("interrupted")
+                tell(f"interrupted; wrote {', '.join(written)}" if written else "interrupted; no output was written")
                 raise typer.Exit(130) from None
             except (ValueError, TypeError, OSError, ImportError) as error:
                 tell(f"error: {error}")
@@ -148,17 +156,17 @@ def fit(
       jensen fit vae faces/ --label folder --checkpoint h.ckpt -o h.jensen
       jensen fit gaussian-mixture iris --label target -o iris.jensen
     """
-    from jensen.interop.datasets import read_dataset, split_columns
-
-    order = read_order(ctx, model, data, seed)
     check_writable(output)
     column = only("--label", label)
+    order = read_order(ctx, model, data, seed)
     if run_together(order, ctx.meta["words"], processes):
         return
     estimator, parameters = order.estimator, order.parameters
     has_own_bar = "verbose" in parameters and "verbose" not in order.given
     if has_own_bar:
         estimator.set_params(verbose=int(not (as_json or quiet)))
+    from jensen.interop.datasets import read_dataset, split_columns
+
     X, y, weights = split_columns(
         read_dataset(order.path, images=takes_images(estimator)),
         label=column,
@@ -174,7 +182,14 @@ def fit(
     places = [name for name in estimator.get_params() if name.split("__")[-1] == "checkpoint"]
     estimator.set_params(**dict.fromkeys(places), **({"verbose": 0} if has_own_bar else {}))
     estimator.save(output)
-    summary = summary_of_fit(estimator, X, y, weights)
+    wrote(output)
+    is_interrupted = ctx.meta.get("is_interrupted", False)
+    summary = summary_of_fit(estimator, X, y, weights, is_scored=not is_interrupted)
+    if is_interrupted:
+        # Who ends a fit does not want to wait for its scores.
+        summary["interrupted"] = True
+        if not as_json:
+            tell(f"wrote the model so far to {output}; `jensen score` gives the scores left out here")
     report(estimator, len(X), summary, output, as_json, quiet)
 
 
@@ -254,6 +269,13 @@ def mark(ability: bool | str) -> str:
 
 
 def main() -> None:
+    # Threads that wait sleep, and leave the cores to those that work: on a busy machine a step is many times as fast.
+    # OpenMP reads this when torch is loaded.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            # A terminal of ASCII shows \u03bb for λ.
+            stream.reconfigure(errors="backslashreplace")
     try:
         app(prog_name="jensen")
     except SystemExit as end:

@@ -12,10 +12,12 @@ from typing import Annotated, Any
 
 import typer
 
+from jensen.interop.places import check_data, check_holds_text
 from jensen.options import flag_of, read_grid
-from jensen.orders import check_page, check_writable, only, read_order, takes_images, tell_of_ignored
-from jensen.printing import plain, report, tell
-from jensen.words import Drop, FitSeed, Json, Label, Name, Quiet, Weight, Word
+from jensen.orders import check_page, check_safe, check_writable, only, read_order, takes_images, tell_of_ignored
+from jensen.printing import plain, report, tell, wrote
+from jensen.registry import class_name
+from jensen.words import Drop, FitSeed, Json, Label, Name, Quiet, SafeCsv, Weight, Word
 
 __all__ = ["compare", "select"]
 
@@ -45,12 +47,14 @@ def compare(
         Path | None,
         typer.Option(help="File for new rows of every model: .png for images, .csv or .parquet for tables."),
     ] = None,
+    safe_csv: SafeCsv = False,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
     """Fit many models to the same rows and score them on others: one table, the best first.
 
-    Nats per held-out row, bits per entry, and how far behind the best; a model that fails is a line with its reason.
+    Nats per held-out row, bits per entry, and how far behind the best; a model that fails, or that gives a density
+    where the others give a probability, is a line with its reason.
 
     Examples:
       jensen compare digits --effort quick
@@ -59,12 +63,10 @@ def compare(
       jensen compare images.npy --cv 3 --output board.csv
       jensen compare digits --report report.html --samples samples.png
     """
-    from jensen.evaluate.compare import compare as compare_models
-    from jensen.interop.datasets import check_holds_text, write_dataset
-
     answers: dict[str, str | bool] = {"auto": "auto", "yes": True, "no": False}
     if discrete not in answers:
         raise ValueError(f"--discrete {discrete} is not known; choose auto, yes or no")
+    check_safe(safe_csv, output, samples, is_printed=False)
     for option, file in {"--output": output, "--report": report_to, "--samples": samples}.items():
         if file:
             check_writable(file, option)
@@ -72,12 +74,19 @@ def compare(
         check_holds_text(output)
     if report_to:
         check_page(report_to, "--report")
+    names = "auto" if models == "auto" else [name.strip() for name in models.split(",")]
+    for name in names if names != "auto" else ():
+        class_name(name)
+    check_data(data)
+    from jensen.evaluate.compare import compare as compare_models
+    from jensen.interop.datasets import write_dataset
+
     X, y = rows_of(data, label, drop or [])
     if samples:
         check_samples(samples, X)
     board = compare_models(
         X,
-        models if models == "auto" else models.split(","),
+        names,
         y,
         discrete=answers[discrete],
         cv=cv,
@@ -93,13 +102,14 @@ def compare(
         console = Console()
         console.print(board.rich(console.width))
     writers = {
-        "the table": (output, lambda file: write_dataset(file, board.table)),
+        "the table": (output, lambda file: write_dataset(file, board.table, is_safe=safe_csv)),
         "the report": (report_to, lambda file: board.report(file, f"Models of {Path(data).name}", int(is_shown))),
-        "samples": (samples, lambda file: write_samples(file, board)),
+        "samples": (samples, lambda file: write_samples(file, board, safe_csv)),
     }
     written = {what: file for what, (file, _) in writers.items() if file}
     for what, file in written.items():
         writers[what][1](file)
+        wrote(file)
         if is_shown:
             tell(f"wrote {what} to {file.resolve()}")
     if as_json:
@@ -110,7 +120,6 @@ def compare(
 
 def check_samples(file: Path, X: Any) -> None:
     """Images go to a picture and rows to a table."""
-    from jensen.interop.datasets import check_holds_text
     from jensen.report.pictures import check_images
 
     is_picture = file.suffix.lower() in PICTURES
@@ -128,17 +137,19 @@ def data_kind(X: Any) -> str:
     return "the rows are those of a table" if len(X.shape) < 3 else f"the rows are images of shape {X.shape[1:]}"
 
 
-def write_samples(file: Path, board: Any) -> None:
+def write_samples(file: Path, board: Any, is_safe: bool) -> None:
     """A line of images per model, or a table with the model's name in its first column."""
     import pandas as pd
 
     from jensen.interop.datasets import as_frame, write_dataset
+    from jensen.interop.replacing import replacing
 
     if file.suffix.lower() in PICTURES:
-        board.plot_samples().savefig(file)
+        with replacing(file) as aside:
+            board.plot_samples().savefig(aside)
         return
     tables = {name: as_frame(rows) for name, rows in board.sample(100).items()}
-    write_dataset(file, pd.concat(tables, names=["model"]).reset_index("model"))
+    write_dataset(file, pd.concat(tables, names=["model"]).reset_index("model"), is_safe=is_safe)
 
 
 def rows_of(data: str, label: str | None, drop: list[str]) -> tuple[Any, Any]:
@@ -192,23 +203,23 @@ def select(
       jensen select vae images.npy --grid n-components=2,4,8,16 --max-epochs 50
       jensen select autoencoder x.csv --grid n-components=1:4
     """
-    from sklearn.base import is_regressor
-
-    from jensen.interop.datasets import read_dataset, split_columns
-
-    order = read_order(ctx, model, data, seed)
-    if is_regressor(order.estimator):
-        raise ValueError("select compares models of rows, not regressions; fit with --alpha evidence, or score each")
-    values = read_grid(grid, order.parameters)
-    twice = [flag_of(name) for name in values if name in order.given]
-    if twice:
-        raise ValueError(f"{', '.join(twice)} is given as an option and in --grid; give it once")
     for file in (output, plot):
         if file:
             check_writable(file)
     if plot and plot.suffix.lower() not in PICTURES:
         raise ValueError(f"--plot {plot} is no picture that can be written; give one ending in {', '.join(PICTURES)}")
     column = only("--label", label)
+    order = read_order(ctx, model, data, seed, grid)
+    from sklearn.base import is_regressor
+
+    from jensen.interop.datasets import read_dataset, split_columns
+
+    if is_regressor(order.estimator):
+        raise ValueError("select compares models of rows, not regressions; fit with --alpha evidence, or score each")
+    values = read_grid(grid, order.parameters)
+    twice = [flag_of(name) for name in values if name in order.given]
+    if twice:
+        raise ValueError(f"{', '.join(twice)} is given as an option and in --grid; give it once")
     table = read_dataset(order.path, images=takes_images(order.estimator))
     X, y, weights = split_columns(table, label=column, weight=weight, drop=drop or [])
     from jensen.evaluate.select import select as select_model
@@ -232,12 +243,17 @@ def select(
     tell_of_ignored(found.winner, column)
     if output:
         found.winner.save(output)
+        wrote(output)
     if plot:
         from matplotlib.figure import Figure
 
+        from jensen.interop.replacing import replacing
+
         figure = Figure(layout="constrained")
         found.plot(figure.subplots())
-        figure.savefig(plot, dpi=150)
+        with replacing(plot) as aside:
+            figure.savefig(aside, dpi=150)
+        wrote(plot)
     if as_json:
         rows = [{str(name): plain(value) for name, value in row.items()} for row in found.table.to_dict("records")]
         best = {name: plain(value) for name, value in found.best_params.items()}

@@ -12,20 +12,26 @@ import json
 import os
 import re
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from decimal import Decimal
 from difflib import get_close_matches
 from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin
+
+from jensen.signatures import arguments_of
 
 __all__ = [
     "argument_descriptions",
     "convert",
     "default_text",
     "flag_of",
+    "parts_with",
     "read_arguments",
     "read_grid",
+    "sort_grid",
+    "sort_words",
     "type_text",
+    "unknown",
     "value_of",
 ]
 
@@ -36,43 +42,69 @@ WORDS = {"true": True, "false": False, "none": None, "null": None}
 
 
 def read_arguments(
-    tokens: Sequence[str], parameters: Mapping[str, inspect.Parameter], own_flags: Sequence[str]
+    tokens: Sequence[str], parameters: Mapping[str, inspect.Parameter], refuse: Callable[[str], Exception]
 ) -> tuple[str, dict[str, Any]]:
     """The data file, and the model's arguments from `--name value` and `--name=value`; a bare `--flag` is true."""
-    words, values, queue = [], {}, deque(tokens)
+    switches = {name: isinstance(parameter.default, bool) for name, parameter in parameters.items()}
+    path, texts = sort_words(tokens, switches, refuse)
+    for name, text in texts.items():
+        if text is None:
+            raise ValueError(f"{flag_of(name)} needs a value: {type_text(parameters[name])}")
+    return path, {name: convert(text, parameters[name]) for name, text in texts.items() if text is not None}
+
+
+def sort_words(
+    tokens: Sequence[str], switches: Mapping[str, bool], refuse: Callable[[str], Exception]
+) -> tuple[str, dict[str, str | None]]:
+    """The data file, and the text of every option; None where a text is missing.
+
+    Args:
+        switches: the options there are, and which of them need no text.
+        refuse: the error for an option that there is not.
+    """
+    words: list[str] = []
+    texts: dict[str, str | None] = {}
+    queue = deque(tokens)
     while queue:
         flag, equals, text = (token := queue.popleft()).partition("=")
         name = flag.removeprefix("--").replace("-", "_")
         if not token.startswith("--"):
             words.append(token)
             continue
-        if name not in parameters:
-            raise unknown(flag, [*map(flag_of, parameters), *own_flags], parts_with(name, parameters))
-        if not equals and isinstance(parameters[name].default, bool):
-            text = queue.popleft() if queue and queue[0].lower() in BOOLEANS else "true"
-        elif not equals:
-            if not queue or queue[0].startswith("--"):
-                raise ValueError(f"{flag} needs a value: {type_text(parameters[name])}")
-            text = queue.popleft()
-        values[name] = convert(text, parameters[name])
+        if name not in switches:
+            raise refuse(flag)
+        if equals:
+            texts[name] = text
+        elif switches[name]:
+            texts[name] = queue.popleft() if queue and queue[0].lower() in BOOLEANS else "true"
+        else:
+            texts[name] = queue.popleft() if queue and not queue[0].startswith("--") else None
     if len(words) != 1:
         raise ValueError(f"give one data file, got {', '.join(words) or 'none'}; options start with --")
-    return words[0], values
+    return words[0], texts
 
 
 def read_grid(texts: Sequence[str], parameters: Mapping[str, inspect.Parameter]) -> dict[str, list[Any]]:
     """Values to try, from texts such as `n-clusters=1:10` and `tol=1e-3,1e-4`; a:b and a:b:step end with b."""
-    grid: dict[str, list[Any]] = {}
+    return {
+        name: [convert(value, parameters[name]) for part in split(values) for value in spread(part.strip())]
+        for name, values in sort_grid(texts, parameters).items()
+    }
+
+
+def sort_grid(texts: Sequence[str], names: Collection[str]) -> dict[str, str]:
+    """The text of the values of every option in a grid."""
+    grid: dict[str, str] = {}
     for text in texts:
         flag, equals, values = text.partition("=")
         name = flag.removeprefix("--").replace("-", "_")
         if not (equals and values):
             raise ValueError(f"--grid {text!r} must be a name and values, such as n-clusters=1:10 or tol=1e-3,1e-4")
-        if name not in parameters:
-            raise unknown(flag_of(name), map(flag_of, parameters))
+        if name not in names:
+            raise unknown(flag_of(name), map(flag_of, names))
         if name in grid:
             raise ValueError(f"--grid {text!r} names {name} a second time; write all its values in one list")
-        grid[name] = [convert(value, parameters[name]) for part in split(values) for value in spread(part.strip())]
+        grid[name] = values
     return grid
 
 
@@ -109,13 +141,13 @@ def unknown(flag: str, flags: Iterable[str], parts: Sequence[str] = ()) -> Value
     return ValueError(f"there is no option {flag}{parts_text or close or ';'} There are {', '.join(flags)}")
 
 
-def parts_with(name: str, parameters: Mapping[str, inspect.Parameter]) -> list[str]:
+def parts_with(name: str, class_name: str) -> list[str]:
     """How an argument is given that is one of a model's parts."""
     return [
-        f"{flag_of(part.name)} '{kind.__name__}({name}=...)'"
-        for part in parameters.values()
-        for kind in kinds_of(part)
-        if hasattr(kind, "get_params") and not inspect.isabstract(kind) and name in inspect.signature(kind).parameters
+        f"{flag_of(part)} '{kind}({name}=...)'"
+        for part, argument in (arguments_of(class_name) or {}).items()
+        for kind in argument.parts
+        if name in (arguments_of(kind) or {})
     ]
 
 

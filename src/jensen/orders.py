@@ -8,19 +8,23 @@ from __future__ import annotations
 import inspect
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import typer
 
-from jensen.options import flag_of, read_arguments
+from jensen.interop.places import SEPARATORS, check_data, known_suffix
+from jensen.options import flag_of, parts_with, read_arguments, sort_grid, sort_words, unknown
 from jensen.printing import tell
+from jensen.signatures import arguments_of
 
 __all__ = [
     "Order",
+    "check_files",
     "check_page",
     "check_rows_fit",
     "check_writable",
@@ -52,21 +56,44 @@ class Order:
     parameters: Mapping[str, inspect.Parameter]
 
 
-def read_order(ctx: typer.Context, model: str, data: str, seed: int | None) -> Order:
-    """The model and its options among the words of the command line."""
-    from jensen.registry import MODELS, model_class
+def read_order(ctx: typer.Context, model: str, data: str, seed: int | None, grid: Sequence[str] = ()) -> Order:
+    """The model and its options among the words of the command line; of a grid the names are checked."""
+    from jensen.registry import MODELS, class_name, model_class
 
     # An unknown option may have been taken for a positional argument: the model's name tells which word is which.
     words = [model, data, *ctx.args]
     words.remove(name := next((word for word in words if word in MODELS), model))
+    own_flags = [flag for parameter in ctx.command.params for flag in parameter.opts if flag.startswith("--")]
+    known = arguments_of(class_name(name))
+
+    def refuse(flag: str, names: Iterable[str]) -> Exception:
+        option = flag.removeprefix("--").replace("-", "_")
+        return unknown(flag, [*map(flag_of, names), *own_flags], parts_with(option, class_name(name)))
+
+    if known is not None:
+        # A mistake in a word need not wait for the import of torch.
+        switches = {option: argument.is_switch for option, argument in known.items()}
+        path, _ = sort_words(words, switches, partial(refuse, names=known))
+        sort_grid(grid, known)
+        check_data(path)
     cls = model_class(name)
     parameters = inspect.signature(cls, eval_str=True).parameters
-    own_flags = [flag for parameter in ctx.command.params for flag in parameter.opts if flag.startswith("--")]
-    path, given = read_arguments(words, parameters, own_flags)
+    path, given = read_arguments(words, parameters, partial(refuse, names=parameters))
     if seed is not None and "random_state" in given:
         raise ValueError(f"--seed {seed} and --random-state {given['random_state']} are the same option; give one")
     usual = {"random_state": seed or 0} if "random_state" in parameters else {}
     return Order(path, cls(**(usual | given)), given, parameters)
+
+
+def check_files(model: Path, data: Path | None = None, output: Path | None = None) -> None:
+    """What is read and written, before libraries are loaded; the output is a table."""
+    if data is not None:
+        check_data(data)
+    if not model.is_file():
+        raise FileNotFoundError(f"there is no model {model}; `jensen fit` writes one")
+    if output is not None:
+        check_writable(output)
+        known_suffix(output)
 
 
 def only(flag: str, given: Sequence[str] | None) -> str | None:
@@ -80,6 +107,15 @@ def check_writable(output: Path, option: str = "--output") -> None:
     """Before the work, not after it."""
     if output.is_dir() or not os.access(output.parent, os.W_OK):
         raise ValueError(f"{option} {output} cannot be written; give a file in a directory that exists")
+
+
+def check_safe(is_safe: bool, *files: Path | None, is_printed: bool) -> None:
+    """An error where --safe-csv has no part in what is written: before the work."""
+    if not is_safe:
+        return
+    given = [file for file in files if file is not None]
+    if not (any(file.suffix.lower() in SEPARATORS for file in given) if given else is_printed):
+        raise ValueError("--safe-csv is for tables as text, .csv or .tsv, and none is written here; leave it out")
 
 
 def check_page(output: Path, option: str = "--output") -> None:
@@ -98,7 +134,6 @@ def is_folder(output: Path | None) -> bool:
 
 def check_rows_fit(estimator: Any, output: Path | None) -> None:
     """An error where the rows of a model cannot go to this file: before they are drawn, which may take long."""
-    from jensen.interop.datasets import known_suffix
     from jensen.report.pictures import check_images
 
     shape = getattr(estimator, "_shape", ())
@@ -184,10 +219,9 @@ def named(label: str) -> str:
 
 def open_model(model: Path, seed: int | None = None, is_shown: bool = True) -> Any:
     """A fitted model, with a seed if one is given, and a bar on a terminal for what may take long."""
-    if not model.is_file():
-        raise FileNotFoundError(f"there is no model {model}; `jensen fit` writes one")
     from jensen.registry import load
 
+    check_files(model)
     estimator = load(model)
     asked = {"verbose": int(is_shown)} | ({} if seed is None else {"random_state": seed})
     known = estimator.get_params(deep=False)
@@ -206,7 +240,6 @@ def open_labelled(
     """The same, and the column that a regression predicts; without it an error where it is needed."""
     from jensen.interop.datasets import need_table, read_dataset, select_features, split_columns
 
-    # First the table: a mistake in its name need not wait for the import of torch.
     table = read_dataset(data, images=True)
     estimator = open_model(model, seed, is_shown)
     if not takes_images(estimator):

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
@@ -18,15 +20,17 @@ __all__ = [
     "deliver",
     "deliver_pictures",
     "in_units",
+    "noted",
     "plain",
     "report",
     "show",
     "summary_of_fit",
     "tell",
+    "wrote",
 ]
 
-# Rows that a deep model is scored on after a fit: each takes a hundred draws of what is hidden.
-N_SCORED = 1000
+BITS_OF_A_DENSITY = "Bits of a density may be negative and are not a code length."
+WRITTEN: ContextVar[list[str]] = ContextVar("written", default=[])  # noqa: B039 (outside of a command nobody reads it)
 
 
 def columns_of(name: str, values: Any) -> Any:
@@ -49,11 +53,14 @@ def in_units(estimator: Any, nats: float, X: Any, weights: Any = None) -> dict[s
     return {"nats_per_row": nats, "bits_per_dimension": -nats / (max(n_observed, 1e-300) * math.log(2))}
 
 
-def summary_of_fit(estimator: Any, X: Any, y: Any, weights: Any) -> dict[str, Any]:
-    """What a fit came to, by name."""
+def summary_of_fit(estimator: Any, X: Any, y: Any, weights: Any, is_scored: bool = True) -> dict[str, Any]:
+    """What a fit came to, by name; a model trained by gradients is scored on some rows, and from few draws."""
     import numpy as np
     import pandas as pd
     from sklearn.base import is_regressor
+
+    from jensen.bound import averaging
+    from jensen.report.quick import Quick, quick_scores
 
     summary = {"features": estimator.n_features_in_, "missing_entries": int(np.asarray(pd.isna(X)).sum())}
     is_deep = hasattr(estimator, "history_")
@@ -62,15 +69,18 @@ def summary_of_fit(estimator: Any, X: Any, y: Any, weights: Any) -> dict[str, An
     rows = np.flatnonzero(counted > 0)
     if needs_complete_rows(estimator):
         rows = rows[~np.asarray(pd.isna(X)).reshape(len(X), -1)[rows].any(1)]
-    if is_deep and len(rows) > N_SCORED:
-        rows = rows[np.linspace(0, len(rows) - 1, N_SCORED).astype(int)]
-    if is_deep and len(rows) < (counted > 0).sum():
-        summary["scored_rows"] = len(rows)
+    quick = Quick.of(estimator, len(rows))
+    rows = rows[quick.some(len(rows))]
     some = X.iloc[rows] if hasattr(X, "iloc") else X[rows]
-    if is_regressor(estimator):
+    if is_scored and is_regressor(estimator):
         summary["r2"] = estimator.score(some, np.asarray(y)[rows], sample_weight=counted[rows])
-    elif hasattr(estimator, "score_samples") and len(rows):
-        scores = np.asarray(estimator.score_samples(some), dtype=np.float64)
+    elif is_scored and hasattr(estimator, "score_samples") and len(rows):
+        if len(rows) < (counted > 0).sum():
+            summary["scored_rows"] = len(rows)
+        if quick.is_short:
+            summary["levels_per_row" if quick.option == "levels" else "draws_per_row"] = quick.n_draws
+        with averaging():
+            scores = quick_scores(estimator, some, quick)
         summary |= in_units(estimator, np.average(scores, weights=counted[rows]), some, counted[rows])
     found = {
         "components": "n_components_",
@@ -108,22 +118,26 @@ def needs_complete_rows(estimator: Any) -> bool:
     return isinstance(estimator, DenoisingModel)
 
 
-def deliver(table: Any, output: Path | None, is_told: bool = True) -> None:
+def deliver(table: Any, output: Path | None, is_told: bool = True, is_safe: bool = False) -> None:
     """A table to a file, or as CSV to standard output."""
-    from jensen.interop.datasets import as_frame, write_dataset
+    from jensen.interop.datasets import as_frame, without_formulas, write_dataset
 
     if output is None:
-        as_frame(table).to_csv(sys.stdout, index=False, lineterminator="\n")
+        frame = as_frame(table)
+        (without_formulas(frame) if is_safe else frame).to_csv(sys.stdout, index=False, lineterminator="\n")
         return
-    write_dataset(output, table)
+    write_dataset(output, table, is_safe=is_safe)
+    wrote(output)
     if is_told:
         tell(f"wrote {len(table)} rows to {output}")
 
 
-def answer(estimator: Any, table: Any, output: Path | None, as_json: bool, **summary: Any) -> None:
+def answer(
+    estimator: Any, table: Any, output: Path | None, as_json: bool, is_safe: bool = False, **summary: Any
+) -> None:
     """A table to a file, or to standard output as CSV, or all in one JSON object."""
     if output or not as_json:
-        deliver(table, output, is_told=not as_json)
+        deliver(table, output, is_told=not as_json, is_safe=is_safe)
     if not as_json:
         return
     from jensen.interop.datasets import as_frame
@@ -135,21 +149,21 @@ def answer(estimator: Any, table: Any, output: Path | None, as_json: bool, **sum
 
 
 def deliver_pictures(estimator: Any, images: Any, output: Path, is_told: bool = True) -> None:
-    """Images that a model made, side by side in one .png, or one by one in a folder.
-
-    Black and white are the least and the greatest level that the model knows, or else those of all images.
-    """
+    """Images that a model made, side by side in one .png, or one by one in a folder, on the scale of the data."""
     import numpy as np
 
-    from jensen.report.pictures import image_grid, write_png
+    from jensen.report.pictures import image_grid, scale_of, write_png
 
     values, known = np.asarray(images), estimator.columns_.levels
-    levels = np.concatenate(known).astype(float) if all(known) else values[np.isfinite(values)]
-    limits = (float(levels.min()), float(levels.max())) if len(np.unique(levels)) > 1 else None
+    # A file of an earlier version may have neither.
+    seen = np.concatenate(known).astype(float) if all(known) else getattr(estimator, "pixel_range_", None)
+    limits = None if seen is None else scale_of(float(np.min(seen)), float(np.max(seen)))
     if output.suffix:
         write_png(image_grid(values, limits=limits), output)
+        wrote(output)
     else:
         output.mkdir(exist_ok=True)
+        wrote(f"images in {output}")
         n_digits = len(str(len(values) - 1))
         for i, image in enumerate(values):
             write_png(image_grid(image[None], scale=1, limits=limits), output / f"{i:0{n_digits}}.png")
@@ -170,7 +184,8 @@ def report(
         typer.echo(json.dumps(json.loads(text, parse_constant=lambda _: None)))
     elif not quiet:
         least = summary.pop("least_likely", [])
-        show(("", ""), [(name.replace("_", " "), cell(value)) for name, value in summary.items()])
+        caption = BITS_OF_A_DENSITY if "bits_per_dimension" in summary and "density" in estimator.measure_ else None
+        show(("", ""), [(name.replace("_", " "), cell(value)) for name, value in summary.items()], caption)
         if least:
             show(("least likely row, from 0", "nats"), [(cell(one["row"]), cell(one["nats"])) for one in least])
 
@@ -191,16 +206,32 @@ def cell(value: Any) -> str:
     return f"{value:.4f}" if isinstance(value, float) else str(value)
 
 
-def show(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+def show(header: Sequence[str], rows: Sequence[Sequence[str]], caption: str | None = None) -> None:
     from rich.console import Console
     from rich.table import Column, Table
     from rich.text import Text
 
     # A name that is broken in two cannot be copied.
-    table = Table(Column(header[0], no_wrap=True), *header[1:], show_header=any(header))
+    options: dict[str, Any] = {"caption": caption, "caption_justify": "left", "show_header": any(header)}
+    table = Table(Column(header[0], no_wrap=True), *header[1:], **options)
     for row in rows:
         table.add_row(*(Text(text, overflow="fold") for text in row))
     Console().print(table)
+
+
+@contextmanager
+def noted() -> Iterator[list[str]]:
+    """What is written inside."""
+    token = WRITTEN.set([])
+    try:
+        yield WRITTEN.get()
+    finally:
+        WRITTEN.reset(token)
+
+
+def wrote(what: str | Path) -> None:
+    """Note what is written, for the line that ends an interrupted command."""
+    WRITTEN.get().append(str(what))
 
 
 def tell(message: str) -> None:

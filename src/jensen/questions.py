@@ -14,7 +14,9 @@ import typer
 
 from jensen.options import value_of
 from jensen.orders import (
+    check_files,
     check_rows_fit,
+    check_safe,
     is_folder,
     is_picture,
     method,
@@ -24,7 +26,7 @@ from jensen.orders import (
     options_for,
 )
 from jensen.printing import answer, columns_of, deliver, deliver_pictures, in_units, report, tell
-from jensen.words import TABLE, Json, Keep
+from jensen.words import TABLE, Json, Keep, SafeCsv
 
 __all__ = ["impute", "predict", "sample", "score", "transform"]
 
@@ -56,6 +58,7 @@ def score(
     keep: Keep = None,
     seed: Seed = None,
     output: Output = None,
+    safe_csv: SafeCsv = False,
     as_json: Json = False,
 ) -> None:
     """How likely are the rows of a table? ln p(x), or the model's lower bound of it.
@@ -70,9 +73,11 @@ def score(
       jensen score digits.jensen digits --levels all --seed 1
       jensen score faces.jensen faces/
     """
+    check_files(model, data, output)
     import numpy as np
     import pandas as pd
 
+    check_safe(safe_csv, output, is_printed=False)
     beside = kept_columns(data, keep)
     estimator, X, y = open_labelled(model, data, label, seed, is_shown=not as_json)
     given = (X,) if y is None else (X, y)
@@ -81,6 +86,7 @@ def score(
     else:
         found = estimator.bound(X, **options_for(estimator, "bound", levels=value_of(levels, Any))).total
     scores = np.asarray(found, dtype=np.float64)
+    check_answered("score", scores)
     summary = {
         **({} if y is None else {"r2": estimator.score(X, y)}),
         **in_units(estimator, scores.mean(), X),
@@ -88,7 +94,8 @@ def score(
         "least_likely": [{"row": int(i), "nats": scores[i]} for i in scores.argsort()[:5]],
     }
     if output:
-        deliver(pd.DataFrame({**beside, "log_likelihood": scores}), output, is_told=not as_json)
+        table = pd.DataFrame({**beside, "log_likelihood": scores})
+        deliver(table, output, is_told=not as_json, is_safe=safe_csv)
     report(estimator, len(scores), summary, output, as_json)
 
 
@@ -105,6 +112,7 @@ def sample(
     guidance: Annotated[float | None, typer.Option(help="Of a diffusion: how far to go beyond the class.")] = None,
     seed: Seed = None,
     output: RowsOutput = None,
+    safe_csv: SafeCsv = False,
     as_json: Json = False,
 ) -> None:
     """Draw new rows, with the column names of the fit; without --output as CSV to standard output.
@@ -121,6 +129,7 @@ def sample(
       jensen sample digits.jensen -n 64 --y 3 --guidance 1 --output threes.png
       jensen sample digits.jensen -n 64 --output new/
     """
+    check_safe(safe_csv, output, is_printed=not as_json)
     estimator = open_model(model, seed, is_shown=not as_json)
     classes = {str(value): value for value in getattr(estimator, "classes_", [])}
     wanted = None if y is None else classes.get(y, value_of(y, Any))
@@ -128,7 +137,8 @@ def sample(
     options = options_for(estimator, "sample", steps=steps, sampler=sampler, eta=eta, guidance=guidance)
     check_rows_fit(estimator, output)
     rows, _ = draw(n_samples, y=wanted, random_state=seed, **options)
-    hand_over(estimator, rows, output, as_json)
+    check_answered("sample", rows)
+    hand_over(estimator, rows, output, as_json, safe_csv)
 
 
 def impute(
@@ -139,6 +149,7 @@ def impute(
     resamplings: Annotated[int | None, typer.Option(help="Of a diffusion: how often each step is taken.")] = None,
     seed: Seed = None,
     output: RowsOutput = None,
+    safe_csv: SafeCsv = False,
     as_json: Json = False,
 ) -> None:
     """Fill empty cells with their posterior mean; all other cells and columns stay as they are.
@@ -151,13 +162,15 @@ def impute(
       jensen impute iris.jensen holes.csv --draws 5 --seed 0 --output filled.csv
       jensen impute digits.jensen holes.npy --steps 50 --output filled.npy
     """
+    if draws and draws > 1 and output is None:
+        raise ValueError(f"--draws {draws} makes {draws} tables, too many for standard output; give --output")
+    check_files(model, data)
     import numpy as np
     import pandas as pd
 
     from jensen.interop.datasets import fill_cells, is_text, read_cells, read_dataset
 
-    if draws and draws > 1 and output is None:
-        raise ValueError(f"--draws {draws} makes {draws} tables, too many for standard output; give --output")
+    check_safe(safe_csv, output, is_printed=not as_json)
     estimator, X = open_both(model, data, seed, is_shown=not as_json)
     verb = "impute" if draws is None else "impute_draws"
     fill, options = method(estimator, verb), options_for(estimator, verb, steps=steps, resamplings=resamplings)
@@ -166,14 +179,38 @@ def impute(
     as_written = not as_json and (output is None or (not is_image and is_text(output)))
     cells = read_cells(data) if as_written else read_dataset(data, images=True)
     tables = [fill(X, **options)] if draws is None else fill(X, draws, random_state=seed, **options)
+    for filled in tables:
+        check_answered("impute", filled)
     for i, filled in enumerate(tables, start=1):
         file = output if output is None or draws is None else output.with_name(f"{output.stem}-{i}{output.suffix}")
         table = filled if is_image else fill_cells(cells, X, filled)
-        hand_over(estimator, table, file, as_json, filled_entries=int(np.asarray(pd.isna(X)).sum()))
+        hand_over(estimator, table, file, as_json, safe_csv, filled_entries=int(np.asarray(pd.isna(X)).sum()))
     left = holes_outside(cells, X)
     if left and not as_json:
         hint = "; `jensen predict` tells classes" if hasattr(estimator, "classes_") else ""
         tell(f"left empty, as the model does not know them: {left}{hint}")
+
+
+def check_answered(verb: str, table: Any) -> None:
+    """An error where a value is missing that the model should have returned."""
+    import numpy as np
+    import pandas as pd
+
+    is_missing = np.asarray(table.to_pandas().isna() if hasattr(table, "to_pandas") else pd.isna(table))
+    if is_missing.any():
+        row, *place = (int(where[0]) for where in is_missing.nonzero())
+        column = "" if not place else f", column {shown_column(table, place)}"
+        raise ValueError(
+            f"{verb} returned no value for {int(is_missing.sum())} of {is_missing.size} cells, first in row {row}"
+            f"{column}; its values may be too far from those that the model was trained on"
+        )
+
+
+def shown_column(table: Any, place: list[int]) -> str:
+    """By its name, or by its number; of images the place of a pixel."""
+    if hasattr(table, "columns"):
+        return repr(table.columns[place[0]])
+    return str(place[0] if len(place) == 1 else tuple(place))
 
 
 def holes_outside(cells: Any, X: Any) -> str:
@@ -186,10 +223,12 @@ def holes_outside(cells: Any, X: Any) -> str:
     return ", ".join(f"{n} cells of {name}" for name, n in empty.items() if n)
 
 
-def hand_over(estimator: Any, rows: Any, output: Path | None, as_json: bool, **summary: Any) -> None:
+def hand_over(
+    estimator: Any, rows: Any, output: Path | None, as_json: bool, is_safe: bool = False, **summary: Any
+) -> None:
     """Rows that a model made: images as pictures where they are asked for, tables by their file or as text."""
     if output is None or not (is_picture(output) or is_folder(output)):
-        return answer(estimator, rows, output, as_json, **summary)
+        return answer(estimator, rows, output, as_json, is_safe, **summary)
     deliver_pictures(estimator, rows, output, is_told=not as_json)
     if as_json:
         report(estimator, len(rows), summary, output, as_json)
@@ -210,6 +249,7 @@ def predict(
     ] = None,
     keep: Keep = None,
     seed: Seed = None,
+    safe_csv: SafeCsv = False,
     as_json: Json = False,
 ) -> None:
     """The class of every row, its component after a fit without labels, or the number of a regression.
@@ -222,10 +262,12 @@ def predict(
       jensen predict price.jensen new.csv --std
       jensen predict digits.jensen new.npy --budget 50 --seed 1
     """
+    check_files(model, data, output)
     import pandas as pd
 
     from jensen.interop.labels import decode_labels
 
+    check_safe(safe_csv, output, is_printed=not as_json)
     beside = kept_columns(data, keep)
     estimator, X = open_both(model, data, seed, is_shown=not as_json)
     ask = method(estimator, "predict")
@@ -243,11 +285,12 @@ def predict(
     tables = [columns_of("prediction", values), *(columns_of("standard_deviation", found) for found in deviations)]
     result = pd.concat([pd.DataFrame(beside), *tables], axis=1)
     if proba:
+        check_answered("predict", probabilities)
         known = [] if classes is None else classes
         names = [*known, *(f"component_{k}" for k in range(len(known), probabilities.shape[1]))]
         result[[f"probability_{name}" for name in names]] = probabilities
     if output or not as_json:
-        deliver(result, output, is_told=not as_json)
+        deliver(result, output, is_told=not as_json, is_safe=safe_csv)
     if as_json:
         report(estimator, len(result), {str(name): list(result[name]) for name in result}, output, as_json)
 
@@ -259,7 +302,14 @@ def kept_columns(data: Path, keep: list[str] | None) -> dict[str, Any]:
     return {} if keep is None else {str(name): column for name, column in some_columns(data, keep).items()}
 
 
-def transform(model: Model, data: Data, keep: Keep = None, output: Output = None, as_json: Json = False) -> None:
+def transform(
+    model: Model,
+    data: Data,
+    keep: Keep = None,
+    output: Output = None,
+    safe_csv: SafeCsv = False,
+    as_json: Json = False,
+) -> None:
     """What is hidden in every row: the posterior mean of its latent vector.
 
     Of k-means and K medoids the distance to every centre. Without --output as CSV.
@@ -269,9 +319,13 @@ def transform(model: Model, data: Data, keep: Keep = None, output: Output = None
       jensen transform pca.jensen new.csv --keep id --output latent.csv
       jensen transform vae.jensen digits --json
     """
+    check_files(model, data, output)
     import pandas as pd
 
+    check_safe(safe_csv, output, is_printed=not as_json)
     beside = kept_columns(data, keep)
     estimator, X = open_both(model, data, is_shown=not as_json)
     values = pd.DataFrame(method(estimator, "transform")(X), columns=estimator.get_feature_names_out())
-    answer(estimator, pd.concat([pd.DataFrame(beside), values.reset_index(drop=True)], axis=1), output, as_json)
+    check_answered("transform", values)
+    table = pd.concat([pd.DataFrame(beside), values.reset_index(drop=True)], axis=1)
+    answer(estimator, table, output, as_json, safe_csv)

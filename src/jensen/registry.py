@@ -1,4 +1,7 @@
-"""Names to classes, for files and the command line, and what each class can do."""
+"""Names to classes, for files and the command line, and what each class can do.
+
+Libraries are imported inside functions, so that a name can be checked at once.
+"""
 
 from __future__ import annotations
 
@@ -6,16 +9,14 @@ import inspect
 import os
 from collections.abc import Sequence
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from sklearn.base import BaseEstimator
-from sklearn.utils import get_tags
+if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
 
-from jensen.contract import Persistent
-from jensen.contract.gradient import has_classes
-from jensen.interop.files import decode, read_record
+    from jensen.contract import Persistent
 
-__all__ = ["ANSWERS", "MATERIAL", "MODELS", "PAGES", "abilities", "load", "model_class", "recipe_classes"]
+__all__ = ["ANSWERS", "MATERIAL", "MODELS", "PAGES", "abilities", "class_name", "load", "model_class", "recipe_classes"]
 
 # The command line's name of a model, and its class.
 MODELS = {
@@ -72,12 +73,17 @@ RECIPES = (
 )
 
 
+def class_name(name: str) -> str:
+    """The name of a model's class, by its command-line name or its own."""
+    found = MODELS.get(name, name)
+    if found not in MODELS.values():
+        raise ValueError(f"there is no model {name!r}; there are {', '.join(sorted(MODELS))}")
+    return found
+
+
 def model_class(name: str) -> type[Persistent]:
     """A model by its command-line name or its class's name."""
-    class_name = MODELS.get(name, name)
-    if class_name not in MODELS.values():
-        raise ValueError(f"there is no model {name!r}; there are {', '.join(sorted(MODELS))}")
-    found: type[Persistent] = getattr(import_module("jensen"), class_name)
+    found: type[Persistent] = getattr(import_module("jensen"), class_name(name))
     return found
 
 
@@ -87,6 +93,8 @@ def abilities(name: str) -> dict[str, bool | str]:
     score is "exact" or "bound"; predict is "labels" where only a fit with labels can; labels are "needed" by a
     regression; batches are those of `partial_fit`.
     """
+    from sklearn.utils import get_tags
+
     cls = model_class(name)
     model: Any = cls()
     tags = get_tags(model)
@@ -113,6 +121,8 @@ def tightness(cls: Any) -> str:
 
 def needs_classes(cls: type) -> bool:
     """Whether only a fit with labels makes classes to predict."""
+    from jensen.contract.gradient import has_classes
+
     return getattr(inspect.getattr_static(cls, "predict", None), "check", None) is has_classes
 
 
@@ -123,6 +133,9 @@ def recipe_classes() -> dict[str, type[BaseEstimator]]:
 
 def load(path: str | os.PathLike[str], recipes: Sequence[type[BaseEstimator]] = ()) -> Any:
     """Read a fitted model from a file that `save` wrote.
+
+    A file that was altered after it was saved is an error. One of an older version of jensen, which wrote no checksum,
+    loads with a warning.
 
     Args:
         path: the file.
@@ -135,11 +148,13 @@ def load(path: str | os.PathLike[str], recipes: Sequence[type[BaseEstimator]] = 
         >>> jensen.load(path).means_.shape
         (1, 3)
     """
-    record = read_record(path)
+    from jensen.interop.files import decode, read_record
+
+    record = read_record(path, way_out="save the model again, with load(path).save(path)")
     known = recipe_classes() | {recipe.__name__: recipe for recipe in recipes}
     try:
         model = model_class(record["class"])(**decode(record["params"], known))
         model._restore(decode(record["fitted"], known))
-    except (KeyError, TypeError, AttributeError) as error:
+    except (ArithmeticError, AssertionError, AttributeError, LookupError, RuntimeError, TypeError) as error:
         raise ValueError(f"{path} does not describe a fitted model: {error!r}") from None
     return model

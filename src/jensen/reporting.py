@@ -10,9 +10,9 @@ from typing import Annotated
 
 import typer
 
-from jensen.orders import check_page, check_writable, open_model, predicts_numbers, takes_images
-from jensen.printing import tell
-from jensen.words import TABLE
+from jensen.orders import check_files, check_page, check_writable, open_model, predicts_numbers, takes_images
+from jensen.printing import tell, wrote
+from jensen.words import TABLE, Quiet
 
 __all__ = ["report"]
 
@@ -27,7 +27,7 @@ def report(
     ] = None,
     title: Annotated[str | None, typer.Option(help="Of the page; without it the model and the data.")] = None,
     seed: Annotated[int, typer.Option(help="Random seed of samples, hidden entries and drawn rows.")] = 0,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar and no message.")] = False,
+    quiet: Quiet = False,
 ) -> None:
     """Write one page of HTML on what a model makes of rows: a file that needs no network.
 
@@ -38,10 +38,11 @@ def report(
       jensen report iris.jensen iris.csv --label species
       jensen report digits.jensen digits --output digits.html
     """
-    from jensen.interop.datasets import need_table, read_dataset, select_features, split_columns
-
     check_page(output)
     check_writable(output)
+    check_files(model, data)
+    from jensen.interop.datasets import need_table, read_dataset, select_features, split_columns
+
     table = read_dataset(data, images=True)
     estimator = open_model(model, None, not quiet)
     if not takes_images(estimator):
@@ -52,5 +53,6 @@ def report(
     rows = select_features(estimator, X)
     name = title or f"{type(estimator).__name__} of {Path(data).name}"
     write_report(estimator, rows, output, y, title=name, random_state=seed, verbose=int(not quiet))
+    wrote(output)
     if not quiet:
         tell(f"wrote the report to {output}")

@@ -6,10 +6,33 @@ from typing import Annotated
 
 import typer
 
-__all__ = ["MODEL_OPTIONS", "TABLE", "Drop", "FitSeed", "Json", "Keep", "Label", "Name", "Quiet", "Weight", "Word"]
+from jensen.progress import hide_progress
+
+__all__ = [
+    "MODEL_OPTIONS",
+    "TABLE",
+    "Drop",
+    "FitSeed",
+    "Json",
+    "Keep",
+    "Label",
+    "Name",
+    "Quiet",
+    "SafeCsv",
+    "Weight",
+    "Word",
+]
 
 # A model's own options are not known before its name.
 MODEL_OPTIONS = {"allow_extra_args": True, "ignore_unknown_options": True}
+
+
+def silenced(wanted: bool) -> bool:
+    """An option that also hides progress."""
+    if wanted:
+        hide_progress()
+    return wanted
+
 
 TABLE = typer.Argument(
     help="Table: .csv, .tsv, .parquet or .npy; empty cells are missing. Images: a folder, or .npy of (n, h, w) or "
@@ -38,5 +61,14 @@ Keep = Annotated[
     typer.Option(metavar="COLUMN", help="Column of the data to stand before the answer, or several: a,b."),
 ]
 FitSeed = Annotated[int | None, typer.Option(help="Random seed; 0 when not given.")]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar and no table.")]
+SafeCsv = Annotated[
+    bool,
+    typer.Option(
+        "--safe-csv",
+        help="Write a quote before text that a spreadsheet would read as a formula: text that begins with = + - or @.",
+    ),
+]
+Json = Annotated[bool, typer.Option("--json", callback=silenced, help="Print one JSON object and nothing else.")]
+Quiet = Annotated[
+    bool, typer.Option("--quiet", "-q", callback=silenced, help="No progress bar, and nothing on standard output.")
+]

@@ -19,6 +19,7 @@ from torch import nn
 
 import deep_runs
 import jensen
+from altered import rewrite
 from deep_runs import digits, digits_vae, fingerprint
 from jensen import VAE, GaussianMixture, Trainer
 from jensen.engines.feeds import TensorFeed
@@ -195,30 +196,38 @@ class TestFilesThatAreNotGoneOnFrom:
     @pytest.mark.parametrize(
         ("change", "message"),
         [
-            (lambda content, _: content.pop("position"), "is damaged: it has no position; delete it"),
-            (lambda content, _: content["identity"]["dict"].pop("seed"), "is damaged: it has no seed; delete it"),
+            ({"change_content": lambda content: content.pop("position")}, "is damaged: it has no position; delete it"),
             (
-                lambda content, _: content["parts"]["dict"].pop("average"),
+                {"change_content": lambda content: content["identity"]["dict"].pop("seed")},
+                "is damaged: it has no seed; delete it",
+            ),
+            (
+                {"change_content": lambda content: content["parts"]["dict"].pop("average")},
                 "does not fit this model's networks: 'average'",
             ),
             (
-                lambda content, _: content["position"]["dict"].update(colour=1),
+                {"change_content": lambda content: content["position"]["dict"].update(colour=1)},
                 "does not fit this model's networks: .*colour",
             ),
             (
-                lambda _, tensors: tensors.update({"parts.module.second.weight": torch.zeros(1, 9)}),
+                {"change_tensors": lambda tensors: tensors.update({"parts.module.second.weight": torch.zeros(1, 9)})},
                 "does not fit this model's networks: .*second.weight",
             ),
+            (
+                {"change_content": lambda content: content["position"]["dict"].update(epoch="two")},
+                "does not fit this model's networks: .*of other types than a run",
+            ),
+            (
+                {"change_tensors": lambda tensors: tensors.update({"parts.optimiser.#0.exp_avg": torch.zeros(3)})},
+                "does not fit this model's networks: the optimiser's moments of parameter 0",
+            ),
+            ({"change_tensors": lambda tensors: tensors.update(randomness=torch.zeros(3))}, "does not fit"),
+            ({"change_content": lambda content: content.update(identity={"list": []})}, "it has no identity; delete"),
         ],
     )
     def test_a_damaged_description(self, tmp_path, change, message):
         path = tmp_path / "run.ckpt"
         trained(path, max_epochs=1)
-        with safe_open(path, framework="pt") as file:
-            metadata = dict(file.metadata())
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a mapping)
-        content = json.loads(metadata["content"])
-        change(content, tensors)
-        save_file(tensors, path, metadata=metadata | {"content": json.dumps(content)})
+        rewrite(path, **change)
         with pytest.raises(ValueError, match=re.compile(message, re.DOTALL)):
             trained(path)

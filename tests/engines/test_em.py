@@ -182,7 +182,7 @@ def test_the_bar_is_quiet_unless_on_a_terminal(capsys):
 
 def test_the_bar_tells_the_objective_every_so_often(monkeypatch):
     told = []
-    monkeypatch.setattr(em.tqdm, "set_postfix_str", lambda self, text: told.append(text))
+    monkeypatch.setattr(em.Bar, "note", lambda self, text: told.append(text))
     steps = run(em.plain, max_iter=6, tol=0.0, progress="fit", progress_every=3).history
     assert told == [f"{steps[3]:.6f} per row", f"{steps[6]:.6f} per row"]
 

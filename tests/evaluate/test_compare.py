@@ -104,24 +104,38 @@ class TestFooting:
 
     def test_a_model_of_probabilities_does_not_stand_among_densities(self):
         X = np.random.default_rng(0).integers(0, 2, (60, 3)).astype(float)
-        models = [GaussianMixture(1), VAE(1, likelihood="bernoulli"), Diffusion(data_levels=2)]
+        models = {
+            "mixture": GaussianMixture(1),
+            "all": VAE(1, likelihood="bernoulli"),
+            "one": VAE(1, likelihood={1: "categorical"}),
+            "grid": Diffusion(data_levels=2),
+        }
         failures = compare(X, models, discrete=False, cv=2).failures
-        assert {name: reason.partition(";")[0] for name, reason in failures.items()} == dict.fromkeys(
-            ("VAE", "Diffusion"), "its values have probabilities, and here numbers have a density"
-        )
+        said = "it gives {} a probability, where ranked models give a density"
+        assert {name: reason.partition(";")[0] for name, reason in failures.items()} == {
+            "all": said.format("columns 0, 1, 2"),
+            "one": said.format("column 1"),
+            "grid": said.format("columns 0, 1, 2"),
+        }
+
+    def test_nor_on_a_table_with_text(self):
+        X = pd.DataFrame({"a": np.arange(60) % 7, "town": ["Bonn", "Oslo"] * 30})
+        models = {"auto": VAE(1, max_epochs=1), "levels": VAE(1, likelihood="categorical")}
+        board = compare(X, models, cv=2)
+        assert board.failures["levels"].startswith("it gives column 'a' a probability, where ranked models give")
+        assert list(board.scores) == ["auto"]
 
 
 class TestRareLevels:
-    """A row with a value that no other has is learnt from: no model could give it a probability."""
+    """A row with a level that no other row has is scored by no model: one of probabilities has none for it."""
 
     def test_of_text(self):
         X = pd.DataFrame({"a": np.random.default_rng(0).normal(size=60), "town": ["Bonn", "Oslo"] * 30})
         X.loc[7, "town"] = "Rome"
         board = compare(X, [VAE(1, max_epochs=1)], cv=3)
         assert not board.failures
-        assert 7 not in board.scores.index
-        assert len(board.scores) == 59
-        assert "1 of the rows to hold out, with values that no other row has, are learnt from instead" in board.caption
+        assert set(range(60)) - set(board.scores.index) == {7}
+        assert "1 of 60 held-out rows are left out for all models" in board.caption
 
     def test_of_counts(self):
         X = np.random.default_rng(1).poisson(4, (120, 3)).astype(float)
@@ -137,7 +151,7 @@ class TestRareLevels:
     def test_of_names_there_is_nothing_to_hold_out(self):
         X = pd.DataFrame({"a": range(60), "name": [f"n{i}" for i in range(60)]})
         with pytest.raises(
-            ValueError, match="have values that no other row has, in column 'a', 'name'; drop columns of"
+            ValueError, match="have values that it was not trained on, in column 'name'; drop columns of"
         ):
             compare(X, [VAE(1, max_epochs=1)], cv=3)
 
@@ -207,8 +221,8 @@ class TestTable:
         assert "n_components=1000 needs at least 1000 distinct rows" in board.failures["GaussianMixture 2"]
         assert "Autoencoder" in board.failures
         assert set(board.models) == {"GaussianMixture"}
-        assert "failed" in repr(board)
-        assert "failed" in board._repr_html_()
+        assert "Autoencoder is not ranked: " in repr(board)
+        assert "Autoencoder is not ranked: " in board._repr_html_()
 
     def test_if_all_fail_there_is_an_error(self):
         with pytest.raises(ValueError, match="every model failed, GaussianMixture with: n_components=1000 needs"):
@@ -267,7 +281,7 @@ class TestBeforeAFit:
         with pytest.MonkeyPatch.context() as patched:
             patched.setattr("jensen.evaluate.compare.EFFORTS", few)
             caption = compare(X, effort="quick").caption
-        assert "columns of text or categories (town) have probabilities" in caption
+        assert "columns of text, categories and flags (town) have probabilities" in caption
         assert "k-means, mixtures, subspaces and the latent curve take numbers alone, and are left out" in caption
 
 
@@ -318,7 +332,7 @@ class TestShown:
         text = console.export_text()
         assert max(map(len, text.splitlines())) <= width
         assert "kmeans" in text
-        assert "absent failed: a dissimilarity has no density" in " ".join(text.split())
+        assert "absent is not ranked: a dissimilarity has no density" in " ".join(text.split())
         assert ("parameters" in text) == (width == 200)
         # No word is cut.
         assert "…" not in text

@@ -311,6 +311,7 @@ def test_the_table_follows_the_grid():
         "behind",
         "n_parameters",
         "seconds",
+        "degenerate",
         "failure",
     ]
     # Where a mapping does not name a parameter, the model's own value holds.

@@ -227,21 +227,21 @@ class TestProcesses:
         counted = []
 
         class Bar:
-            def __init__(self, **arguments):
-                self.what = arguments
+            def __init__(self, name, total, **_):
+                self.what = (name, total)
 
             def __enter__(self):
                 return self
 
             def __exit__(self, *_):
-                counted.append((self.what["desc"], self.what["total"], self.n_done))
+                counted.append((*self.what, self.n_done))
 
             n_done = 0
 
             def update(self):
                 self.n_done += 1
 
-        monkeypatch.setattr(pool, "tqdm", Bar)
+        monkeypatch.setattr(pool, "Bar", Bar)
         select(GaussianMixture(), IRIS, {"n_components": [1, 2, 3]}, verbose=1)
         assert counted[:2] == [("select", 3, 3), ("warm starts", 3, 3)]
 

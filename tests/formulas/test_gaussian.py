@@ -27,6 +27,45 @@ def test_divergence_against_torch(rng):
     assert_allclose(gaussian_kl(mean0, cov0, mean1, cov1), expected)
 
 
+def test_nothing_diverges_from_itself_and_nothing_by_less_than_zero(rng):
+    mean, cov = torch.tensor(rng.normal(size=(5, 3))), random_covariance(rng, 3, 5)
+    assert (gaussian_kl(mean, cov, mean, cov) == 0).all()
+    for size in (1e-16, 1e-12, 1e-8):
+        near = cov * (1 + size)
+        divergence = gaussian_kl(mean, cov, mean, near)
+        assert (divergence >= 0).all()
+        # ½ Σ (λ - 1 - ln λ) with every λ = 1 / (1 + size), which is known to rounding.
+        assert_allclose(divergence, 3 * size**2 / 4, rtol=1e-6, atol=1e-15 * size)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            ([0, 0], [[1, 1], [1, 1]], [0, 0], np.eye(2)),
+            "cov0 is singular or not positive definite, with an eigenvalue",
+        ),
+        (([0, 0], np.eye(2), [0, 0], np.diag([1.0, 0])), "cov1 is singular .*; leave out the features that depend on"),
+        (([0, 0], np.diag([1.0, -1]), [0, 0], np.eye(2)), "cov0 is singular or not positive definite, .* of -1"),
+        (([0, 0], [[1, 0.5], [0, 1]], [0, 0], np.eye(2)), "cov0 is not symmetric: it differs by 0.5"),
+        (([0, 0], [1, 1], [0, 0], np.eye(2)), r"mean0 has shape \(2,\) and cov0 \(2,\); give \(..., d\)"),
+        (([0, 0], np.eye(2), [0], np.eye(1)), "mean0 has 2 features and mean1 1; give both the same"),
+        (([0, np.nan], np.eye(2), [0, 0], np.eye(2)), "mean0 and cov0 must be finite"),
+        ((["a", "b"], np.eye(2), [0, 0], np.eye(2)), "mean0 and cov0 must hold numbers"),
+    ],
+)
+def test_covariances_that_are_none(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        gaussian_kl(*arguments)
+
+
+def test_a_singular_covariance_that_rounding_lets_pass(rng):
+    x = rng.normal(size=(20, 3))
+    cov = np.cov(np.column_stack([x, x.sum(1)]).T)
+    with pytest.raises(ValueError, match="cov0 is singular"):
+        gaussian_kl(np.zeros(4), cov, np.zeros(4), np.eye(4))
+
+
 def test_divergence_by_sampling(rng):
     p = MultivariateNormal(torch.tensor([0.0, 1.0]).double(), random_covariance(rng, 2))
     q = MultivariateNormal(torch.tensor([1.0, 0.0]).double(), random_covariance(rng, 2))

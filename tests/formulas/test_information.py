@@ -41,6 +41,35 @@ def test_zero_probabilities():
     assert conditional_kl([[0.5, 0.0], [0.5, 0.0]], [[0.25, 0.25], [0.25, 0.25]]) == pytest.approx(0)
 
 
+@pytest.mark.parametrize("unit", ["nats", "bits"])
+def test_certainty_has_no_entropy_and_nothing_diverges_from_itself(unit):
+    """Zeros are exact, and no zero is negative."""
+    for value in (
+        entropy([1.0, 0.0, 0.0], unit=unit),
+        cross_entropy([1.0, 0.0], [1.0, 0.0], unit=unit),
+        kl(P, P, unit=unit),
+        conditional_kl(P, P, unit=unit),
+    ):
+        assert value == 0
+        assert math.copysign(1, value) == 1
+
+
+def test_divergence_is_never_negative():
+    """Σ p ln(p/q) of tables that differ by rounding is of either sign; by the last term of a series it is 0 or more."""
+    rng = np.random.default_rng(0)
+    for size in (1e-16, 1e-12, 1e-8, 1e-4):
+        for _ in range(50):
+            p = rng.dirichlet(np.ones(6)).reshape(2, 3)
+            shift = size * rng.normal(size=p.shape)
+            q = p * (1 + shift - (p * shift).sum())
+            assert kl(p, q) >= 0
+            assert conditional_kl(p, q) >= 0
+            assert float(kl(Categorical(torch.tensor(p.ravel())), Categorical(torch.tensor(q.ravel())))) >= 0
+            # KL(p‖p(1+s)) = Σ p s² / 2 to leading order.
+            if size == 1e-8:
+                assert_allclose(kl(p, q), (p * (q / p - 1) ** 2).sum() / 2, rtol=1e-6)
+
+
 def test_conditional_divergence_is_the_mean_over_columns():
     expected = sum(p.sum() * scipy.stats.entropy(p / p.sum(), q / q.sum()) for p, q in zip(P.T, Q.T, strict=True))
     assert conditional_kl(P, Q) == pytest.approx(expected)
@@ -103,6 +132,12 @@ def test_naive_bayes_splits_into_separate_problems():
         (lambda: kl([0.5, 0.5], [0.2, 0.2, 0.6]), r"p has shape \(2,\) and q \(3,\)"),
         (lambda: entropy([1.0], unit="bans"), "unit='bans' is not known; use 'nats' or 'bits'"),
         (lambda: conditional_kl([0.5, 0.5], [0.5, 0.5]), "must be joint tables"),
+        (lambda: entropy([]), r"p is empty, of shape \(0,\); give a probability per outcome"),
+        (lambda: kl([1.0], []), "q is empty"),
+        (lambda: conditional_kl(np.zeros((2, 0)), np.zeros((2, 0))), "p is empty"),
+        (lambda: entropy(["a"]), "p must hold numbers, a probability per outcome"),
+        (lambda: entropy([np.nan, 1.0]), "p must be probabilities that sum to 1, got minimum nan"),
+        (lambda: kl(Normal(0.0, 1.0), [1.0]), "p is a Normal and q a list; give two tables or two torch distributions"),
     ],
 )
 def test_bad_input(call, message):

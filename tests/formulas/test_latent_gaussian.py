@@ -43,6 +43,7 @@ def test_draws_have_their_density_ratio(latent):
     z = latent.draw(noise)
     q = MultivariateNormal(latent.mean, scale_tril=latent.scale_tril())
     assert_allclose(z, latent.mean + (latent.scale_tril() @ noise[..., None])[..., 0], rtol=1e-12)
+    assert_allclose(latent.noise_of(z), noise, rtol=1e-9, atol=1e-12)
     assert_allclose(latent.log_ratio(z, noise), q.log_prob(z) - prior().log_prob(z), rtol=1e-9, atol=1e-9)
 
 

@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse
+import torch
 
 
 def test_infinite_values(case, model):
@@ -38,6 +39,8 @@ def test_the_wrong_number_of_features(case, model):
         (lambda n: np.zeros(n), "sample_weight is zero for all rows"),
         (lambda n: np.full(n, np.nan), "sample_weight holds NaN or infinity"),
         (lambda n: ["much"] * n, "sample_weight must hold numbers, one per row"),
+        (lambda n: np.full(n, 1e300), r"sample_weight reaches 1e\+300; .* between 1e-30 and 1e\+30: rescale them"),
+        (lambda n: np.full(n, 1e-300), "sample_weight reaches 1e-300; .*: rescale them"),
         (lambda n: np.ones(n - 1), r"sample_weight has shape \(89,\), but X has 90 rows"),
     ],
 )
@@ -60,6 +63,43 @@ def test_values_too_large_to_square(case):
         case.make().fit(case.x * 1e200)
 
 
+@pytest.mark.asks("score_samples", "untrained")
+def test_values_too_small_to_square(case):
+    """Variances would be 0 or less exact than other numbers, and scores wrong without a word."""
+    with pytest.raises(ValueError, match=r"X varies by .*e-155 in column 0, too small to square; rescale it"):
+        case.make().fit(case.x * 1e-155)
+
+
+@pytest.mark.asks("score_samples", "untrained")
+def test_a_cell_too_large_to_square_is_named(case, model):
+    rows = case.x.copy()
+    rows[3, 1] = -1e300
+    names = ("predict", "predict_proba", "transform", "score_samples", "bound", "impute")
+    for call in (case.make().fit, *(getattr(model, name) for name in names if case.offers(name))):
+        with pytest.raises(
+            ValueError, match=r"X contains -1e\+300 in row 3, column 1, too large to square; rescale it"
+        ):
+            call(rows)
+
+
+def test_frames_must_have_columns_with_names_of_their_own(case):
+    with pytest.raises(ValueError, match="X has 5 rows and 0 columns; give at least one of each"):
+        case.make().fit(pd.DataFrame(index=range(5)))
+    with pytest.raises(ValueError, match="X has more than one column of the name 'b'; rename them"):
+        case.make().fit(pd.DataFrame(case.x, columns=list("bbc")[: case.x.shape[1]]))
+
+
+@pytest.mark.asks("untrained")
+@pytest.mark.parametrize("shape", [(4, 2, 3), (4, 1, 2, 3)])
+def test_images_are_to_be_reshaped(case, model, shape):
+    for rows in (np.zeros(shape), np.zeros(shape).tolist(), torch.zeros(shape)):
+        for call in (case.make().fit, model.predict if case.offers("predict") else model.transform):
+            with pytest.raises(
+                ValueError, match=r"X has shape \(4, .*; images become rows by X.reshape\(len\(X\), -1\)"
+            ):
+                call(rows)
+
+
 def test_text_is_not_a_number(case):
     with pytest.raises(ValueError, match="X holds text, such as 'a', and no numbers; encode it as numbers"):
         case.make().fit(np.array([["a", "b", "c"]] * 5))
@@ -67,7 +107,7 @@ def test_text_is_not_a_number(case):
 
 @pytest.mark.asks("numbers")
 def test_dates_are_not_numbers(case):
-    rows = pd.DataFrame(case.x, columns=["a", "b", "b"])
+    rows = pd.DataFrame(case.x, columns=["a", "b", "c"])
     rows["day"] = pd.date_range("2020", periods=len(rows))
     with pytest.raises(ValueError, match="columns that are not numbers: 'day'"):
         case.make().fit(rows)
@@ -90,8 +130,6 @@ def test_sparse_input_is_taken_or_has_a_way_out(case, request):
 
 
 def test_a_tensor_of_the_wrong_shape(case):
-    import torch
-
     with pytest.raises(ValueError, match=r"X has shape \(3,\); expected rows and features"):
         case.make().fit(torch.zeros(3))
 

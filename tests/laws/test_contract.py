@@ -59,6 +59,18 @@ def test_what_a_model_cannot_honour_does_not_exist_and_says_why(case, model):
             assert len(str(error.value.__cause__)) > 20
 
 
+def test_every_column_has_a_measure_where_rows_have_scores(case, model):
+    if not case.offers("score_samples"):
+        assert not hasattr(model, "measure_")
+        with pytest.raises(AttributeError, match="score_samples"):
+            model.find_measure(case.x)
+        return
+    assert len(model.measure_) == case.x[0].size
+    assert set(model.measure_) <= {"density", "probability"}
+    assert model.measure_ == clone(model).find_measure(case.learnt)
+    assert model.can_score(case.x).all()
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_the_dtype_is_kept(case, dtype):
     rows = case.x.astype(dtype)
@@ -92,10 +104,14 @@ def test_tables_come_back_in_kind(case, holes):
     unnamed = pd.DataFrame(holes)
     assert list(case.brief().fit(unnamed, case.y).impute(unnamed).columns) == list(unnamed.columns)
 
-    polars = pl.DataFrame(holes, schema=names)
-    filled = case.brief().fit(polars, case.y).impute(polars)
+    polars = pl.DataFrame(holes, schema=names, orient="row")
+    model = case.brief().fit(polars, case.y)
+    filled = model.impute(polars)
     assert filled.columns == names
     assert_allclose(filled.to_numpy(), expected)
+    # As many rows as columns, which polars could take for each other.
+    square = slice(len(names))
+    assert_allclose(model.impute(polars[square]).to_numpy(), reference.impute(holes[square]))
 
     tensor = torch.tensor(holes)
     model = case.brief().fit(tensor, case.y)

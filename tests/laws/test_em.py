@@ -30,7 +30,8 @@ def test_more_steps_never_lower_the_objective(case, some_rows):
 def test_the_theta_returned_is_the_theta_scored(case, some_rows, fitted_to):
     for rows in some_rows:
         model = fitted_to(rows, None)
-        assert_allclose(model.lower_bound_, model.score_samples(rows).mean(), rtol=1e-9)
+        expected = model.score_samples(rows).mean() + case.log_prior(model, rows)
+        assert_allclose(model.lower_bound_, expected, rtol=1e-9)
 
 
 def test_chunks_add_up_to_the_whole(case, some_rows, parameters, monkeypatch):
@@ -115,7 +116,10 @@ def test_ctrl_c_keeps_the_best_so_far(case, holes, monkeypatch):
         # This start takes no steps of its own.
         model.set_params(init_params="kmeans")
     monkeypatch.setattr(em, "sweep", interrupted)
-    with pytest.warns(RuntimeWarning, match="interrupted after 1 EM steps; the best parameters so far are kept"):
+    with pytest.warns(
+        RuntimeWarning, match="interrupted after 1 EM steps; the best parameters so far are kept"
+    ) as heard:
         model.fit(holes, case.y)
+    assert {warning.filename for warning in heard} == {__file__}
     assert model.n_iter_ == 1
     assert np.isfinite(model.score_samples(case.x)).all()

@@ -7,26 +7,67 @@ from numpy.testing import assert_allclose, assert_array_equal
 pytestmark = pytest.mark.asks("sample")
 
 
+def assert_moments(rows, mean, covariance=None):
+    """Mean and covariance within five errors of an average over the rows, which happens by chance once in millions."""
+    assert_mean(rows, mean)
+    if covariance is not None:
+        centred = rows - mean
+        assert_mean(centred[:, :, None] * centred[:, None, :], covariance)
+
+
+def assert_mean(values, expected):
+    assert (np.abs(values.mean(0) - expected) < 5 * values.std(0) / np.sqrt(len(values))).all()
+
+
+def total_moments(weights, means, spreads):
+    mean = weights @ means
+    centred = means - mean
+    return mean, np.einsum("k,kij->ij", weights, spreads + centred[:, :, None] * centred[:, None, :])
+
+
 def test_samples_match_the_moments(case, model):
     n = 40_000
     weights, means = case.components(model)
     x, z = model.sample(n, random_state=0)
     assert x.shape == (n, case.x.shape[1])
-    assert (np.abs(x.mean(0) - weights @ means) < 5 * x.std(0) / np.sqrt(n)).all()
+    if case.spreads is None:
+        assert_moments(x, weights @ means)
+        return
+    spreads = case.spreads(model)
+    assert_moments(x, *total_moments(weights, means, spreads))
     if np.ndim(z) > 1:  # a vector, not the number of a component
         return
     assert_allclose(np.bincount(z, minlength=len(weights)) / n, weights, atol=5 / np.sqrt(n))
     for k in range(len(weights)):
-        rows = x[z == k]
-        assert (np.abs(rows.mean(0) - means[k]) < 5 * rows.std(0) / np.sqrt(len(rows))).all()
+        assert_moments(x[z == k], means[k], spreads[k])
 
 
-def test_samples_have_the_entropy_of_the_model(case, model):
-    """E[-ln p] over samples equals that over other samples, and is finite: no row falls outside the density."""
-    first = model.score_samples(model.sample(20_000, random_state=1)[0])
-    second = model.score_samples(model.sample(20_000, random_state=2)[0])
-    error = np.sqrt(first.var() / len(first) + second.var() / len(second))
-    assert abs(first.mean() - second.mean()) < 5 * error
+@pytest.mark.asks("inverse_transform")
+def test_samples_have_the_noise_of_the_model_around_their_latent_vector(case, model):
+    """Beside the spread of E[x|z] that of the noise is small, and an error in it would not be seen in the whole."""
+    classes = () if case.y is None else (np.full(20_000, case.y.max()),)
+    x, z = model.sample(20_000, *classes, random_state=0)
+    noise = getattr(model, "vae_", model).noise_variance_ * np.eye(x.shape[1])
+    assert_moments(x - model.inverse_transform(z, *classes), np.zeros(x.shape[1]), noise)
+
+
+@pytest.mark.asks("score_samples", "untrained")
+def test_samples_have_the_entropy_of_the_density(case, model):
+    """ln p has the mean and spread that it has over rows drawn by numpy from the Gaussians of the components."""
+    n, rng = 20_000, np.random.default_rng(1)
+    (weights, means), spreads = case.components(model), case.spreads(model)
+    z = rng.choice(len(weights), n, p=weights)
+    noise = np.linalg.cholesky(spreads)[z] @ rng.normal(size=(n, case.x.shape[1], 1))
+    ours = model.score_samples(model.sample(n, random_state=1)[0])
+    others = model.score_samples(means[z] + noise[..., 0])
+    for values, expected in ((ours, others), (ours**2, others**2)):
+        error = np.sqrt((values.var() + expected.var()) / n)
+        assert abs(values.mean() - expected.mean()) < 5 * error
+
+
+@pytest.mark.asks("score_samples")
+def test_no_sample_falls_outside_the_density(case, model):
+    assert np.isfinite(model.score_samples(model.sample(2000, random_state=1)[0])).all()
 
 
 def test_a_seed_repeats_a_sample(case, model):

@@ -363,7 +363,7 @@ def test_noised_rows(fitted, digits):
         {"prediction": "velocity", "variance": "learned", "objective": "variational"},
         {"prediction": "noise", "variance": "learned", "objective": "hybrid"},
         {"prediction": "levels", "objective": "variational"},
-        {"prediction": "levels", "variance": "learned"},
+        {"prediction": "levels", "variance": "posterior"},
         {"prediction": "levels", "objective": "hybrid", "variance": "beta"},
         {"schedule": "linear"},
         {"schedule": np.linspace(0.01, 0.3, 30), "n_steps": None},
@@ -593,12 +593,6 @@ def test_held_out_rows_are_not_looked_at(digits):
 def test_pixels_of_a_wider_or_narrower_range(values, data_levels, n_levels):
     x = np.random.default_rng(0).choice(values, (40, 3, 3))
     assert find_grid(x.reshape(40, 9).astype(float), data_levels, is_image=True).n_levels == n_levels
-
-
-def test_rows_far_away_have_no_finite_bound():
-    x = np.random.default_rng(0).normal(size=(60, 2))
-    model = Diffusion(n_steps=30, max_epochs=1, random_state=0).fit(x)
-    assert_array_equal(model.score_samples(np.array([[0.0, 1e25]])), [-np.inf])
 
 
 def test_scaled_pixels_are_the_same_grid(digits):

@@ -229,10 +229,21 @@ def test_the_class_makes_its_rows_more_probable(model, blobs):
     assert none < model.bound(x, y=partial).total.mean() < given
 
 
-def test_far_rows_have_no_finite_bound_at_any_level(model):
-    found = model.bound_by_level(np.full((1, 3), 1e30))
-    assert not np.isnan(found).any()
-    assert found.sum() == np.inf
+def test_far_rows_have_a_bound_at_every_level(model):
+    found = model.bound_by_level(np.full((1, 3), 1e11))
+    assert np.isfinite(found).all()
+
+
+@pytest.mark.parametrize("label", [0, "only"])
+def test_a_single_class_is_certain(label):
+    x = np.random.default_rng(0).normal(size=(50, 2))
+    y = np.full(50, label)
+    model = Diffusion(n_steps=10, network=ResidualMLP(8, 1), max_epochs=1, random_state=0).fit(x, y)
+    assert_array_equal(model.predict(x), y)
+    found = model.classify(x[:3])
+    assert_array_equal(found.probabilities, np.ones((3, 1)))
+    for field in (found.log_odds, found.standard_error, found.n_evaluations):
+        assert not field.any()
 
 
 def test_known_classes_may_be_asked_about_with_unlabelled_rows(recwarn):

@@ -525,9 +525,11 @@ def test_one_row_fits(structure):
 
 def test_values_too_large_to_square():
     model = GaussianMixture(2, random_state=0).fit(X)
-    assert_array_equal(model.score_samples([[1e200] * 4]), -np.inf)
-    with pytest.raises(ValueError, match=r"X reaches 1e\+160, too large to square; rescale it"):
-        GaussianMixture(2).fit(np.vstack([X, [[1e160] * 4]]))
+    with pytest.raises(ValueError, match=r"X contains 1e\+200 in row 0, column 0, too large to square; rescale it"):
+        model.score_samples([[1e200] * 4])
+    # Each value has a square, and their sum has none.
+    with pytest.raises(ValueError, match=r"X reaches 9e\+152, too large to square; rescale it"):
+        GaussianMixture(2).fit(np.vstack([X, [[9e152] * 4] * 300, [[-9e152] * 4] * 300]))
 
 
 def test_a_collapse_without_a_floor_is_an_error_that_says_so():

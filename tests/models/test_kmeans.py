@@ -6,7 +6,9 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.optimize
 import scipy.sparse
+import scipy.stats
 import torch
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
@@ -202,6 +204,37 @@ class TestDepot:
             costs.append(model.cost_)
         assert (np.diff(costs) <= 1e-9 * costs[0]).all()
 
+    @pytest.mark.parametrize("seed", range(20))
+    def test_nearest_ends_where_a_direct_search_does(self, seed):
+        """Nelder and Mead's search over the stores, from many starts, each valued at its own nearest assignment."""
+        rng = np.random.default_rng(seed)
+        n, k, d = rng.integers(8, 16), rng.integers(2, 4), rng.integers(1, 3)
+        x, weight, place = rng.normal(size=(n, d)), rng.integers(1, 5, size=n), 2 * rng.normal(size=d)
+        pull = rng.choice([0.2, 0.5, 1.0, 2.0])
+
+        def cost(stores):
+            stores = stores.reshape(k, d)
+            distance = ((x[:, None] - stores) ** 2).sum(2)
+            supply = pull * ((stores - place) ** 2).sum(1)
+            return weight @ (distance.min(1) + supply[distance.argmin(1)])
+
+        starts = [(x[rng.choice(n, k, replace=False)] + share * place) / (1 + share) for share in (0, pull) * 4]
+        direct = min(scipy.optimize.minimize(cost, s.ravel(), method="Nelder-Mead").fun for s in starts)
+        model = KMeans(k, random_state=0, n_init=2, depot=Depot(place, pull)).fit(x, sample_weight=weight)
+        assert_allclose(model.cost_, cost(model.cluster_centers_))
+        assert model.cost_ <= 1.001 * direct
+
+    def test_nearest_stores_are_searched_with_holes_and_many_rows(self, blobs, monkeypatch):
+        """Where rows are many some are searched, and no answer is worse than that of plain steps."""
+        x = np.where(np.random.default_rng(0).random(blobs.shape) < 0.2, np.nan, blobs)
+        searched = KMeans(4, random_state=1, depot=Depot([1.0, -2.0], 2.0)).fit(x).cost_
+        monkeypatch.setattr("jensen.models.kmeans_problem.SEARCHED", 100)
+        of_some = KMeans(4, random_state=1, depot=Depot([1.0, -2.0], 2.0)).fit(x).cost_
+        monkeypatch.setattr("jensen.models.kmeans_problem.lines", lambda *_: None)
+        plain = KMeans(4, random_state=1, depot=Depot([1.0, -2.0], 2.0)).fit(x).cost_
+        assert searched < 0.99 * plain
+        assert searched <= of_some <= plain
+
     def test_the_bound_rests_on_the_customers_part(self, blobs):
         model = KMeans(4, random_state=1, depot=Depot([1.0, -2.0], 2.0)).fit(blobs)
         assert_allclose(model.theta_.variance, model.inertia_ / blobs.size)
@@ -267,6 +300,36 @@ class TestSizeLimits:
 
         assert_allclose(model.inertia_, min(cost(chosen) for chosen in itertools.combinations(range(8), 4)))
 
+    @pytest.mark.parametrize("seed", range(12))
+    def test_no_assignment_is_better_by_enumeration(self, seed):
+        rng = np.random.default_rng(seed)
+        k, d = rng.integers(2, 4), rng.integers(1, 4)
+        x = rng.normal(size=(7, d))
+        limits = int(rng.integers(7 // k + 1)), int(rng.integers(-(-7 // k), 7))
+        chosen = np.eye(k)[list(itertools.product(range(k), repeat=7))]
+        sizes = chosen.sum(1)
+        sums = np.einsum("ank,nd->akd", chosen, x)
+        cost = (x**2).sum() - (sums**2 / np.maximum(sizes, 1)[..., None]).sum((1, 2))
+        allowed = (sizes >= limits[0]).all(1) & (sizes <= limits[1]).all(1)
+        model = KMeans(k, random_state=0, size_limits=limits, n_init=5).fit(x)
+        assert_allclose(model.inertia_, cost[allowed].min())
+
+    @pytest.mark.parametrize("seed", range(4))
+    def test_rows_that_change_places_keep_to_the_limits_with_weights_holes_and_a_depot(self, seed):
+        """A row that leaves takes what the limits allow; no solution is worse than that of plain steps."""
+        rng = np.random.default_rng(seed)
+        x, weight = rng.normal(size=(40, 2)), rng.integers(1, 6, size=40).astype(float)
+        x[rng.random(x.shape) < 0.1] = np.nan
+        depot = Depot([1.0, 1.0], 0.5, "assigned") if seed % 2 else None
+        limits = weight.sum() / 4 - 3, weight.sum() / 4 + 2.5
+        model = KMeans(4, random_state=0, size_limits=limits, depot=depot).fit(x, sample_weight=weight)
+        assert model.cluster_weights_.min() >= limits[0] - 1e-9
+        assert model.cluster_weights_.max() <= limits[1] + 1e-9
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("jensen.models.kmeans_problem.moves", lambda _: None)
+            plain = KMeans(4, random_state=0, size_limits=limits, depot=depot).fit(x, sample_weight=weight)
+        assert model.cost_ <= plain.cost_ * (1 + 1e-9)
+
     def test_weights_count_customers_and_a_row_may_be_split(self):
         x, weight = np.array([[0.0], [1.0], [10.0]]), np.array([4, 4, 2])
         model = KMeans(2, random_state=0, size_limits=(5, 5), n_init=5).fit(x, sample_weight=weight)
@@ -283,6 +346,16 @@ class TestSizeLimits:
     def test_only_a_least_size(self, most):
         model = KMeans(3, random_state=0, size_limits=(45, most)).fit(IRIS)
         assert_allclose(np.sort(model.cluster_weights_), [45, 50, 55])
+
+    def test_the_bound_is_that_of_the_nearest_centre(self, blobs):
+        weight = np.random.default_rng(0).integers(1, 4, size=len(blobs))
+        limits = weight.sum() / 4 - 5, weight.sum() / 4 + 5
+        model = KMeans(4, random_state=0, size_limits=limits).fit(blobs, sample_weight=weight)
+        variance = model.inertia_ / (2 * weight.sum())
+        densities = [scipy.stats.multivariate_normal(c, variance).logpdf(blobs) for c in model.cluster_centers_]
+        expected = np.max(densities, axis=0) - np.log(4)
+        assert_allclose(model.score_samples(blobs), expected)
+        assert_allclose(model.lower_bound_, np.average(expected, weights=weight))
 
     def test_with_holes_and_a_depot(self, blobs):
         x = np.where(np.random.default_rng(0).random(blobs.shape) < 0.2, np.nan, blobs)
@@ -403,8 +476,13 @@ class TestArguments:
             KMeans(3).fit(x, sample_weight=np.arange(150) >= 3)
 
     def test_values_too_large_to_square(self):
-        with pytest.raises(ValueError, match="X has values too large to square; rescale it"):
+        with pytest.raises(
+            ValueError, match=r"X contains 5.1e\+155 in row 0, column 0, too large to square; rescale it"
+        ):
             KMeans(3).fit(IRIS * 1e155)
+        # Each value has a square, and their sum has none.
+        with pytest.raises(ValueError, match="X has values too large to square; rescale it"):
+            KMeans(3, random_state=0).fit(np.random.default_rng(0).uniform(-9e152, 9e152, size=(3000, 4)))
 
     def test_a_fit_answers_by_its_own_number_of_centres(self):
         model = KMeans(3, random_state=0).fit(IRIS)
@@ -428,6 +506,28 @@ class TestArguments:
             KMeans(3, max_iter=1, tol=0, random_state=0, depot=Depot(np.zeros(4), 0.1, "assigned")).fit(IRIS)
             KMeans(3, max_iter=1, tol=0, random_state=0, init="random").fit(IRIS)
         assert [w.filename for w in caught] == [__file__] * 2
+
+    @pytest.mark.parametrize(
+        ("arguments", "message"),
+        [
+            ({"size_limits": (0, None)}, "size_limits=.* is not used: a least of 0 and a most of all the weight limit"),
+            ({"depot": Depot([0.0, 0.0], 0.0)}, "depot is not used: with a weight of 0 the way from the depot costs"),
+            (
+                {"copy_x": False, "size_limits": (1, 300)},
+                "copy_x=False is not used: missing values, depot, size_limits",
+            ),
+        ],
+    )
+    def test_arguments_without_effect_are_a_warning(self, blobs, arguments, message):
+        with pytest.warns(UserWarning, match=message) as caught:
+            KMeans(2, random_state=0, **arguments).fit(blobs)
+        assert [w.filename for w in caught] == [__file__]
+
+    def test_arguments_with_an_effect_are_none(self, blobs):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            for arguments in ({"copy_x": False}, {"size_limits": (1, None)}, {"depot": Depot([0.0, 0.0], 0.1)}):
+                KMeans(2, random_state=0, **arguments).fit(blobs.copy())
 
     def test_a_file_with_impossible_values_is_refused(self, blobs):
         model = KMeans(2).fit(blobs)

@@ -439,3 +439,26 @@ def test_a_row_is_no_distance_from_itself_even_where_a_metric_says_otherwise(met
         model = KMedoids(3, metric=metric, random_state=seed).fit(rows)
         assert_array_equal(model.labels_[model.medoid_indices_], np.arange(3))
         assert model.score(rows) == pytest.approx(-model.inertia_)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"init": [0, 60, 120], "n_init": 5}, "n_init=5 is not used: init names the rows to start from"),
+        ({"init": "build", "n_init": 5}, "n_init=5 is not used: init='build' has one outcome"),
+        ({"metric": "precomputed", "metric_params": {"p": 3}}, "metric_params is not used: metric='precomputed' takes"),
+    ],
+)
+def test_an_argument_without_effect_is_a_warning(arguments, message):
+    rows = cdist(X, X) if "metric" in arguments else X
+    with pytest.warns(UserWarning, match=message) as caught:
+        KMedoids(3, random_state=0, **arguments).fit(rows)
+    assert [w.filename for w in caught] == [__file__]
+
+
+def test_distances_too_small_to_square_are_refused_and_others_are_not():
+    with pytest.raises(ValueError, match=r"X varies by .*e-160 in column 0, too small to square; rescale it"):
+        medoids().fit(X * 1e-160)
+    expected = medoids(metric="manhattan").fit(X).labels_
+    assert_array_equal(medoids(metric="manhattan").fit(X * 1e-160).labels_, expected)
+    assert_array_equal(medoids(metric="manhattan").fit(X * 1e160).labels_, expected)

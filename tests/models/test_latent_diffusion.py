@@ -276,8 +276,9 @@ class TestAnswers:
         before = signal.signal(signal.SIGINT, signal.default_int_handler)
         with monkeypatch.context() as patched:
             patched.setattr(VAEModule, "forward", interrupted)
-            with pytest.warns(RuntimeWarning, match="interrupted after step"):
+            with pytest.warns(RuntimeWarning, match="interrupted after step") as heard:
                 resumed.fit(X)
+            assert {warning.filename for warning in heard} == {__file__}
         signal.signal(signal.SIGINT, before)
         assert (resumed.n_iter_, len(resumed.history_)) == (0, 0)
         assert np.isfinite(resumed.score_samples(X)).all()
@@ -328,3 +329,10 @@ class TestBadInput:
     def test_what_is_no_recipe(self):
         with pytest.raises(ValueError, match="'vae' parameter of LatentDiffusion must be"):
             LatentDiffusion(vae="vae").fit(X)
+
+
+def test_arguments_that_count_for_both_parts_are_the_models_own():
+    vae, own = VAE(2, max_epochs=1, random_state=7), prior(max_epochs=1, random_state=0)
+    with pytest.warns(UserWarning, match=r"random_state=7 is not used: set it on the LatentDiffusion") as heard:
+        LatentDiffusion(vae, own, random_state=0).fit(X[:40])
+    assert len(heard) == 1

@@ -428,3 +428,19 @@ def test_a_target_without_noise_is_pointed_out():
     x = np.random.default_rng(0).normal(size=(20, 2))
     with pytest.warns(UserWarning, match="target 0 has no noise about its line, as a constant y has none"):
         RidgeRegression("evidence").fit(x, np.ones(20))
+
+
+@pytest.mark.parametrize(("name", "value"), [("tol", 1e-3), ("max_iter", 5)])
+def test_a_closed_form_takes_no_steps(name, value):
+    with pytest.warns(UserWarning, match=f"{name}={value} is not used: a given alpha has a closed form") as caught:
+        RidgeRegression(**{name: value}).fit(X, Y)
+    assert [w.filename for w in caught] == [__file__]
+
+
+def test_images_and_values_without_a_square():
+    with pytest.raises(ValueError, match=r"images become rows by X.reshape\(len\(X\), -1\)"):
+        RidgeRegression().fit(np.zeros((4, 2, 2)), np.zeros(4))
+    with pytest.raises(ValueError, match=r"X varies by .* in column 0, too small to square"):
+        RidgeRegression().fit(X * 1e-160, Y)
+    with pytest.raises(ValueError, match=r"X contains .* in row 0, column 0, too large to square"):
+        RidgeRegression().fit(X * 1e160, Y)

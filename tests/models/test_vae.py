@@ -1,6 +1,7 @@
 """The variational autoencoder against models whose likelihood is known, and against quadrature."""
 
 import copy
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -12,7 +13,8 @@ from scipy.stats import multivariate_normal, norm
 from sklearn.datasets import load_digits, load_iris, load_wine
 
 import jensen
-from jensen import MLP, VAE, Bernoulli, Elbo, FactorAnalysis, Gaussian, ProbabilisticPCA, Recipe, Trainer
+from jensen import MLP, VAE, Bernoulli, Elbo, FactorAnalysis, Gaussian, ProbabilisticPCA, Recipe, Trainer, compare
+from jensen.bound import HeavyTailWarning
 from jensen.engines.feeds import TensorFeed
 from jensen.engines.sgd import Phase, Plan, fit_sgd
 from jensen.models.vae_answers import elbo
@@ -159,6 +161,62 @@ class TestBound:
         other = model.fit(1e-3 * x + 10).score(1e-3 * x + 10)
         # In single precision, after standardising in double.
         assert other == pytest.approx(one - 4 * np.log(1e-3), abs=1e-3)
+
+
+@pytest.fixture(scope="module")
+def scored(curve):
+    """The bound of rows with half of their entries missing, ln p(x) by quadrature, and the warnings."""
+    model, x = curve
+    rows = np.tile(x, (4, 1))
+    rows[np.random.default_rng(1).random(rows.shape) < 0.45] = np.nan
+    with pytest.warns(HeavyTailWarning) as heard:
+        bound = model.bound(rows, importance_samples=100)
+    return rows, bound, logsumexp(by_quadrature(model, rows)[0], axis=1), heard
+
+
+class TestDiagnostics:
+    def test_intervals_of_rows_that_are_not_flagged_cover_the_evidence(self, scored):
+        _, bound, evidence, _ = scored
+        trusted = bound.diagnostics["pareto_k"] <= 0.7
+        covered = np.abs(bound.total - evidence) < 1.96 * bound.standard_error
+        assert trusted.mean() > 0.5
+        assert covered[trusted].mean() > 0.95
+        # The spread of the weights alone, as if there were nothing beyond the draws, is too sure of itself.
+        plain = np.sqrt((100 / bound.diagnostics["effective_samples"] - 1) / 99)
+        assert (np.abs(bound.total - evidence) < 1.96 * plain)[trusted].mean() < 0.85
+
+    def test_a_score_far_above_the_evidence_is_flagged(self, scored):
+        """By luck a row may have twice its probability; then a few draws have all the weight."""
+        _, bound, evidence, _ = scored
+        lucky = bound.total - evidence > np.log(2)
+        assert lucky.any()
+        assert (bound.diagnostics["pareto_k"][lucky] > 0.7).all()
+        assert (bound.diagnostics["effective_samples"][lucky] < 20).all()
+        assert (bound.diagnostics["effective_samples"] <= 100 * (1 + 1e-9)).all()
+
+    def test_one_warning_counts_the_rows(self, scored, curve):
+        rows, bound, _, heard = scored
+        n = ((bound.diagnostics["pareto_k"] > 0.7) & (bound.standard_error > 0.1)).sum()
+        assert len(heard) == 1
+        assert f"the scores of {n} of {len(rows)} rows are uncertain" in str(heard[0].message)
+        assert "raise evaluation_samples or importance_samples" in str(heard[0].message)
+        with pytest.warns(HeavyTailWarning, match=f"of {n} of"):
+            assert_array_equal(curve[0].score_samples(rows), bound.total)
+
+    def test_what_does_not_depend_on_luck_is_not_warned_of(self, curve):
+        model, x = curve
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            assert model.score(x) < 0  # a mean over rows
+            plain = model.bound(x)  # a mean of logarithms, of which no draw has the most
+            assert np.isnan(model.bound(x, importance_samples=20).diagnostics["pareto_k"]).all()
+            compare(x[:60], models=[VAE(1, max_epochs=1, **SMALL)], cv=2)
+        # The same draws as the score's, seen as what they would be worth.
+        with pytest.warns(HeavyTailWarning):
+            weighted = model.bound(x, importance_samples=model.evaluation_samples)
+        for name in ("pareto_k", "effective_samples"):
+            assert_allclose(plain.diagnostics[name], weighted.diagnostics[name])
+        assert_array_equal(plain.in_bits().diagnostics["pareto_k"], plain.diagnostics["pareto_k"])
 
 
 class TestPosterior:
@@ -499,6 +557,31 @@ def test_a_recipe_of_ones_own_is_never_imported_from_a_file(tmp_path):
     loaded = jensen.load(tmp_path / "model.jensen", recipes=[Sines])
     assert_array_equal(loaded.transform(x), model.transform(x))
     assert loaded.history_.equals(model.history_)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"class_weight": 3.0}, r"class_weight=3.0 is not used: there are no labels; pass them as y"),
+        ({"class_weight": 3.0, "classifier": MLP((4,))}, r"classifier is not used: there are no labels"),
+        ({"objective": Elbo(beta=0, warm_up=0.5)}, r"warm_up=0.5 is not used: beta=0"),
+        ({"trainer": Trainer(validation_fraction=0, patience=3)}, r"patience=3 is not used"),
+        ({"trainer": Trainer(checkpoint_every=5.0)}, r"checkpoint_every=5.0 is not used: .* checkpoint"),
+    ],
+)
+def test_an_argument_without_effect_warns(arguments, message):
+    x = np.random.default_rng(0).normal(size=(50, 3))
+    with pytest.warns(UserWarning, match=message):
+        VAE(1, max_epochs=1, **SMALL, **arguments).fit(x)
+
+
+def test_arguments_with_an_effect_do_not_warn(tmp_path):
+    x, y = np.random.default_rng(0).normal(size=(50, 3)), np.arange(50) % 2
+    trainer = Trainer(patience=3, checkpoint_every=5.0)
+    used = {"class_weight": 3.0, "classifier": MLP((4,)), "objective": Elbo(warm_up=0.5), "trainer": trainer}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        VAE(1, max_epochs=1, **SMALL, **used, checkpoint=tmp_path / "run").fit(x, y)
 
 
 def test_a_latent_space_as_wide_as_the_data_warns():

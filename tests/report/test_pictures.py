@@ -7,7 +7,7 @@ import pytest
 import torch
 from PIL import Image
 
-from jensen.report.pictures import check_images, image_grid, strip, write_png
+from jensen.report.pictures import check_images, image_grid, scale_of, strip, write_png
 
 LIGHT = 224
 RAMP = np.array([[[0.0, 1.0], [2.0, 3.0]], [[4.0, 5.0], [5.0, 5.0]], [[0.0, 0.0], [0.0, 5.0]]])
@@ -79,6 +79,25 @@ class TestShades:
 
     def test_infinity_is_no_limit(self):
         assert image_grid(np.array([[[0.0, 1.0, np.inf, -np.inf]]]), scale=1).tolist() == [[0, 255, 255, 0]]
+
+    @pytest.mark.parametrize(
+        ("low", "high", "scale"),
+        [
+            (0.3, 0.9, (0, 1)),
+            (-0.2, 0.9, (-1, 1)),
+            (200, 255, (0, 255)),
+            (0, 16, (0, 16)),
+            (-3, 5, (-3, 5)),
+            (0, 65535, (0, 65535)),
+            (7, 7, (7, 8)),
+        ],
+    )
+    def test_black_and_white_are_those_of_the_usual_scales(self, low, high, scale):
+        assert scale_of(low, high) == scale
+
+    def test_pale_images_stay_pale(self):
+        assert image_grid(np.array([[[0.8, 1.0]]]), scale=1).tolist() == [[204, 255]]
+        assert image_grid(np.array([[[200, 250]]], np.uint8), scale=1).tolist() == [[200, 250]]
 
 
 class TestStrip:

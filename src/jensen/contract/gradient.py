@@ -6,12 +6,12 @@ import copy
 import math
 import os
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from numbers import Integral, Real
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -20,9 +20,9 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
-from tqdm.auto import tqdm
 
-from jensen.contract.model import LatentVariableModel
+from jensen.contract.measured import ColumnsModel
+from jensen.contract.model import warn_unused
 from jensen.engines.checkpoint import seed_in
 from jensen.engines.feeds import Feed, ReadFeed, TensorFeed
 from jensen.engines.processes import World, choose_device
@@ -34,10 +34,10 @@ from jensen.interop.columns import Columns
 from jensen.interop.events import Events, image_shape, read_events
 from jensen.interop.rows import as_array
 from jensen.interop.tables import Kind
+from jensen.nets.allowance import Allowance, check_weights
+from jensen.progress import progress
 
-__all__ = ["GradientEstimator", "Lesson", "blocks", "has_classes", "progress"]
-
-Item = TypeVar("Item")
+__all__ = ["MOST_ROWS", "GradientEstimator", "Lesson", "blocks", "has_classes", "progress"]
 
 # Without a number of epochs: enough for so many steps, and at least so many passes.
 USUAL_STEPS, LEAST_EPOCHS = 5000, 20
@@ -47,6 +47,8 @@ LEAST_ROWS = 40
 FEW_PRODUCTS = 20
 # Entries of the tensors that answer a call at a time: they stay in the caches, which doubles the speed of scoring.
 ROOM = 2**22
+# Rows that go through a network together at most: its hidden layers may be far wider than the rows.
+MOST_ROWS = 2**14
 
 
 @dataclass(frozen=True)
@@ -86,7 +88,7 @@ class Lesson:
         return TensorFeed((x.to(device), *extra), weight)
 
 
-class GradientEstimator(LatentVariableModel):
+class GradientEstimator(ColumnsModel):
     """A model with a `module_`, whose forward names the terms of its bound."""
 
     theta_: nn.Module
@@ -118,12 +120,6 @@ class GradientEstimator(LatentVariableModel):
         """The network."""
         check_is_fitted(self)
         return self.theta_
-
-    @property
-    def columns_(self) -> Columns:
-        """What every column is: kind, levels and scaling."""
-        check_is_fitted(self)
-        return self._columns
 
     @property
     def history_(self) -> Any:
@@ -158,6 +154,10 @@ class GradientEstimator(LatentVariableModel):
         given = self._training_arguments()
         trainer = given.trainer or Trainer()
         trainer.check()
+        if not trainer.validation_fraction:
+            warn_unused(trainer, {"patience": "validation_fraction=0 holds out no rows to stop by"})
+        if given.checkpoint is None:
+            warn_unused(trainer, {"checkpoint_every": "the model has no checkpoint to write"})
         world = World.of_environment(self.device)
         self._columns, self._shape = lesson.events.columns, lesson.events.shape
         self._kind = lesson.events.kind.of_other_rows()
@@ -288,15 +288,21 @@ class GradientEstimator(LatentVariableModel):
     def _theta_from(self, record: Any) -> nn.Module:
         self._columns = Columns.from_record(record["columns"])
         self._shape, self._facts, self._history = tuple(record["shape"]), record["facts"], record["history"]
-        with seeded(0, torch.device("cpu")):
+        d, weights = len(self._columns.names), record["weights"]
+        if not all(isinstance(size, int) for size in self._shape) or not math.prod(self._shape) == d:
+            raise ValueError(f"shape={self._shape} is not that of {d} columns; the file is damaged")
+        if self.n_features_in_ != d:
+            raise ValueError(f"n_features_in_={self.n_features_in_}, but there are {d} columns; the file is damaged")
+        with seeded(0, torch.device("cpu")), Allowance(weights, self._facts, d * max(self._columns.n_levels)):
             module = self._build(self._facts)
         try:
-            module.load_state_dict(record["weights"])
-        except RuntimeError as error:
-            raise ValueError(f"the weights do not fit the model's networks: {error}") from None
-        for name, weight in record["weights"].items():
+            check_weights(weights, module.state_dict())
+        except ValueError as error:
+            raise ValueError(f"the weights do not fit the model's networks: {error}; the file is damaged") from None
+        for name, weight in weights.items():
             if not weight.isfinite().all():
                 raise ValueError(f"the weights hold NaN or infinity in {name}; the file is damaged")
+        module.load_state_dict(weights)
         return module.eval()
 
     def __sklearn_tags__(self) -> Any:
@@ -314,13 +320,8 @@ def has_classes(model: GradientEstimator) -> bool:
     raise AttributeError("the model was fitted without labels and knows no classes; fit(X, y) with some labels in y")
 
 
-def progress(steps: Iterable[Item], name: str, is_shown: bool, n_steps: int | None = None) -> Iterable[Item]:
-    """The steps, with a bar on a terminal."""
-    bar: Iterable[Item] = tqdm(steps, name, n_steps, leave=False, disable=None if is_shown else True)
-    return bar
-
-
-def blocks(n_rows: int, entries_per_row: int) -> Iterator[slice]:
-    """Slices of rows whose tensors have about ROOM entries."""
+def blocks(n_rows: int, entries_per_row: int, most_rows: int | None = None) -> Iterator[slice]:
+    """Slices of rows whose tensors have about ROOM entries, and not more rows than given."""
     size = max(1, ROOM // max(entries_per_row, 1))
+    size = size if most_rows is None else min(size, most_rows)
     return (slice(i, i + size) for i in range(0, n_rows, size))

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import inspect
+import math
 import os
-import sys
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -21,9 +21,19 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from jensen.bound import Bound
+from jensen.caller import levels_inside
 from jensen.interop.files import write_record
 from jensen.interop.labels import encode_labels
-from jensen.interop.tables import Kind, check_columns, column_names, read_table, read_weights
+from jensen.interop.rows import n_rows
+from jensen.interop.tables import (
+    CONTAINERS,
+    Kind,
+    check_columns,
+    check_spread,
+    column_names,
+    read_table,
+    read_weights,
+)
 
 __all__ = ["LatentVariableModel", "Persistent", "Rows", "levels_inside", "not_offered", "warn_unused", "whole_number"]
 
@@ -68,8 +78,10 @@ class Persistent(BaseEstimator, ABC):
             if not is_attribute(name):
                 raise ValueError(f"the file sets {name!r}, which is not a fitted attribute")
             setattr(self, name, value)
-        self._kind = Kind(**fitted["kind"])
+        check_features(self)
+        self._kind = kind_from(fitted["kind"], self.n_features_in_)
         self.theta_ = self._theta_from(fitted["theta"])
+        check_same_kind(fitted["theta"], self._theta_record())
 
 
 class LatentVariableModel(Persistent):
@@ -109,6 +121,24 @@ class LatentVariableModel(Persistent):
     def impute_draws(self, X: Any, n_draws: int = 1, random_state: Any = None) -> list[Any]:
         """`n_draws` copies of X with missing entries drawn from their posterior."""
 
+    @property
+    def measure_(self) -> tuple[str, ...]:
+        """What scores are of every column: "density" of its numbers or "probability" of its values."""
+        check_is_fitted(self)
+        self.score_samples  # noqa: B018 (without scores there is none, and the cause says why)
+        return ("density",) * int(self.n_features_in_)
+
+    def find_measure(self, X: Any) -> tuple[str, ...]:
+        """`measure_` of a fit to X, found without fitting."""
+        self.score_samples  # noqa: B018
+        return ("density",) * int(math.prod(np.shape(X)[1:]))
+
+    def can_score(self, X: Any) -> np.ndarray:
+        """Which rows (n,) have a score."""
+        check_is_fitted(self)
+        self.score_samples  # noqa: B018
+        return np.ones(n_rows(X), dtype=bool)
+
     def score(self, X: Any, y: Any = None) -> float:
         """Mean of `score_samples` over the rows; y is ignored."""
         return float(self.score_samples(X).mean())
@@ -129,6 +159,7 @@ class LatentVariableModel(Persistent):
             x, weight, label = x[kept], weight[kept], None if label is None else label[kept]
         if reset:
             check_columns(x.numpy(), column_names(self))
+            check_spread(x.numpy(), column_names(self))
         return Rows(x, weight, label, classes, kind)
 
     def _column(self, column: int | str) -> int:
@@ -160,14 +191,6 @@ def whole_number(name: str, value: Any) -> int:
     return int(value)
 
 
-def levels_inside() -> int:
-    """How far up the caller's caller outside this package stands, for a warning to point there."""
-    frame, level = sys._getframe(1), 1
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("jensen."):
-        frame, level = frame.f_back, level + 1
-    return level
-
-
 def warn_unused(model: BaseEstimator, unused: Mapping[str, str]) -> None:
     """Warn of constructor arguments that differ from their default and that this fit does not use, with the reason."""
     signature = inspect.signature(type(model).__init__).parameters
@@ -191,6 +214,35 @@ def not_offered(name: str, reason: str) -> Any:
     method.__name__ = name
     method.__doc__ = f"Not offered: {reason}."
     return available_if(refuse)(method)
+
+
+def check_features(model: Any) -> None:
+    """What a file says about the columns of X, on which every check after it relies."""
+    d, names = model.n_features_in_, getattr(model, "feature_names_in_", None)
+    if isinstance(d, bool) or not isinstance(d, Integral) or d < 1:
+        raise ValueError(f"n_features_in_={d!r} is no number of columns; the file is damaged")
+    if names is not None and not (isinstance(names, np.ndarray) and names.shape == (d,)):
+        raise ValueError(f"feature_names_in_ are not {d} names, one for every column; the file is damaged")
+
+
+def kind_from(record: dict[str, Any], n_features: int) -> Kind:
+    """The kind of table that a file says the model was fitted on."""
+    kind = Kind(**record)
+    columns = kind.columns is None or (isinstance(kind.columns, list) and len(kind.columns) == n_features)
+    if not (columns and kind.container in CONTAINERS and kind.dtype in ("float32", "float64")):
+        raise ValueError(f"{kind} is no kind of table; the file is damaged")
+    return kind
+
+
+def check_same_kind(given: dict[str, Any], restored: dict[str, Any]) -> None:
+    """Parameters come back with the types and shapes that they have in the file, so none was converted on the way."""
+    for name, value in given.items():
+        own = restored[name]
+        if isinstance(own, Tensor) and (value.dtype, value.shape) != (own.dtype, own.shape):
+            raise ValueError(
+                f"{name} is {value.dtype} of shape {tuple(value.shape)} in the file, but {own.dtype} of shape "
+                f"{tuple(own.shape)} in a fit; the file is damaged"
+            )
 
 
 def is_attribute(name: str) -> bool:

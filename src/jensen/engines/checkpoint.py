@@ -9,13 +9,16 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from jensen.interop.files import read_record, write_record
 
-__all__ = ["Checkpoint", "check_place", "read_checkpoint", "seed_in", "write_checkpoint"]
+__all__ = ["Checkpoint", "check_moments", "check_place", "read_checkpoint", "seed_in", "write_checkpoint"]
 
 WAY_OUT = "delete it to begin anew, or give another file"
+PARTS = {"parts": dict, "position": dict, "randomness": Tensor, "cuda": list, "identity": dict}
+# Adam's.
+MOMENTS = ("step", "exp_avg", "exp_avg_sq")
 
 
 @dataclass(frozen=True)
@@ -67,7 +70,11 @@ def read_checkpoint(path: str, identity: dict[str, Any]) -> Checkpoint | None:
     ]
     if differing:
         raise ValueError(f"checkpoint={path!r} was written by another fit, with {'; '.join(differing[:3])}; {WAY_OUT}")
-    return Checkpoint(numbered(record["parts"]), record["position"], record["randomness"], record["cuda"])
+    try:
+        parts = numbered(record["parts"])
+    except ValueError as error:
+        raise ValueError(f"checkpoint={path!r} is damaged: {error}; {WAY_OUT}") from None
+    return Checkpoint(parts, record["position"], record["randomness"], record["cuda"])
 
 
 def seed_in(path: str) -> int | None:
@@ -86,10 +93,19 @@ def read(path: str) -> dict[str, Any] | None:
         raise ValueError(f"checkpoint={path!r} cannot be gone on from: {error}; {WAY_OUT}") from None
     if record.get("class") != "checkpoint":
         raise ValueError(f"checkpoint={path!r} is a fitted model, not a checkpoint; give another file")
-    absent = [part for part in ("parts", "position", "randomness", "cuda", "identity") if part not in record]
-    if absent or "seed" not in record["identity"]:
+    absent = [part for part, kind in PARTS.items() if not isinstance(record.get(part), kind)]
+    if absent or not isinstance(record["identity"].get("seed"), int):
         raise ValueError(f"checkpoint={path!r} is damaged: it has no {', '.join(absent) or 'seed'}; {WAY_OUT}")
     return record
+
+
+def check_moments(state: dict[int, dict[str, Any]], parameters: list[nn.Parameter]) -> None:
+    """An error unless an optimiser's moments are of these parameters, which it numbers, or it has not begun."""
+    for number, moments in state.items():
+        own = {name: (torch.float32, () if name == "step" else parameters[number].shape) for name in MOMENTS}
+        found = {name: (tensor.dtype, tensor.shape) for name, tensor in moments.items()}
+        if own != found:
+            raise ValueError(f"the optimiser's moments of parameter {number} are {found}, not {own}")
 
 
 def plain(identity: dict[str, Any]) -> Any:

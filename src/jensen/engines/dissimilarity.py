@@ -20,6 +20,7 @@ from sklearn.metrics.pairwise import _VALID_METRICS, PAIRWISE_BOOLEAN_FUNCTIONS
 from sklearn.utils.validation import validate_data
 from torch import Tensor
 
+from jensen.interop.memory import need_memory
 from jensen.interop.tables import Kind
 
 __all__ = [
@@ -46,6 +47,11 @@ NUMBERS_AT_ONCE = 2**18
 def all_distances(x: np.ndarray, metric: Metric, params: dict[str, Any], dtype: str, names: np.ndarray) -> np.ndarray:
     """Distances (n, n) between rows x (n, d), which errors call by their names."""
     n = len(x)
+    need_memory(
+        n**2 * np.dtype(dtype).itemsize,
+        f"X with distances between all pairs of its {n} distinct rows",
+        "fit a sample of them and `predict` the rest, or choose KMeans",
+    )
     matrix = np.empty((n, n), dtype=dtype)
     # A block is 1/64 of the matrix: little memory, and few enough calls for what each of them costs.
     step = max(64, n // 64)

@@ -20,9 +20,11 @@ from typing import Any, Protocol
 
 import torch
 from torch import Tensor
-from tqdm.auto import tqdm
 
 from jensen.batch import Batch
+from jensen.caller import levels_inside
+from jensen.engines.interrupt import InterruptedFitWarning
+from jensen.progress import Bar
 from jensen.statistics import Summary
 
 __all__ = [
@@ -145,7 +147,7 @@ def fit(
     best = state = evaluate(theta)
     history, converged, interrupted = [state.objective], False, False
     steps = (algorithm or plain)(verbs, state, evaluate)
-    bar = tqdm(total=max_iter, desc=progress, unit="step", leave=False, disable=None if progress else True)
+    bar = Bar(progress, max_iter, unit="step")
     try:
         while len(history) <= max_iter and not converged:
             new = next(steps)
@@ -158,15 +160,15 @@ def fit(
                 converged = True
             bar.update()
             if (len(history) - 1) % progress_every == 0:
-                bar.set_postfix_str(f"{best.objective:.6f} per row")
+                bar.note(f"{best.objective:.6f} per row")
     except KeyboardInterrupt:
         if not survives_interrupt:
             raise
         interrupted = True
         warnings.warn(
             f"interrupted after {len(history) - 1} EM steps; the best parameters so far are kept",
-            RuntimeWarning,
-            stacklevel=2,
+            InterruptedFitWarning,
+            stacklevel=levels_inside(),
         )
     finally:
         bar.close()

@@ -7,7 +7,11 @@ import threading
 from types import FrameType, TracebackType
 from typing import Any
 
-__all__ = ["Interrupt"]
+__all__ = ["Interrupt", "InterruptedFitWarning"]
+
+
+class InterruptedFitWarning(RuntimeWarning):
+    """Ctrl-C has ended a fit, and the best parameters so far are kept."""
 
 
 class Interrupt:
@@ -18,9 +22,10 @@ class Interrupt:
         self._before: Any = None
 
     def __enter__(self) -> Interrupt:
-        # Only the main thread may listen to signals, and a job in the background that ignores Ctrl-C goes on doing so.
+        # Only the main thread may listen to signals, and a job in the background that ignores Ctrl-C goes on doing so;
+        # a handler that is not Python's (None) could not be put back.
         is_main = threading.current_thread() is threading.main_thread()
-        if is_main and signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+        if is_main and signal.getsignal(signal.SIGINT) not in (signal.SIG_IGN, None):
             self._before = signal.signal(signal.SIGINT, self._note)
         return self
 

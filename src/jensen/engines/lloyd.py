@@ -7,14 +7,14 @@ settles, then goes on in the data's own: a step costs half as much, and the last
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from scipy.sparse import issparse
-from tqdm.auto import tqdm
+
+from jensen.progress import Bar
 
 __all__ = ["Partition", "best_partition", "lloyd"]
 
@@ -90,8 +90,8 @@ def best_partition(
     stretch = 20 if progress else max_iter
     for attempt, centres in enumerate(starts, 1):
         n_iter, settled = 0, False
-        name = f"{progress} {attempt}/{len(starts)}"
-        with tqdm(total=max_iter, desc=name, unit="step", leave=False, disable=None if progress else True) as bar:
+        name = f"{progress} {attempt}/{len(starts)}" if progress else None
+        with Bar(name, max_iter, unit="step") as bar:
             while not settled and n_iter < max_iter:
                 n_steps = min(stretch, max_iter - n_iter)
                 found = lloyd(
@@ -117,9 +117,8 @@ def compiled(
 ) -> Partition:
     from sklearn.cluster import k_means  # slow to import, and only a fit needs it
 
-    with warnings.catch_warnings():
-        # It warns of fewer distinct rows than clusters, which the caller has ruled out, and of a single one.
-        warnings.simplefilter("ignore")
+    # Values too large to square are the caller's to refuse.
+    with np.errstate(over="ignore", invalid="ignore"):
         found = k_means(
             x,
             len(centres),

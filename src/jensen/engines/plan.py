@@ -78,6 +78,16 @@ class Position:
     seconds: float = 0.0
     is_done: bool = False
 
+    def check(self) -> None:
+        """An error unless a run can stand here."""
+        whole = all(type(number) is int for number in (self.epoch, self.step, self.best_round))
+        real = all(type(number) is float for number in (self.mass, self.best, self.seconds, *self.sums.values()))
+        rows = all(type(row) is dict and type(row["objective"]) is float for row in self.history)
+        if not (whole and real and rows and type(self.is_done) is bool):
+            raise TypeError(f"{self} is of other types than a run")
+        if min(self.epoch, self.step) < 0 or self.best_round not in range(-1, len(self.history)):
+            raise ValueError(f"{self} is no place in a run")
+
 
 @dataclass(frozen=True)
 class Run:

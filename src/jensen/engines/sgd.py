@@ -20,16 +20,18 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from tqdm.auto import tqdm
 
-from jensen.engines.checkpoint import WAY_OUT, check_place, read_checkpoint, write_checkpoint
+from jensen.caller import levels_inside
+from jensen.engines.checkpoint import WAY_OUT, check_moments, check_place, read_checkpoint, write_checkpoint
 from jensen.engines.feeds import Feed, Minibatch
 from jensen.engines.goal import Goal, mean_score, row_mean, to_device
-from jensen.engines.interrupt import Interrupt
+from jensen.engines.interrupt import Interrupt, InterruptedFitWarning
 from jensen.engines.plan import Objective, Phase, Plan, Position, Run, Terms
 from jensen.engines.processes import World
 from jensen.engines.randomness import mixed
 from jensen.engines.weights import WeightAverage, are_finite, clip_gradients, copy_weights
+from jensen.nets.allowance import check_weights
+from jensen.progress import Bar
 
 __all__ = ["DivergenceError", "Objective", "Phase", "Plan", "Run", "Terms", "fit_sgd"]
 
@@ -65,7 +67,8 @@ def fit_sgd(
         world: the processes that share the work; without one those that accelerate has launched.
     """
     training = Training(module, feed, objective, plan, held_out, score or objective, world or World.of_environment())
-    at, messages = training.at, []
+    at = training.at
+    messages: list[tuple[str, type[Warning]]] = []
     try:
         with Interrupt() as interrupt:
             is_interrupted = training.run(interrupt)
@@ -74,16 +77,16 @@ def fit_sgd(
         if at.best_round < 0:
             raise
         is_interrupted = False
-        messages.append(f"{error}; the weights of epoch {at.history[at.best_round]['epoch']} are kept")
+        kept = at.history[at.best_round]["epoch"]
+        messages.append((f"{error}; the weights of epoch {kept} are kept", RuntimeWarning))
     else:
         training.keep(is_last=at.best_round < 0)
     if is_interrupted:
-        goes_on = f", and {plan.checkpoint} goes on from here" if plan.checkpoint else ""
-        messages.append(
-            f"interrupted after step {at.step} of epoch {at.epoch + 1}; the best weights so far are kept{goes_on}"
-        )
-    for message in messages if training.world.is_main else ():
-        warnings.warn(message, RuntimeWarning, stacklevel=2)
+        goes_on = f", and {plan.checkpoint} goes on from here" if training.is_written else ""
+        message = f"interrupted after step {at.step} of epoch {at.epoch + 1}; the best weights so far are kept{goes_on}"
+        messages.append((message, InterruptedFitWarning))
+    for text, category in messages if training.world.is_main else ():
+        warnings.warn(text, category, stacklevel=levels_inside())
     return Run(at.history, at.epoch, training.objective_kept(), is_interrupted)
 
 
@@ -119,19 +122,14 @@ class Training:
         self.at = Position()
         self.identity = {**plan.identity, "seed": plan.seed, "steps per epoch": self.steps_per_epoch}
         self.kept = copy_weights(module)
+        self.is_written = False
         self.restore()
 
     def run(self, interrupt: Interrupt) -> bool:
         """To the last epoch, or as long as held-out rows gain; whether Ctrl-C ended it, after the step at hand."""
         at, plan, world = self.at, self.plan, self.world
-        is_shown = plan.progress is not None and world.is_main
-        bar = tqdm(
-            total=plan.max_epochs,
-            initial=at.epoch,
-            desc=plan.progress,
-            unit="epoch",
-            disable=None if is_shown else True,
-        )
+        name = plan.progress if world.is_main else None
+        bar = Bar(name, plan.max_epochs, unit="epoch", initial=at.epoch, leave=True)
         began, written = time.monotonic() - at.seconds, time.monotonic()
         try:
             if plan.judges_start and self.held_out is not None and not at.history and not at.epoch and not at.step:
@@ -141,6 +139,7 @@ class Training:
                 for index in self.batches():
                     self.learn(self.feed.take(index))
                     at.step += 1
+                    bar.beat()
                     now = time.monotonic()
                     at.seconds = now - began
                     if world.any(interrupt.is_set):
@@ -152,7 +151,7 @@ class Training:
                 at.epoch, at.step = at.epoch + 1, 0
                 if at.epoch % self.epochs_per_round == 0 or at.epoch == plan.max_epochs:
                     self.close_round()
-                    bar.set_postfix_str(self.line())
+                    bar.note(self.line())
                 bar.update()
             if at.history and at.best_round < 0:
                 raise DivergenceError(
@@ -301,7 +300,12 @@ class Training:
             }
             if self.average is not None:
                 parts["average"] = self.average.module.state_dict()
-            write_checkpoint(self.plan.checkpoint, parts, vars(self.at), self.identity)
+            try:
+                write_checkpoint(self.plan.checkpoint, parts, vars(self.at), self.identity)
+                self.is_written = True
+            except OSError as error:
+                self.is_written = False
+                warnings.warn(f"training continues without its checkpoint: {error}", RuntimeWarning, stacklevel=2)
 
     def restore(self) -> None:
         """Go on from a checkpoint, if there is one."""
@@ -314,22 +318,25 @@ class Training:
             raise ValueError(f"checkpoint={path!r} is seen by some processes only; give a place that all can read")
         if found is None:
             return
-        if found.position["epoch"] > self.plan.max_epochs:
-            raise ValueError(
-                f"checkpoint={path!r} has come to epoch {found.position['epoch']}, beyond max_epochs="
-                f"{self.plan.max_epochs}; {WAY_OUT}"
-            )
         try:
-            self.module.load_state_dict(found.parts["module"])
+            at, module, parts = Position(**found.position), self.module.state_dict(), found.parts
+            at.check()
+            check_moments(parts["optimiser"], self.parameters)
+            for name in ("module", "kept", *(("average",) if self.average is not None else ())):
+                check_weights(parts[name], module)
+            self.module.load_state_dict(parts["module"])
             if self.average is not None:
-                self.average.module.load_state_dict(found.parts["average"])
-            state = {"state": found.parts["optimiser"], "param_groups": self.optimiser.state_dict()["param_groups"]}
+                self.average.module.load_state_dict(parts["average"])
+            state = {"state": parts["optimiser"], "param_groups": self.optimiser.state_dict()["param_groups"]}
             self.optimiser.load_state_dict(state)
-            self.kept = found.parts["kept"]
-            self.at = Position(**found.position)
-        except (RuntimeError, KeyError, TypeError, ValueError) as error:
+            if world.size == 1:
+                found.restore_randomness()
+        except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
             raise ValueError(f"checkpoint={path!r} does not fit this model's networks: {error}; {WAY_OUT}") from None
-        if world.size == 1:
-            found.restore_randomness()
-        else:
+        self.at, self.kept = at, parts["kept"]
+        if at.epoch > self.plan.max_epochs:
+            raise ValueError(
+                f"checkpoint={path!r} has come to epoch {at.epoch}, beyond max_epochs={self.plan.max_epochs}; {WAY_OUT}"
+            )
+        if world.size > 1:
             torch.manual_seed(mixed(self.plan.seed, world.rank, self.at.epoch, self.at.step))

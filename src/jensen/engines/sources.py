@@ -15,6 +15,7 @@ from torch import Tensor
 
 from jensen.batch import Batch, Footprint
 from jensen.engines.threads import threads_for
+from jensen.progress import progress
 
 __all__ = ["ArraySource", "Frame", "in_row_order", "too_large"]
 
@@ -158,7 +159,7 @@ def in_row_order(source: ArraySource, answer: Callable[[Batch], Tensor]) -> Tens
     """Answers (*blocks, m, n) about every batch, in the order of the user's rows (n, m)."""
     out = None
     with threads_for(source.n_numbers):
-        for batch in source:
+        for batch in progress(source.batches, "rows"):
             values = answer(batch).movedim(-2, -1)
             if out is None:
                 # Padding points one past the last row.

@@ -19,7 +19,10 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from tqdm.auto import tqdm
+
+from jensen.caller import levels_inside
+from jensen.engines.interrupt import InterruptedFitWarning
+from jensen.progress import Bar
 
 __all__ = ["Neighbours", "Swapped", "build", "faster_pam", "neighbours", "swapped", "two_smallest"]
 
@@ -127,22 +130,25 @@ def faster_pam(
     state = neighbours(distances, weight, medoids)
     n_swaps = n_done = n_quiet = 0
     interrupted = False
-    bar = tqdm(total=max_iter, desc=progress, unit="round", leave=False, disable=None if progress else True)
+    bar = Bar(progress, max_iter, unit="round")
     try:
         while n_quiet < n_blocks and n_done < max_iter * n_blocks:
             # Every block takes rows from all over the order, which may be sorted.
             rows = candidates[n_done % n_blocks :: n_blocks]
             block = distances[rows]
             n_done, n_quiet = n_done + 1, n_quiet + 1
+            bar.beat()
             while (better := best_swap(distances, state, rows, block)) is not None:
                 state, n_swaps, n_quiet = better, n_swaps + 1, 1
             if n_done % n_blocks == 0:
                 bar.update()
-                bar.set_postfix_str(f"loss {state.loss:.6g}")
+                bar.note(f"loss {state.loss:.6g}")
     except KeyboardInterrupt:
         interrupted = True
         warnings.warn(
-            f"interrupted after {n_swaps} swaps; the best medoids so far are kept", RuntimeWarning, stacklevel=2
+            f"interrupted after {n_swaps} swaps; the best medoids so far are kept",
+            InterruptedFitWarning,
+            stacklevel=levels_inside(),
         )
     finally:
         bar.close()

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import itertools
 import math
-import re
 import time
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,17 +19,30 @@ from sklearn.base import clone, is_outlier_detector, is_regressor
 from sklearn.model_selection import ShuffleSplit
 from sklearn.utils import check_random_state
 from torch import Tensor
-from tqdm.auto import tqdm
 
+from jensen.bound import averaging
+from jensen.evaluate.agreement import (
+    agreed,
+    columns_of_new_values,
+    disagreement,
+    in_words,
+    of_rows_left_out,
+    scored_by_all,
+    unit_of,
+    with_one_measure,
+)
 from jensen.evaluate.criterion import mean_and_error, n_parameters
 from jensen.evaluate.entrants import EFFORTS, NAMES, Chosen, entrants
-from jensen.evaluate.footing import Footing, find_footing, is_observed
+from jensen.evaluate.entry import Entry, failed, reason_of
+from jensen.evaluate.footing import Footing, Measure, find_footing, is_observed
 from jensen.evaluate.leaderboard import HeldOut, Leaderboard
-from jensen.evaluate.scoring import given, how_tight, on_footing, score
+from jensen.evaluate.scoring import can_score, given, how_tight, measure_of, on_footing, score
 from jensen.evaluate.select import configured
 from jensen.evaluate.task import Task
+from jensen.interop.filters import own_filters
 from jensen.interop.rows import as_array, n_rows, take
 from jensen.models.diffusion import Diffusion
+from jensen.progress import Bar
 from jensen.registry import model_class
 
 __all__ = ["Leaderboard", "compare"]
@@ -38,30 +50,6 @@ __all__ = ["Leaderboard", "compare"]
 # Below so many rows one fifth of them is too few to tell models apart, and every row is held out once.
 FEW_ROWS = 500
 HELD_OUT = 0.2
-
-
-@dataclass(frozen=True, eq=False)
-class Entry:
-    """What a model came to.
-
-    Args:
-        name: in the table.
-        model: fitted to the rows to learn from, of the first fold; None if it failed.
-        nats: of every held-out row, in the order of the folds (n,).
-        value: "exact" or "bound", and how tight.
-        n_parameters: None where not known.
-        fit_seconds, score_seconds: of all folds.
-        failure: the reason why there is no more; empty if there is none.
-    """
-
-    name: str
-    model: Any
-    nats: np.ndarray
-    value: str
-    n_parameters: int | None
-    fit_seconds: float
-    score_seconds: float
-    failure: str = ""
 
 
 def compare(
@@ -90,7 +78,8 @@ def compare(
         random_state: of models without a seed of their own, of folds and of noise.
         verbose: 1 shows a progress bar on a terminal.
 
-    A model that fails is a row with its reason.
+    A model that fails is a row with its reason, and so is one that gives a density where the ranked models give a
+    probability, or the reverse. Held-out rows that some model has no score of are left out for all.
 
     Example:
         >>> from sklearn.datasets import load_iris
@@ -110,57 +99,58 @@ def compare(
         raise ValueError(f"y has {n_rows(y)} labels, but X has {n} rows; give one per row, -1 for an unknown one")
     footing = find_footing(X, discrete)
     task = Task(X, y, None, default_cv(n, effort, seed) if cv is None else cv, 0, seed)
-    splits, n_moved = with_known_levels(task, footing)
-    task = replace(task, cv=splits)
-    wanted = named(models, footing, len(splits[0][0]), count_classes(y), effort, seed)
-    bar = tqdm(wanted.items(), desc="compare", unit="model", leave=False, disable=None if verbose else True)
+    splits, names = task.splits, names_of(X, footing)
+    wanted = {
+        name: model if isinstance(model, Chosen) else on_footing(model, footing)
+        for name, model in named(models, footing, len(splits[0][0]), count_classes(y), effort, seed).items()
+    }
+    ranked, reasons = before_any_fit(wanted, task, footing, names, is_asked=discrete != "auto")
     entries = []
-    for name, model in bar:
-        bar.set_postfix_str(name)
-        entries.append(attempt(name, model, task, footing))
+    with Bar("compare" if verbose else None, len(wanted), unit="model") as bar:
+        for name, model in wanted.items():
+            bar.note(name)
+            entries.append(failed(name, reasons[name]) if name in reasons else attempt(name, model, task, footing))
+            bar.update()
+    entries = with_one_measure(entries, ranked, footing, names)
     if all(entry.failure for entry in entries):
         raise ValueError(f"every model failed, {entries[0].name} with: {entries[0].failure}")
+    kept = scored_by_all(entries)
     tested = np.concatenate([test for _, test in splits])
-    how = f"{len(splits)} folds" if len(splits) > 1 else f"{len(tested)} of {n} rows held out"
+    how = [f"{len(splits)} folds" if len(splits) > 1 else f"{len(tested)} of {n} rows held out"]
     if isinstance(models, str) and models == "auto" and footing.unit == "mixed":
-        how += "; k-means, mixtures, subspaces and the latent curve take numbers alone, and are left out"
-    if n_moved:
-        how += f"; {n_moved} of the rows to hold out, with values that no other row has, are learnt from instead"
-    first = splits[0][1]
+        how.append("k-means, mixtures, subspaces and the latent curve take numbers alone, and are left out")
+    if not kept.all():
+        how.append(of_rows_left_out(entries, tested, kept))
+    how.append(footing.reason if ranked == footing.measure else in_words(ranked, names))
+    first = splits[0][1][kept[: len(splits[0][1])]]
     held_out = HeldOut(task.rows(first), None if y is None else take(y, first), first, footing)
-    return board_of(entries, footing, task, tested, how, held_out)
+    entries = [entry if entry.failure else replace(entry, nats=entry.nats[kept]) for entry in entries]
+    return board_of(entries, footing, task, tested[kept], "; ".join([*how, unit_of(ranked)]), held_out)
+
+
+def names_of(X: Any, footing: Footing) -> list[str]:
+    """Of the columns, as messages have them."""
+    return [repr(name) for name in X.columns] if hasattr(X, "columns") else [*map(str, range(footing.n_entries))]
 
 
 def default_cv(n: int, effort: str, seed: int) -> Any:
     return 5 if n < FEW_ROWS and effort != "quick" else ShuffleSplit(1, test_size=HELD_OUT, random_state=seed)
 
 
-def with_known_levels(task: Task, footing: Footing) -> tuple[list[tuple[np.ndarray, np.ndarray]], int]:
-    """Splits in which no held-out row has a level that the others have not, and how many rows were moved for that.
-
-    Rows that only some of the models can score would compare nothing.
-    """
-    out, n_moved = [], 0
-    for learnt, held_out in task.splits:
-        is_new = footing.is_new(task.rows(learnt), task.rows(held_out))
-        if is_new.all():
-            where = of_columns(task, learnt, held_out)
-            raise ValueError(
-                f"all {len(held_out)} rows to hold out have values that no other row has{where}; drop columns of names "
-                "and of the rows' numbers, or say that numbers have a density (discrete=False, --discrete no)"
-            )
-        n_moved += int(is_new.sum())
-        out.append((np.sort(np.append(learnt, held_out[is_new])), held_out[~is_new]))
-    return out, n_moved
-
-
-def of_columns(task: Task, learnt: np.ndarray, held_out: np.ndarray) -> str:
-    """The columns of a frame that make every held-out row a new one."""
-    if not hasattr(task.X, "columns"):
-        return ""
-    columns = {str(name): pd.Series(np.asarray(task.X[name])) for name in task.X.columns}
-    names = [repr(name) for name, values in columns.items() if not values[held_out].isin(values[learnt]).any()]
-    return f", in column {', '.join(names)}" if names else ""
+def before_any_fit(
+    wanted: Mapping[str, Any], task: Task, footing: Footing, names: Sequence[str], is_asked: bool
+) -> tuple[Measure, dict[str, str]]:
+    """What ranked models give every column, and the reasons of those that are known to have no place among them."""
+    measures, reasons = {}, {}
+    for name, model in wanted.items():
+        try:
+            check_scores(model, task)
+            measures[name] = footing.counted(measure_of(model, footing, task.X))
+        except Exception as error:
+            reasons[name] = reason_of(error, np.arange(task.n_rows))
+    ranked = agreed(measures, footing.measure, is_asked)
+    apart = {name: disagreement(measure, ranked, names) for name, measure in measures.items()}
+    return ranked, reasons | {name: reason for name, reason in apart.items() if reason}
 
 
 def count_classes(y: Any) -> int:
@@ -206,30 +196,41 @@ def listed(models: Any) -> list[Any]:
 def attempt(name: str, model: Any, task: Task, footing: Footing) -> Entry:
     """The entry of a model, or one with the reason why there is none."""
     fitting = scoring = 0.0
-    parts, first = [], None
+    parts, measures, first = [], [], None
     rows = np.arange(task.n_rows)
     try:
-        check_scores(model, task)
-        model = model if isinstance(model, Chosen) else on_footing(model, footing)
         for fold, (learnt, held_out) in enumerate(task.splits):
             began, rows = time.perf_counter(), learnt
             fitted = fit(model, task, footing, learnt, task.seed + fold)
             fitting += time.perf_counter() - began
             began, rows = time.perf_counter(), held_out
-            parts.append(score(fitted, footing, task.rows(held_out), task.seed + fold))
+            with averaging():
+                parts.append(scores_of(fitted, task, footing, held_out, task.seed + fold))
+            measures.append(measure_of(fitted, footing, task.rows(learnt)))
             scoring += time.perf_counter() - began
             first = fitted if first is None else first
         nats = np.concatenate(parts)
-        if not np.isfinite(nats).all():
-            raise ValueError(f"{int((~np.isfinite(nats)).sum())} of {len(nats)} held-out rows have no finite score")
+        if np.isnan(nats).all():
+            where = columns_of_new_values(task, measures[0])
+            raise ValueError(
+                f"all {len(nats)} held-out rows have values that it was not trained on{where}; drop columns of names "
+                "and of the rows' numbers, or say that numbers have a density (discrete=False, --discrete no)"
+            )
         value = how_tight(first, footing, task.rows(task.splits[0][1][:2]))
-        return Entry(name, first, nats, value, n_parameters(first), fitting, scoring)
-    except KeyboardInterrupt:
-        raise
+        return Entry(name, first, nats, value, n_parameters(first), fitting, scoring, tuple(measures))
     except Exception as error:
         # Of any model whatever: one that breaks must not take the others with it.
-        reason = " ".join(str(error.__cause__ or error).split()) or type(error).__name__
-        return Entry(name, None, np.empty(0), "", None, fitting, scoring, with_numbers(reason, rows))
+        return replace(failed(name, reason_of(error, rows)), fit_seconds=fitting, score_seconds=scoring)
+
+
+def scores_of(fitted: Any, task: Task, footing: Footing, rows: np.ndarray, seed: int) -> np.ndarray:
+    """Nats of rows (n,), NaN where they have a value that the model was not trained on and has no score of."""
+    nats, known = np.full(len(rows), np.nan), can_score(fitted, footing, task.rows(rows))
+    if known.any():
+        nats[known] = found = score(fitted, footing, task.rows(rows[known]), seed)
+        if not np.isfinite(found).all():
+            raise ValueError(f"{int((~np.isfinite(found)).sum())} of {len(found)} held-out rows have no finite score")
+    return nats
 
 
 def check_scores(model: Any, task: Task) -> None:
@@ -246,17 +247,10 @@ def check_scores(model: Any, task: Task) -> None:
             )
 
 
-def with_numbers(reason: str, rows: np.ndarray) -> str:
-    """A reason that names a row of some, by its number among all."""
-    return re.sub(
-        r"\brow (\d+)", lambda found: f"row {rows[int(found[1])]}" if int(found[1]) < len(rows) else found[0], reason
-    )
-
-
 def fit(model: Any, task: Task, footing: Footing, rows: np.ndarray, seed: int) -> Any:
     """A copy of the model, fitted to these rows as it takes them."""
     X, y = task.rows(rows), None if task.y is None else take(task.y, rows)
-    with warnings.catch_warnings():
+    with own_filters():
         warnings.simplefilter("ignore")
         # An interrupted fit keeps its best parameters and warns; here it ends the whole comparison.
         warnings.filterwarnings("error", "interrupted after", RuntimeWarning)
@@ -268,7 +262,7 @@ def fit(model: Any, task: Task, footing: Footing, rows: np.ndarray, seed: int) -
 
 
 def board_of(
-    entries: Sequence[Entry], footing: Footing, task: Task, numbers: np.ndarray, how: str, held_out: HeldOut
+    entries: Sequence[Entry], footing: Footing, task: Task, numbers: np.ndarray, caption: str, held_out: HeldOut
 ) -> Leaderboard:
     """The table, best first, and what goes with it."""
     nats = pd.DataFrame({entry.name: entry.nats for entry in entries if not entry.failure}, index=numbers)
@@ -300,11 +294,4 @@ def board_of(
             }
         )
     frame = pd.DataFrame(table).astype({"n_parameters": "Int64"})
-    caption = f"{how}; {footing.reason}; {unit_of(footing)}"
     return Leaderboard(frame, caption, nats, {entry.name: entry.model for entry in good}, held_out)
-
-
-def unit_of(footing: Footing) -> str:
-    if footing.unit == "probability":
-        return "nats of ln P(x) per row, bits per entry; densities are dequantised"
-    return "nats of ln p(x) per row in the units of the data, bits per observed entry"

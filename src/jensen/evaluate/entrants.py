@@ -86,6 +86,10 @@ class Chosen(BaseEstimator):
         self.model = model
         self.grid = grid
 
+    def find_measure(self, X: Any) -> tuple[str, ...]:
+        """Of every column what the model gives it, a density or a probability."""
+        return tuple(self.model.find_measure(X))
+
     def fit(self, X: Any, y: Any = None) -> Any:
         """The winner, fitted."""
         return select(self.model, X, self.grid, "bic", y=y).winner

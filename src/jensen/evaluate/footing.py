@@ -4,6 +4,9 @@
 A density has units and can be any number; the probability of a value on a grid is at most one. A model of densities
 learns from rows with uniform noise on their cells, and what it says of new ones is a bound of their probability: Theis,
 van den Oord & Bethge (2016). Without it, a density may grow beyond bounds on values that repeat.
+
+Which columns a model gives a density and which a probability is its `measure_`; two models can be ranked only if these
+agree, column by column.
 """
 
 from __future__ import annotations
@@ -19,10 +22,13 @@ from scipy.sparse import issparse
 
 from jensen.interop.cells import Cells, read_cells
 from jensen.interop.grids import MOST_LEVELS, find_grid
+from jensen.interop.levels import is_zero_one
 from jensen.interop.rows import as_array
 
-__all__ = ["FEW_LEVELS", "Footing", "find_footing", "is_observed", "numbers_of"]
+__all__ = ["FEW_LEVELS", "Footing", "Measure", "find_footing", "is_observed", "numbers_of"]
 
+# Of every column "density" or "probability".
+Measure = tuple[str, ...]
 # Draws of u that a held-out row is scored with.
 N_DRAWS = 4
 # Above so many levels a probability for every one of them costs a VAE more than it gives.
@@ -36,8 +42,8 @@ class Footing:
         unit: "density" of numbers, "probability" of values on a grid, or "mixed" columns.
         steps: h_j of a grid (d,), None where there is none.
         n_levels: the most of any column, 0 where there is no grid.
-        has_one_grid: whether all columns together have at most as many levels, as a diffusion's grid must.
         shape: of a row as given.
+        measure: what models are to give every column (d,), "density" or "probability".
         reason: what was decided and why, a sentence for people.
         has_flags: whether some column of a frame could pass for one of true and false, though numbers have a density.
     """
@@ -46,8 +52,8 @@ class Footing:
     steps: np.ndarray | None
     n_levels: int
     shape: tuple[int, ...]
+    measure: Measure
     reason: str
-    has_one_grid: bool = False
     has_flags: bool = False
 
     @property
@@ -63,45 +69,36 @@ class Footing:
         """Rows (n, d), for models that know no images."""
         return np.asarray(X).reshape(len(X), -1) if self.is_image else X
 
-    def with_noise(self, X: Any, rng: np.random.Generator) -> Any:
-        """Rows (n, d) of a grid, anywhere in their cells: from x to x + h."""
+    def is_dequantised(self, measure: Measure) -> np.ndarray:
+        """Which columns (d,) are on a grid, though the model gives them a density."""
+        return np.array([self.unit == "probability" and word == "density" for word in measure])
+
+    def counted(self, measure: Measure) -> Measure:
+        """The measure after dequantisation, which makes a probability of a density on a grid."""
+        return tuple(
+            "probability" if cell else word for cell, word in zip(self.is_dequantised(measure), measure, strict=True)
+        )
+
+    def with_noise(self, X: Any, rng: np.random.Generator, columns: np.ndarray) -> Any:
+        """Rows (n, d) of a grid, in some columns (d,) anywhere in their cells: from x to x + h."""
         assert self.steps is not None
         numbers = numbers_of(X)
-        noised = numbers + self.steps * rng.random(numbers.shape)
+        noised = numbers + self.steps * columns * rng.random(numbers.shape)
         if hasattr(X, "columns"):
-            return pd.DataFrame(noised, index=getattr(X, "index", None), columns=list(X.columns))
+            values = {
+                name: noised[:, j] if columns[j] else np.asarray(X[name]) for j, name in enumerate(list(X.columns))
+            }
+            return pd.DataFrame(values, index=getattr(X, "index", None))
         return np.asarray(noised)
 
-    def log_cell(self, X: Any) -> np.ndarray:
-        """Σ_j ln h_j over the observed entries of every row (n,)."""
+    def log_cell(self, X: Any, columns: np.ndarray | None = None) -> np.ndarray:
+        """Σ_j ln h_j over the observed entries of every row (n,), of all columns or some (d,)."""
         assert self.steps is not None
-        return np.asarray(is_observed(X) @ np.log(self.steps))
+        return np.asarray(is_observed(X) @ (np.log(self.steps) * (1 if columns is None else columns)))
 
     def n_observed(self, X: Any) -> np.ndarray:
         """Entries of every row (n,) that are there."""
         return np.asarray(is_observed(X).sum(1))
-
-    def is_new(self, learnt: Any, held_out: Any) -> np.ndarray:
-        """Which of the held-out rows (n,) have values that the learnt ones have not.
-
-        To these a model of probabilities gives none: of text, and of a grid with few levels, the values of every
-        column, of images those of all pixels, and of a grid with many levels what is less or greater than all.
-        """
-        if self.unit == "mixed":
-            both = [read_cells(rows) for rows in (learnt, held_out)]
-            columns = [[cells.texts.get(j, cells.numbers[:, j]) for cells in both] for j in texts_of(both[0])]
-            return np.asarray(np.any([~pd.isna(new) & ~pd.Series(new).isin(old) for old, new in columns], 0))
-        new = np.zeros(len(held_out), dtype=bool)
-        if self.unit == "density":
-            return new
-        old, rows = numbers_of(learnt), numbers_of(held_out)
-        if self.is_image:
-            return np.asarray((~np.isin(rows, np.unique(old)) & ~np.isnan(rows)).any(1))
-        if self.n_levels > FEW_LEVELS:
-            return np.asarray(((rows < np.nanmin(old)) | (rows > np.nanmax(old))).any(1)) if self.has_one_grid else new
-        for j in range(old.shape[1]):
-            new |= ~np.isin(rows[:, j], old[:, j]) & ~np.isnan(rows[:, j])
-        return new
 
 
 def find_footing(X: Any, discrete: Any) -> Footing:
@@ -113,27 +110,28 @@ def find_footing(X: Any, discrete: Any) -> Footing:
         raise TypeError("X is sparse, and most models here learn from dense rows; give X.toarray()")
     if not X.shape[0] or not math.prod(shape):
         raise ValueError(f"X has shape {tuple(X.shape)}, and so nothing to learn from; give rows with columns")
-    if hasattr(X, "columns") and (texts := texts_of(cells := read_cells(X))):
+    if hasattr(X, "columns") and texts_of(cells := read_cells(X)):
         if discrete is True:
             raise ValueError("discrete=True is for tables of numbers, and X has columns of text or categories")
-        named = ", ".join(str(cells.names[j]) for j in texts)
-        reason = f"columns of text or categories ({named}) have probabilities, numbers a density"
-        return Footing("mixed", None, 0, shape, reason)
+        measure = mixed_measure(cells)
+        named = ", ".join(str(name) for name, word in zip(cells.names, measure, strict=True) if word == "probability")
+        reason = f"columns of text, categories and flags ({named}) have probabilities, numbers a density"
+        return Footing("mixed", None, 0, shape, measure, reason)
+    densities, probabilities = ((word,) * math.prod(shape) for word in ("density", "probability"))
     numbers = numbers_of(X)
     whole = (numbers == np.rint(numbers)) | np.isnan(numbers)
     has_flags = hasattr(X, "columns") and bool((whole.all(0) & (numbers == 0).any(0) & (numbers == 1).any(0)).any())
     if discrete is False:
-        return Footing("density", None, 0, shape, "numbers have a density, as asked", has_flags=has_flags)
+        return Footing("density", None, 0, shape, densities, "numbers have a density, as asked", has_flags=has_flags)
     names = [repr(name) for name in X.columns] if hasattr(X, "columns") else [*map(str, range(numbers.shape[1]))]
     steps, n_levels, wrong = steps_of(numbers, len(shape) > 1, names)
     if steps is None and discrete is True:
         raise ValueError(f"discrete=True needs columns of whole numbers of at most {MOST_LEVELS} levels; {wrong}")
     if steps is None:
-        return Footing("density", None, 0, shape, f"numbers have a density: {wrong}", has_flags=has_flags)
+        return Footing("density", None, 0, shape, densities, f"numbers have a density: {wrong}", has_flags=has_flags)
     size = f"steps of {steps[0]:g}" if np.ptp(steps) == 0 and steps[0] != 1 else "whole numbers"
     reason = f"all values are {size} with at most {n_levels} levels: probabilities"
-    has_one_grid = find_grid(numbers, "auto", len(shape) > 1) is not None
-    return Footing("probability", steps, n_levels, shape, reason, has_one_grid)
+    return Footing("probability", steps, n_levels, shape, probabilities, reason)
 
 
 def numbers_of(X: Any) -> np.ndarray:
@@ -151,6 +149,15 @@ def is_observed(X: Any) -> np.ndarray:
 def texts_of(cells: Cells) -> list[int]:
     """The columns whose values are no numbers."""
     return sorted({*cells.texts, *cells.orders})
+
+
+def mixed_measure(cells: Cells) -> Measure:
+    """What models that choose by the column give a table with text: numbers have a density unless they are flags."""
+    texts = texts_of(cells)
+    return tuple(
+        "probability" if j in texts or sort == "bool" or is_zero_one(cells.numbers[:, j]) else "density"
+        for j, sort in enumerate(cells.sorts)
+    )
 
 
 def steps_of(numbers: np.ndarray, is_image: bool, names: Sequence[str]) -> tuple[np.ndarray | None, int, str]:

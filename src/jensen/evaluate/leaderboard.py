@@ -7,18 +7,18 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from inspect import signature
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from jensen.evaluate.footing import Footing
-from jensen.evaluate.scoring import given, says_probabilities
+from jensen.evaluate.scoring import dequantised, given
+from jensen.interop.replacing import write_text
 from jensen.interop.rows import as_array
 from jensen.report.board import board_html
 from jensen.report.page import page
-from jensen.report.pictures import shades
+from jensen.report.pictures import scale_of, shades
 from jensen.report.subject import Subject, new_rows
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ class Leaderboard:
         table: a row per model, the best first and failures last: held-out `nats` per row with their `standard_error`,
             `bits_per_dimension`, how far `behind` the best row by row, with a 95 % interval `behind_low` to
             `behind_high`, `value` (exact or a bound, and how tight), `n_parameters`, `fit_seconds`, `score_seconds`,
-            and `failure`, the reason why a model has no figures.
+            and `failure`, the reason why a model has no figures and no rank.
         caption: units, footing and the rows held out, for people.
         scores: nats of every held-out row (index) under every model (column).
         models: the fitted models by name, those of the first fold.
@@ -131,7 +131,7 @@ class Leaderboard:
         if width < WIDE:
             shown = shown.drop(columns=[SHOWN[name] for name in NOT_NARROW])
         # Reasons are long, and have no place in a column.
-        reasons = [f"{name} failed: {reason}" for name, reason in self.failures.items()]
+        reasons = [f"{name} is not ranked: {reason}" for name, reason in self.failures.items()]
         # Names of columns may look like markup, and are none.
         caption = Text("\n".join([*reasons, self.caption]))
         out = Table(caption=caption, caption_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
@@ -142,7 +142,7 @@ class Leaderboard:
         for row in shown.to_numpy().tolist():
             out.add_row(*map(Text, row))
         for name in self.failures:
-            out.add_row(Text(name), "failed")
+            out.add_row(Text(name), "not ranked")
         return out
 
     def plot(self, ax: Axes | None = None) -> Axes:
@@ -182,7 +182,7 @@ class Leaderboard:
         if not self.held_out.footing.is_image:
             raise ValueError("rows of a table are no pictures; take the samples from board.sample()")
         real = as_array(self.held_out.rows)[:n_samples].astype(np.float64)
-        limits = float(np.nanmin(real)), float(np.nanmax(real))
+        limits = scale_of(float(np.nanmin(real)), float(np.nanmax(real)))
         lines = {"real": real, **self.sample(n_samples, random_state)}
         fig = Figure(figsize=(1.6 + 0.62 * n_samples, 0.68 * len(lines)), dpi=150, layout="constrained")
         axes = fig.subplots(len(lines), n_samples, squeeze=False)
@@ -220,21 +220,21 @@ class Leaderboard:
         ]
         lead = f"{len(self.models)} models, and what each makes of {len(there.numbers)} rows that it has not seen"
         text = page(title, lead, board_html(self.table, self.caption), subjects, verbose)
-        Path(path).write_text(text, encoding="utf-8")
+        write_text(path, text)
 
     def __repr__(self) -> str:
-        lines = [self.shown().to_string(index=False), *(f"{k} failed: {v}" for k, v in self.failures.items())]
-        return "\n".join([*lines, self.caption])
+        unranked = [f"{name} is not ranked: {reason}" for name, reason in self.failures.items()]
+        return "\n".join([self.shown().to_string(index=False), *unranked, self.caption])
 
     def _repr_html_(self) -> str:
-        failed = "".join(f"<p>{html.escape(k)} failed: {html.escape(v)}</p>" for k, v in self.failures.items())
-        return f"{self.shown().to_html(index=False, border=0)}{failed}<p>{html.escape(self.caption)}</p>"
+        unranked = "".join(f"<p>{html.escape(f'{k} is not ranked: {v}')}</p>" for k, v in self.failures.items())
+        return f"{self.shown().to_html(index=False, border=0)}{unranked}<p>{html.escape(self.caption)}</p>"
 
 
 def log_cell(model: Any, there: HeldOut) -> float | None:
     """The mean of Σ_j ln h_j, for a model of densities on a grid."""
-    is_density = there.footing.unit == "probability" and not says_probabilities(model, there.footing)
-    return float(there.footing.log_cell(there.rows).mean()) if is_density else None
+    columns = dequantised(model, there.footing, there.rows)
+    return float(there.footing.log_cell(there.rows, columns).mean()) if columns.any() else None
 
 
 def short(value: float, sign: str = "") -> str:

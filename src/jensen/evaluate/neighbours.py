@@ -28,6 +28,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from jensen.evaluate.criterion import Settings, is_number
 from jensen.evaluate.task import FAILURES, Task
+from jensen.interop.filters import own_filters
 from jensen.models.mixture import MixtureTheta
 from jensen.models.mixture_model import MixtureModel
 
@@ -66,7 +67,9 @@ def refined(entry: Any, fit: Any, neighbours: Sequence[Any], task: Task) -> Any:
     found = run(entry, max(tried, key=plausibility).theta_, task) if tried else None
     # Less than tol is where EM happened to stop, not another maximum; and a spurious one, with a component shrunk on a
     # few rows, has a large likelihood and no meaning.
-    is_better = found is not None and is_higher(found, fit, entry.tol) and plausibility(found) > plausibility(fit)
+    if found is None or found.at_floor_.any() > fit.at_floor_.any():
+        return None
+    is_better = is_higher(found, fit, entry.tol) and plausibility(found) > plausibility(fit)
     return found if is_better else None
 
 
@@ -170,7 +173,7 @@ def run(entry: Any, theta: Theta, task: Task, rows: np.ndarray | None = None, ma
     """A copy of the entry, fitted from theta to all rows, or some steps of that to some rows; None if it collapses."""
     model = clone(entry).set_params(warm_start=True, n_init=1)
     model.theta_ = theta
-    with warnings.catch_warnings():
+    with own_filters():
         if max_iter is not None:
             model.set_params(max_iter=max_iter)
             warnings.simplefilter("ignore", ConvergenceWarning)

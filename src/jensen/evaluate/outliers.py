@@ -74,7 +74,10 @@ def scores_of(model: Any, X: Any) -> Any:
         score = model.score_samples
     except AttributeError as error:
         reason = f": {error.__cause__}" if error.__cause__ else ""
-        raise TypeError(f"{name} has no score_samples{reason}; give a model that scores rows") from None
+        instead = "give a model that scores rows"
+        if hasattr(model, "reconstruction_error"):
+            instead = f"use its reconstruction_error(X), or {instead}"
+        raise TypeError(f"{name} has no score_samples{reason}; {instead}") from None
     return score(X)
 
 

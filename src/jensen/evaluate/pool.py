@@ -1,6 +1,7 @@
 """Many jobs, one after the other or in several processes, with the same outcome.
 
-Processes, not threads: a fit of a network seeds the generator of its whole process. Each has one torch thread.
+Processes, not threads: a fit of a network seeds the generator of its whole process, so that threads take turns. Each
+process has one torch thread.
 """
 
 from __future__ import annotations
@@ -12,9 +13,11 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 import torch
 from joblib import Parallel, delayed, effective_n_jobs  # type: ignore[import-untyped]
-from tqdm.auto import tqdm
 
+from jensen.bound import averaging
 from jensen.contract import levels_inside
+from jensen.interop.filters import recorded_warnings
+from jensen.progress import Bar
 
 __all__ = ["check_n_jobs", "run_all"]
 
@@ -39,7 +42,7 @@ def run_all(jobs: Sequence[Callable[[], Outcome]], n_jobs: int | None, name: str
     """
     n_processes = min(effective_n_jobs(n_jobs), len(jobs))
     done: list[Done[Outcome]] = []
-    with tqdm(desc=name, total=len(jobs), unit="entry", leave=False, disable=None if is_shown else True) as bar:
+    with Bar(name if is_shown else None, len(jobs), unit="entry") as bar:
         for one in in_processes(jobs, n_processes) if n_processes > 1 else in_turn(jobs):
             done.append(one)
             bar.update()
@@ -66,11 +69,12 @@ def do_with_one_thread(number: int, job: Callable[[], Outcome]) -> Done[Outcome]
 
 
 def do(number: int, job: Callable[[], Outcome]) -> Done[Outcome]:
-    with warnings.catch_warnings(record=True) as heard:
+    with recorded_warnings() as heard:
         warnings.simplefilter("always")
         warnings.filterwarnings("error", INTERRUPTED, RuntimeWarning)
         try:
-            outcome = job()
+            with averaging():
+                outcome = job()
         except RuntimeWarning as warning:
             if not str(warning).startswith(INTERRUPTED):
                 raise

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from jensen.evaluate.criterion import Criterion, Score, Settings
+from jensen.evaluate.flaws import flaw_of
 from jensen.evaluate.neighbours import chains, nested, refined
 from jensen.evaluate.offers import lack_of
 from jensen.evaluate.pool import run_all
@@ -28,14 +29,15 @@ ROUNDS = 4
 
 @dataclass(frozen=True, eq=False)
 class Attempt:
-    """The score of an entry or the reason why it has none, the seconds it took, and whether it is a better one than was
-    known.
+    """The score of an entry or the reason why it has none, the seconds it took, whether it is a better one than was
+    known, and why the fit is degenerate, if it is.
     """
 
     score: Score
     failure: str
     seconds: float
     is_new: bool = False
+    flaw: str = ""
 
 
 @dataclass(frozen=True)
@@ -89,15 +91,17 @@ class Search:
 
 
 def attempt(rule: Criterion, entry: Any, task: Task) -> Attempt:
-    began, failure = time.perf_counter(), ""
+    began, failure, flaw = time.perf_counter(), "", ""
     try:
         failure = lack_of(rule, entry)
         score = Score(np.nan) if failure else rule.measure(entry, task)
         if np.isnan(score.value) and not failure:
             failure = f"{rule.name} is not a number"
+        # Criteria of parts of the rows keep no fit, and judge by rows that it was not trained on.
+        flaw = "" if score.model is None or failure else flaw_of(score.model, task)
     except FAILURES as error:
         score, failure = Score(np.nan), " ".join(str(error).split()) or type(error).__name__
-    return Attempt(score, failure, time.perf_counter() - began)
+    return Attempt(score, failure, time.perf_counter() - began, flaw=flaw)
 
 
 def retry(rule: Criterion, entry: Any, known: Attempt, how: Callable[..., Any], other: Any, task: Task) -> Attempt:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from numbers import Integral
 from typing import Any
@@ -12,8 +13,10 @@ from sklearn.base import clone, is_regressor
 from sklearn.model_selection import ParameterGrid
 from sklearn.utils import check_random_state
 
+from jensen.contract import levels_inside
 from jensen.evaluate.criteria import CRITERIA
 from jensen.evaluate.criterion import Criterion, Score, Settings
+from jensen.evaluate.flaws import edge_of_grid, without_flawed
 from jensen.evaluate.held_out import difference
 from jensen.evaluate.offers import find_criterion, lack_of, offered, quoted
 from jensen.evaluate.pool import check_n_jobs
@@ -62,7 +65,9 @@ def select(
         random_state: of models without a seed of their own, folds, references and drawn rows.
         verbose: 1 shows a progress bar on a terminal.
 
-    An entry whose fit fails has its reason in the table; only if all fail there is an error.
+    An entry whose fit fails has its reason in the table; only if all fail there is an error. A degenerate fit, with
+    components at the floor of `reg_covar` or with more parameters than observed entries, is marked in the table and
+    never chosen while there is another. A choice at the edge of the grid, or of a degenerate fit, is a warning.
 
     Example:
         >>> import numpy as np
@@ -107,11 +112,28 @@ def select(
         raise ValueError(f"every entry of the grid failed, the first with {settings[0]}: {attempts[0].failure}")
     values = np.array([score.value for score in scores])
     errors = np.array([score.standard_error for score in scores])
-    best = rule.winner(settings, values, errors)
+    flaws = [one.flaw for one in attempts]
+    best = rule.winner(settings, without_flawed(values, flaws), errors)
+    tell_of_the_winner(rule, settings, best, flaws[best])
     table = as_table(rule, settings, scores, best, task.weight)
-    table = table.assign(seconds=[one.seconds for one in attempts], failure=[one.failure for one in attempts])
+    table = table.assign(
+        seconds=[one.seconds for one in attempts], degenerate=flaws, failure=[one.failure for one in attempts]
+    )
     winner = task.fit(entries[best]) if scores[best].model is None else scores[best].model
     return Selection(table, winner, points[best], best, rule.name, rule.direction)
+
+
+def tell_of_the_winner(rule: Criterion, settings: Settings, best: int, flaw: str) -> None:
+    """A warning of what makes the choice a doubtful one."""
+    # A criterion with a rule of its own says by itself what it makes of the end of the grid.
+    edge = edge_of_grid(settings, best) if rule.choose is None else ""
+    if flaw:
+        message = f"the chosen fit is degenerate, as all others are: {flaw}; give a prior, or try smaller models"
+    elif edge:
+        message = f"the chosen entry is at the edge of the grid: {edge}; give values beyond it as well"
+    else:
+        return
+    warnings.warn(message, UserWarning, stacklevel=levels_inside())
 
 
 def as_table(

@@ -24,6 +24,8 @@ WIDE = 50
 MANY = 12
 # Entries that are listed below a matrix: the winner and those behind it.
 N_LISTED = 3
+# Stands at the value of a fit that is degenerate.
+FLAWED = "†"
 # What the bars of a picture are, the best first.
 ERRORS = ("behind_error", "standard_error")
 
@@ -35,7 +37,8 @@ class Selection:
     Args:
         table: a row per entry, in the order of the grid: its parameters, the criterion, its `standard_error` where it
             has one, how far the entry is `behind` the winner, `behind_error`, the standard error of that from row to
-            row, `n_parameters` where they are known, `seconds`, and `failure`, the reason why an entry has no value.
+            row, `n_parameters` where they are known, `seconds`, `degenerate`, why a fit means nothing and is chosen
+            only if all are such, and `failure`, the reason why an entry has no value.
         winner: the chosen model, fitted to all rows.
         best_params: its entry of the grid.
         best_index: its row of the table.
@@ -53,7 +56,9 @@ class Selection:
     def runners_up(self, n: int = 3) -> pd.DataFrame:
         """The n entries that come next after the winner, the best first, with how far they are `behind` it."""
         others = self.table[self.table["failure"] == ""].drop(index=self.best_index)
-        return others.sort_values(self.criterion, ascending=self.direction == "smaller", kind="stable").head(n)
+        others = others.sort_values(self.criterion, ascending=self.direction == "smaller", kind="stable")
+        # Degenerate fits come last, whatever their value.
+        return others.iloc[np.argsort(others["degenerate"].to_numpy() != "", kind="stable")].head(n)
 
     def pivot(self, values: str | None = None) -> pd.DataFrame:
         """The criterion, or another column of the table, as a matrix: a row for every value of the first numeric
@@ -92,7 +97,10 @@ class Selection:
             at, shown = [x[i] for i in rows], None if bars is None else bars[rows]
             drawn = ax.errorbar(at, y[rows], shown, fmt=style, ms=4, lw=1.2, capsize=3, label=line)
             handles += [drawn] if line else []
-        best = self.best_index
+        best, is_flawed = self.best_index, (self.table["degenerate"] != "").to_numpy()
+        if is_flawed.any():
+            at = [x[i] for i in np.flatnonzero(is_flawed)]
+            handles += ax.plot(at, y[is_flawed], "x", color="grey", ms=9, label="degenerate")
         handles += ax.plot(x[best], y[best], "o", color="black", fillstyle="none", ms=11, label="chosen")
         drawn_at = list(dict.fromkeys(value for value, height in zip(x, y, strict=True) if not np.isnan(height)))
         if self._is_numeric and min(drawn_at) > 0 and max(drawn_at) >= WIDE * min(drawn_at):
@@ -117,7 +125,9 @@ class Selection:
         for title, frame in self._shown().items():
             out = Table()
             for name in frame.columns:
-                out.add_column(name.replace("_", " "), justify="left" if name in ("", "failure") else "right")
+                out.add_column(
+                    name.replace("_", " "), justify="left" if name in ("", "degenerate", "failure") else "right"
+                )
             for row in frame.to_numpy().tolist():
                 out.add_row(*(Text(cell, "bold" if cell.endswith("*") else "", overflow="fold") for cell in row))
             parts += [Text(title), out]
@@ -166,22 +176,30 @@ class Selection:
             name: [(in_words if name in self._parameters else in_digits)(value) for value in self.table[name].tolist()]
             for name in self.table
         }
-        table, is_failed = pd.DataFrame(words), (self.table["failure"] != "").to_numpy()
+        table = pd.DataFrame(words)
+        is_flawed, is_failed = ((self.table[name] != "").to_numpy() for name in ("degenerate", "failure"))
+        unused = [name for name, some in (("degenerate", is_flawed), ("failure", is_failed)) if not some.any()]
         if len(self._names) == 1:
             table.insert(0, "", ["*" if i == self.best_index else "" for i in range(len(table))])
-            return {title: table if is_failed.any() else table.drop(columns="failure")}
+            return {title: table.drop(columns=unused)}
         numbers, (along, lines) = self.pivot(), self._axes
         cells = np.array([[in_digits(value) for value in row] for row in numbers.to_numpy()], dtype=object)
         here = numbers.index.tolist().index(along[self.best_index])
         cells[here, numbers.columns.tolist().index(lines[self.best_index])] += "*"
+        for i in np.flatnonzero(is_flawed):
+            place = numbers.index.tolist().index(along[i]), numbers.columns.tolist().index(lines[i])
+            cells[place] += FLAWED
         matrix = pd.DataFrame(cells, columns=numbers.columns.tolist())
         # Words speak for themselves, numbers need their name.
         speak = all(isinstance(value, str) for name in self._names[1:] for value in self.table[name])
         heading = self._names[0] if speak else " / ".join(self._names)
         matrix.insert(0, heading, [in_words(value) for value in numbers.index])
-        lead = table.loc[[self.best_index, *self.runners_up(N_LISTED - 1).index]].drop(columns=["seconds", "failure"])
+        lead = table.loc[[self.best_index, *self.runners_up(N_LISTED - 1).index]].drop(
+            columns=["seconds", "degenerate", "failure"]
+        )
         failed = {"Failed": table.loc[is_failed, [*self._names, "failure"]]} if is_failed.any() else {}
-        return {title: matrix, "In the lead": lead} | failed
+        flawed = {f"{FLAWED} Degenerate": table.loc[is_flawed, [*self._names, "degenerate"]]} if is_flawed.any() else {}
+        return {title: matrix, "In the lead": lead} | flawed | failed
 
 
 def in_words(value: Any) -> str:

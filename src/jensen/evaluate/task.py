@@ -59,6 +59,13 @@ class Task:
         return bool(np.isnan(values).any())
 
     @cached_property
+    def n_observed(self) -> float:
+        """Entries that are there; of a row of weight 2 twice as many."""
+        n, d = self.values.shape
+        seen = np.full(n, d) if hasattr(self.values, "toarray") else (~np.isnan(self.values)).sum(1)
+        return float(seen.sum() if self.weight is None else seen @ self.weight)
+
+    @cached_property
     def counted(self) -> np.ndarray:
         """Numbers of the rows whose weight is not 0."""
         return np.arange(self.n_rows) if self.weight is None else np.flatnonzero(self.weight)

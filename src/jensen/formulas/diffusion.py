@@ -22,6 +22,7 @@ from jensen.formulas.schedule import Schedule
 
 __all__ = [
     "PREDICTIONS",
+    "QUOTIENTS",
     "Noising",
     "data_of",
     "discretised_gaussian",
@@ -33,6 +34,8 @@ __all__ = [
 
 # What a network may say of every number: each determines x̂_0, given x_t.
 PREDICTIONS = ("noise", "data", "mean", "velocity")
+# Of these x̂_0 is a quotient by √ᾱ_t or u_t, which are nearly 0 at the last levels: so large are its errors there.
+QUOTIENTS = ("noise", "mean")
 
 
 @dataclass(frozen=True)

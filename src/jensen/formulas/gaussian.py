@@ -37,11 +37,50 @@ def gaussian_kl(mean0: Any, cov0: Any, mean1: Any, cov1: Any) -> Tensor:
         >>> float(gaussian_kl([0.0], [[1.0]], [1.0], [[1.0]]))
         0.5
     """
-    m0, s0, m1, s1 = (torch.as_tensor(value, dtype=torch.float64) for value in (mean0, cov0, mean1, cov1))
-    chol0, chol1 = cholesky(s0), cholesky(s1)
-    trace = solve_lower(chol1, chol0).square().sum((-2, -1))
+    (m0, chol0), (m1, chol1) = checked(mean0, cov0, "0"), checked(mean1, cov1, "1")
+    if m0.shape[-1] != m1.shape[-1]:
+        raise ValueError(f"mean0 has {m0.shape[-1]} features and mean1 {m1.shape[-1]}; give both the same")
+    ratio = solve_lower(chol1, chol0)
+    trace = ratio.square().sum((-2, -1))
     log_ratio = log_det_from_cholesky(chol1) - log_det_from_cholesky(chol0)
-    return 0.5 * (trace - m0.shape[-1] + quadratic_form(chol1, m1 - m0) + log_ratio)
+    apart = trace - m0.shape[-1] + log_ratio
+    # Of near covariances that is rounding alone; Σ (λ - 1 - ln λ) over the eigenvalues of Σ₁⁻¹Σ₀ is not.
+    change = torch.linalg.svdvals(ratio).square() - 1
+    near = (change - change.clamp(min=-0.5).log1p()).sum(-1)
+    covariances = torch.where((change.abs() < 0.1).all(-1), near, apart).clamp(min=0)
+    return 0.5 * (covariances + quadratic_form(chol1, m1 - m0))
+
+
+def checked(mean: Any, cov: Any, number: str) -> tuple[Tensor, Tensor]:
+    """A mean (..., d), and the Cholesky factor (..., d, d) of a covariance that is one."""
+    try:
+        m, s = (torch.as_tensor(value, dtype=torch.float64) for value in (mean, cov))
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"mean{number} and cov{number} must hold numbers: {error}") from None
+    if not m.ndim or s.shape[-2:] != (m.shape[-1],) * 2:
+        raise ValueError(
+            f"mean{number} has shape {tuple(m.shape)} and cov{number} {tuple(s.shape)}; give (..., d) and (..., d, d)"
+        )
+    if not (m.isfinite().all() and s.isfinite().all()):
+        raise ValueError(f"mean{number} and cov{number} must be finite")
+    asymmetry = largest(s - s.mT)
+    # One part in 10⁶ leaves room for covariances that came through float32.
+    if asymmetry > 1e-6 * largest(s):
+        raise ValueError(f"cov{number} is not symmetric: it differs by {asymmetry} from its transpose")
+    chol, info = torch.linalg.cholesky_ex((s + s.mT) / 2)
+    # A pivot that rounding alone keeps above 0 belongs to a singular matrix.
+    left = chol.diagonal(dim1=-2, dim2=-1).square() / s.diagonal(dim1=-2, dim2=-1)
+    if info.any() or not (left > 4 * m.shape[-1] * torch.finfo(s.dtype).eps).all():
+        least = float(torch.linalg.eigvalsh((s + s.mT) / 2).min())
+        raise ValueError(
+            f"cov{number} is singular or not positive definite, with an eigenvalue of {least:.3g}; "
+            "leave out the features that depend on others, or add to its diagonal"
+        )
+    return m, chol
+
+
+def largest(values: Tensor) -> float:
+    return float(values.abs().max()) if values.numel() else 0.0
 
 
 def cholesky(cov: Tensor) -> Tensor:

@@ -40,12 +40,12 @@ def cross_entropy(p: Any, q: Any, *, unit: str = "nats") -> float | Tensor:
         >>> cross_entropy([0.5, 0.5], [0.25, 0.75], unit="bits")
         1.207518749639422
     """
-    if isinstance(p, Distribution):
-        return (p.entropy() + kl_divergence(p, q)) / nats_per(unit)
-    p, q = probabilities(p, "p"), probabilities(q, "q")
-    if p.shape != q.shape:
-        raise ValueError(f"p has shape {tuple(p.shape)} and q {tuple(q.shape)}; give both over the same outcomes")
-    return float(-torch.special.xlogy(p, q).sum() / nats_per(unit))
+    if are_distributions(p, q):
+        total: Tensor = p.entropy() + kl_divergence(p, q)
+        return total / nats_per(unit)
+    p, q = both_tables(p, q)
+    # 0 - x is never -0.
+    return float((0 - torch.special.xlogy(p, q).sum()) / nats_per(unit))
 
 
 def kl(p: Any, q: Any, *, unit: str = "nats") -> float | Tensor:
@@ -55,9 +55,9 @@ def kl(p: Any, q: Any, *, unit: str = "nats") -> float | Tensor:
         >>> kl([0.5, 0.5], [1.0, 0.0])
         inf
     """
-    if isinstance(p, Distribution):
-        return kl_divergence(p, q) / nats_per(unit)
-    return cross_entropy(p, q, unit=unit) - entropy(p, unit=unit)
+    if are_distributions(p, q):
+        return kl_divergence(p, q).clamp(min=0) / nats_per(unit)
+    return float(divergences(*both_tables(p, q)).sum() / nats_per(unit))
 
 
 def conditional_kl(p: Any, q: Any, *, unit: str = "nats") -> float:
@@ -74,7 +74,31 @@ def conditional_kl(p: Any, q: Any, *, unit: str = "nats") -> float:
     p_y, q_y = p.sum(0), q.sum(0)
     # A column with Q(y) = 0 < P(y) has no conditional to compare with: infinitely bad unless P has no mass there.
     p_x_given_y, q_x_given_y = p / p_y.where(p_y > 0, 1.0), q / q_y.where(q_y > 0, 1.0)
-    return float((torch.special.xlogy(p, p_x_given_y) - torch.special.xlogy(p, q_x_given_y)).sum() / nats_per(unit))
+    return float(p_y @ divergences(p_x_given_y, q_x_given_y).sum(0) / nats_per(unit))
+
+
+def divergences(p: Tensor, q: Tensor) -> Tensor:
+    """p ln(p/q) - p + q, entry by entry: 0 or more, and over tables that sum to 1 they sum to KL(P‖Q)."""
+    change = (q - p) / p.where(p > 0, 1.0)
+    # Near each other, the logarithm of the ratio would leave rounding alone.
+    near = p * (change - change.clamp(min=-0.5).log1p())
+    apart = torch.special.xlogy(p, p) - torch.special.xlogy(p, q) - p + q
+    return torch.where((change.abs() < 0.5) & (p > 0), near, apart).clamp(min=0)
+
+
+def are_distributions(p: Any, q: Any) -> bool:
+    if isinstance(p, Distribution) != isinstance(q, Distribution):
+        raise ValueError(
+            f"p is a {type(p).__name__} and q a {type(q).__name__}; give two tables or two torch distributions"
+        )
+    return isinstance(p, Distribution)
+
+
+def both_tables(p: Any, q: Any) -> tuple[Tensor, Tensor]:
+    p, q = probabilities(p, "p"), probabilities(q, "q")
+    if p.shape != q.shape:
+        raise ValueError(f"p has shape {tuple(p.shape)} and q {tuple(q.shape)}; give both over the same outcomes")
+    return p, q
 
 
 def nats_per(unit: str) -> float:
@@ -84,10 +108,17 @@ def nats_per(unit: str) -> float:
 
 
 def probabilities(values: Any, name: str) -> Tensor:
-    # Torch knows no array that is read backwards, as p[::-1] is.
-    p = torch.as_tensor(values.copy() if isinstance(values, np.ndarray) else values, dtype=torch.float64)
+    """A table that sums to 1 exactly."""
+    try:
+        # Torch knows no array that is read backwards, as p[::-1] is.
+        table = values.detach().cpu() if isinstance(values, Tensor) else np.array(values, dtype=np.float64)
+        p = torch.as_tensor(table, dtype=torch.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name} must hold numbers, a probability per outcome: {error}") from None
+    if not p.numel():
+        raise ValueError(f"{name} is empty, of shape {tuple(p.shape)}; give a probability per outcome")
     total = float(p.sum())
     # One part in 10⁶ leaves room for probabilities that came through float32.
     if bool((p < 0).any()) or not math.isclose(total, 1.0, rel_tol=1e-6):
         raise ValueError(f"{name} must be probabilities that sum to 1, got minimum {float(p.min())} and sum {total}")
-    return p
+    return p / total

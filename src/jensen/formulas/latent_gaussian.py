@@ -36,6 +36,14 @@ class LatentGaussian:
         z = self.mean + self.log_diagonal.exp() * noise
         return z if self.lower is None else z + (self.lower @ noise[..., None]).squeeze(-1)
 
+    def noise_of(self, z: Tensor) -> Tensor:
+        """The ε that z = μ + L ε was drawn with, (k, ..., m)."""
+        centred = z - self.mean
+        if self.lower is None:
+            return centred / self.log_diagonal.exp()
+        noise: Tensor = torch.linalg.solve_triangular(self.scale_tril(), centred[..., None], upper=False)
+        return noise.squeeze(-1)
+
     def kl(self) -> Tensor:
         """KL(q ‖ N(0, I)), (...)."""
         trace = (2 * self.log_diagonal).exp()

@@ -15,14 +15,19 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator
 
-__all__ = ["Schedule"]
+__all__ = ["LARGEST_BETA", "Schedule", "gentle_beta"]
 
 # β of the first and the last level at T = 1000; at another T both are multiplied by 1000 / T.
 LINEAR = (1e-4, 0.02)
 # The cosine's offset keeps the first noise above zero; its last β stays below one.
 COSINE_OFFSET, LARGEST_BETA = 0.008, 0.999
+# An error of the noise that a network predicts is β_t/√(1-β_t) times as large in x_{t-1}. With β up to 50/T, two and a
+# half times what the linear schedule has, the next steps make up for it; of few levels β is 0.75 at most.
+GENTLE_RATE, GENTLE_BETA = 50, 0.75
 # What a network is told of a level: the place in the whole noising, in thousandths.
 WHOLE = 1000
+# More levels than this are closer than single precision tells times apart, and take seconds to set up.
+MOST_LEVELS = 1_000_000
 
 
 class Schedule(BaseEstimator):
@@ -90,12 +95,17 @@ class Schedule(BaseEstimator):
         return cls(np.linspace(first, last, n))
 
     @classmethod
-    def cosine(cls, n_levels: int = 1000) -> Schedule:
-        """ᾱ falls as the square of a cosine: slower than the linear schedule's at both ends."""
+    def cosine(cls, n_levels: int = 1000, largest_beta: float = LARGEST_BETA) -> Schedule:
+        """ᾱ falls as the square of a cosine: slower than the linear schedule's at both ends.
+
+        Args:
+            n_levels: T.
+            largest_beta: what the last β are held to, of which the very last would be 1.
+        """
         n = checked(n_levels)
         angle = (np.arange(n + 1) / n + COSINE_OFFSET) / (1 + COSINE_OFFSET) * (math.pi / 2)
         f = np.cos(angle) ** 2
-        return cls(np.minimum(1 - f[1:] / f[:-1], LARGEST_BETA))
+        return cls(np.minimum(1 - f[1:] / f[:-1], largest_beta))
 
     @property
     def n_levels(self) -> int:
@@ -108,21 +118,30 @@ class Schedule(BaseEstimator):
         first = self.posterior_variance[1:2]
         return frozen(np.append(first, self.posterior_variance[1:]))
 
-    def respace(self, levels: int | Any, spacing: str = "uniform") -> Schedule:
+    def respace(self, levels: int | Any, spacing: str = "uniform", least_signal: float = 0.0) -> Schedule:
         """The same noising in fewer steps: ᾱ of the levels kept, and the β between them.
 
         Args:
             levels: how many, or the levels themselves, rising numbers of 1..T.
             spacing: where so many stand: "uniform" from the first to the last, or "trailing", equal steps down from the
                 last.
+            least_signal: so many are taken from the levels with √ᾱ_t not below this, and so leave out the last ones.
         """
-        kept = spaced(self.n_levels, int(levels), spacing) if isinstance(levels, Integral) else np.asarray(levels)
+        kept = self.spaced(int(levels), spacing, least_signal) if isinstance(levels, Integral) else np.asarray(levels)
         if kept.ndim != 1 or not len(kept) or kept.dtype.kind not in "iu":
             raise ValueError(f"levels={levels!r} must be a number of levels, or whole numbers that name them")
         if kept[0] < 1 or kept[-1] > self.n_levels or (np.diff(kept) < 1).any():
             raise ValueError(f"levels={kept.tolist()} must rise within 1..{self.n_levels}")
         bar = self.alpha_bar[kept - 1]
         return Schedule(1 - bar / np.append(1.0, bar[:-1]), self.time[kept - 1])
+
+    def spaced(self, n_kept: int, spacing: str, least_signal: float) -> np.ndarray:
+        """Rising levels, so many of those that are not left out."""
+        n = self.n_levels
+        if not 1 <= n_kept <= n:
+            raise ValueError(f"steps={n_kept} must be a whole number from 1 to the {n} levels of the schedule")
+        last = max(1, int((np.sqrt(self.alpha_bar) >= least_signal).sum()))
+        return spaced(last, min(n_kept, last), spacing)
 
     def plot(self, other: Schedule | None = None, ax: Any = None) -> Any:
         """√ᾱ_t by level, the share of x_0 that is left; beside another schedule, by default the linear or cosine one.
@@ -150,12 +169,12 @@ class Schedule(BaseEstimator):
         n = self.n_levels
         if n > 20 and np.allclose(self.beta, Schedule.linear(n).beta):
             return "linear"
-        return "cosine" if np.allclose(self.beta, Schedule.cosine(n).beta) else f"{n} levels"
+        most = gentle_beta(n)
+        is_cosine = np.allclose(np.minimum(self.beta, most), Schedule.cosine(n, most).beta)
+        return "cosine" if is_cosine else f"{n} levels"
 
 
 def spaced(n_levels: int, n_kept: int, spacing: str) -> np.ndarray:
-    if not 1 <= n_kept <= n_levels:
-        raise ValueError(f"steps={n_kept} must be a whole number from 1 to the {n_levels} levels of the schedule")
     if spacing == "uniform":
         # With one step it is the last level: sampling starts from pure noise.
         return np.rint(np.linspace(1, n_levels, n_kept) if n_kept > 1 else [n_levels]).astype(np.int64)
@@ -164,9 +183,18 @@ def spaced(n_levels: int, n_kept: int, spacing: str) -> np.ndarray:
     raise ValueError(f"spacing={spacing!r} is not known; choose 'uniform' or 'trailing'")
 
 
+def gentle_beta(n_levels: int) -> float:
+    """The largest β of so many levels from which a network may predict the noise."""
+    return min(GENTLE_RATE / n_levels, GENTLE_BETA)
+
+
 def checked(n_levels: Any) -> int:
     if not (isinstance(n_levels, Integral) and int(n_levels) >= 1):
         raise ValueError(f"n_steps={n_levels!r} must be a whole number, 1 or more")
+    if int(n_levels) > MOST_LEVELS:
+        raise ValueError(
+            f"n_steps={n_levels} is more than {MOST_LEVELS} levels, which no network tells apart; lower it"
+        )
     return int(n_levels)
 
 

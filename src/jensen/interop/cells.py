@@ -5,7 +5,6 @@ Missing is NaN, None, pd.NA, pd.NaT and polars' null.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -15,7 +14,7 @@ import numpy as np
 from torch import Tensor
 
 from jensen.interop.rows import as_array
-from jensen.interop.tables import check_finite, column_name
+from jensen.interop.tables import check_finite, check_names, column_name, shown
 
 __all__ = ["Cells", "read_cells", "shown"]
 
@@ -60,11 +59,6 @@ class Cells:
     @property
     def is_frame(self) -> bool:
         return self.container in ("pandas", "polars")
-
-
-def shown(name: str | int) -> str:
-    """A column's name in a message: quoted, or its number."""
-    return repr(name) if isinstance(name, str) else str(name)
 
 
 def read_cells(X: Any) -> Cells:
@@ -112,10 +106,8 @@ class Column:
 
 
 def read_frame(X: Any, container: str) -> Cells:
+    check_names(X)
     names = tuple(column_name(name) for name in X.columns)
-    twice = sorted(shown(name) for name, count in Counter(names).items() if count > 1)
-    if twice:
-        raise ValueError(f"X has more than one column of the name {', '.join(twice)}; rename them")
     columns = []
     for number, (name, dtype) in enumerate(zip(names, X.dtypes, strict=True)):
         check_no_time(str(dtype), name)

@@ -20,20 +20,20 @@ from torch import Tensor
 
 from jensen.interop.cells import Cells, read_cells, shown
 from jensen.interop.frames import fill_frame, fill_matrix, pandas_frame, polars_frame
-from jensen.interop.grids import numbers_on_grid
+from jensen.interop.grids import is_off, numbers_on_grid
 from jensen.interop.levels import (
     KINDS,
     check_grey,
+    find_levels,
     level_numbers,
     level_values,
     listed,
     numbers_of_text,
     numpy_type,
 )
+from jensen.interop.tables import CONTAINERS
 
 __all__ = ["Columns"]
-
-CONTAINERS = ("numpy", "torch", "pandas", "polars")
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,6 +78,11 @@ class Columns:
         return tuple(max(len(levels), 1) for levels in self.levels)
 
     @property
+    def measure(self) -> tuple[str, ...]:
+        """Of every column "density", of its numbers, or "probability", of its levels."""
+        return tuple("density" if kind == "continuous" else "probability" for kind in self.kinds)
+
+    @property
     def n_expanded(self) -> int:
         """The width of what `expand` returns."""
         return len(self.plan.source)
@@ -103,11 +108,7 @@ class Columns:
         values = (cells.numbers - self.location.numpy()) / self.scale.numpy()
         if self.is_grid:
             return torch.from_numpy(numbers_on_grid(values, self))
-        grey = [
-            j
-            for j, (kind, levels) in enumerate(zip(self.kinds, self.levels, strict=True))
-            if kind == "binary" and levels == (0, 1) and j not in cells.texts
-        ]
+        grey = self.grey_columns(cells)
         check_grey(cells, grey)
         for j in sorted(set(range(len(self.names))) - set(grey)):
             if self.kinds[j] != "continuous":
@@ -115,6 +116,30 @@ class Columns:
             elif j in cells.texts:
                 values[:, j] = (numbers_of_text(cells, j) - self.location[j].item()) / self.scale[j].item()
         return torch.from_numpy(values)
+
+    def are_known(self, X: Any, takes_missing: bool = True) -> np.ndarray:
+        """Which cells (n, d) of X hold a number, or a level that was learnt; missing ones count unless told."""
+        cells = read_cells(X)
+        self.check_names(cells)
+        is_there: np.ndarray = takes_missing | ~np.isnan(cells.numbers)
+        if self.is_grid:
+            is_there &= ~is_off((cells.numbers - self.location.numpy()) / self.scale.numpy(), self.n_levels[0])
+            return is_there
+        known, grey = np.ones(cells.numbers.shape, dtype=bool), self.grey_columns(cells)
+        known[:, grey] = ~((cells.numbers[:, grey] < 0) | (cells.numbers[:, grey] > 1))
+        for j in sorted(set(range(len(self.names))) - set(grey)):
+            if self.kinds[j] != "continuous":
+                known[:, j] = ~(find_levels(cells, j, self.levels[j]) < 0)
+        known &= is_there
+        return known
+
+    def grey_columns(self, cells: Cells) -> list[int]:
+        """The binary columns whose numbers may lie between 0 and 1."""
+        return [
+            j
+            for j, (kind, levels) in enumerate(zip(self.kinds, self.levels, strict=True))
+            if kind == "binary" and levels == (0, 1) and j not in cells.texts
+        ]
 
     def decode(self, values: Tensor) -> Any:
         """Undo `encode`: {name: array (n,)} if a data frame was learnt, else an array (n, d) of floats.
@@ -290,7 +315,7 @@ def claims(columns: Columns) -> Iterator[tuple[str, bool]]:
     yield "names", isinstance(names, tuple) and all_are((str, int), names) and 0 < len(names) == len(set(names))
     d = len(names)
     yield "kinds", isinstance(kinds, tuple) and len(kinds) == d and are_kinds(kinds)
-    yield "levels", isinstance(levels, tuple) and len(levels) == d and all(map(are_levels, levels, kinds))
+    yield "levels", isinstance(levels, tuple) and len(levels) == d and all_are_levels(levels, kinds)
     yield "dtypes", isinstance(columns.dtypes, tuple) and len(columns.dtypes) == d and all_are(str, columns.dtypes)
     yield "container", columns.container in CONTAINERS
     is_other = torch.tensor([kind not in ("continuous", "grid") for kind in kinds])
@@ -302,6 +327,12 @@ def claims(columns: Columns) -> Iterator[tuple[str, bool]]:
 
 def are_kinds(kinds: tuple[Any, ...]) -> bool:
     return set(kinds) == {"grid"} or all(kind in KINDS for kind in kinds)
+
+
+def all_are_levels(levels: tuple[Any, ...], kinds: tuple[str, ...]) -> bool:
+    # The columns of a grid share their levels, and these are looked at once.
+    different = {(id(own), kind): own for own, kind in zip(levels, kinds, strict=True)}
+    return all(are_levels(own, kind) for (_, kind), own in different.items())
 
 
 def are_levels(levels: Any, kind: str) -> bool:

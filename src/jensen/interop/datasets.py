@@ -19,36 +19,31 @@ import pandas as pd
 from jensen.interop.folders import read_folder
 from jensen.interop.formats import (
     EXACT,
-    SEPARATORS,
     Table,
     as_frame,
-    check_holds_text,
     is_text,
-    known_suffix,
     read_file,
     read_npy,
     read_text,
+    without_formulas,
     write_dataset,
 )
+from jensen.interop.places import SEPARATORS, check_exists, is_embedded
 
 __all__ = [
-    "EMBEDDED",
     "as_frame",
-    "check_holds_text",
     "fill_cells",
     "is_text",
-    "known_suffix",
     "need_table",
     "read_cells",
     "read_dataset",
     "select_features",
     "some_columns",
     "split_columns",
+    "without_formulas",
     "write_dataset",
 ]
 
-# Data that scikit-learn ships; a file or folder of that name comes first.
-EMBEDDED = ("digits", "iris", "wine")
 # Of `attrs`: labels that go with a table, by name.
 LABELS = "jensen.labels"
 
@@ -62,8 +57,9 @@ class Images(np.ndarray):
 def read_dataset(path: str | os.PathLike[str], *, images: bool = False) -> Table:
     """The table in a file: empty cells and NA are NaN, and an npy file of one dimension is one column.
 
-    With `images` it may also be a folder of images, or an npy file of (n, h, w) or (n, c, h, w). The names in EMBEDDED
-    are data of scikit-learn. The label "folder" goes with images in subfolders, "target" with data of scikit-learn.
+    With `images` it may also be a folder of images, or an npy file of (n, h, w) or (n, c, h, w). The names digits,
+    iris and wine are data of scikit-learn. The label "folder" goes with images in subfolders, "target" with data of
+    scikit-learn.
 
     Example:
         >>> import tempfile, numpy as np
@@ -93,10 +89,6 @@ def read_cells(path: str | os.PathLike[str]) -> Table:
     """The same rows and columns, but every cell of a text file as it is written there."""
     is_written = Path(path).is_file() and is_text(path)
     return read_text(path, dtype=str, na_filter=False) if is_written else read_dataset(path, images=True)
-
-
-def is_embedded(path: str | os.PathLike[str]) -> bool:
-    return os.fspath(path) in EMBEDDED and not Path(path).exists()
 
 
 def read_embedded(name: str) -> Table:
@@ -275,12 +267,6 @@ def fill_cells(cells: Table, X: Table, filled: Any) -> Any:
         is_written = pd.api.types.is_string_dtype(cells[name])
         result[name] = cells[name].where(~holes[name], values[name].astype(str)) if is_written else values[name]
     return result
-
-
-def check_exists(path: str | os.PathLike[str]) -> None:
-    if not Path(path).is_file():
-        others = "" if Path(path).suffix else f", and none of the data {', '.join(EMBEDDED)} has this name"
-        raise FileNotFoundError(f"there is no file {path}{others}")
 
 
 def need_table(path: str | os.PathLike[str], table: Table) -> None:

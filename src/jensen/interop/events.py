@@ -23,14 +23,17 @@ from jensen.interop.columns import Columns
 from jensen.interop.grids import find_grid, with_grid
 from jensen.interop.learning import learn_columns
 from jensen.interop.rows import as_array, read_items
-from jensen.interop.tables import Kind, check_columns, read_array, read_weights
+from jensen.interop.tables import Kind, check_columns, check_names, read_array, read_weights
 
-__all__ = ["Events", "image_shape", "learn_events", "read_events"]
+__all__ = ["Events", "image_shape", "known_rows", "learn_events", "read_events"]
 
 # Rows that scaling and levels are learnt from where the rows stay on disk; any scaling gives a true density.
 N_LOOKED_AT = 50_000
 # Rows encoded at a time: what they need in double precision is gone again before the next.
 BLOCK = 4_096
+# Deviations from the mean of its column beyond which a number is refused: networks compute in single precision, where
+# the square of 1e19 overflows, and what it is divided by may be small.
+FARTHEST = 1e12
 
 
 @dataclass(frozen=True)
@@ -75,7 +78,7 @@ def learn_events(
     """Rows to learn from: what their entries are is learnt here.
 
     Args:
-        estimator: gets scikit-learn's `n_features_in_` and `feature_names_in_`.
+        estimator: gets scikit-learn's `n_features_in_` and `feature_names_in_`, and of images `pixel_range_`.
         X: the rows.
         kinds: of `learn_columns`.
         scaling: "feature", "common" for all entries together, or None: common for images.
@@ -94,6 +97,7 @@ def learn_events(
     if not given.is_in_memory and given.n_rows > N_LOOKED_AT:
         numbers = np.sort(np.random.default_rng(0).choice(given.n_rows, N_LOOKED_AT, replace=False))
     is_image, rows = len(given.shape) > 1, given.rows(numbers)
+    remember_range(estimator, rows if is_image else None)
     columns = grid_columns(rows, data_levels, is_image)
     if columns is not None:
         return given.encoded(columns), weight, kept
@@ -129,13 +133,27 @@ def grid_columns(rows: Any, data_levels: Any, is_image: bool) -> Columns | None:
 
 def read_events(estimator: BaseEstimator, X: Any, columns: Columns, shape: tuple[int, ...]) -> Events:
     """Rows to answer about, which must have the shape of those learnt from."""
+    return open_fitted(estimator, X, shape).encoded(columns)
+
+
+def open_fitted(estimator: BaseEstimator, X: Any, shape: tuple[int, ...]) -> Given:
+    """Rows before encoding, of the shape of those learnt from."""
     given = open_rows(estimator, X, reset=False)
     if given.shape != shape:
         raise ValueError(
             f"X has rows of shape {given.shape}, but the model was fitted on rows of shape {shape}; reshape X to "
             f"{('n', *shape)}".replace("'", "")
         )
-    return given.encoded(columns)
+    return given
+
+
+def known_rows(
+    estimator: BaseEstimator, X: Any, columns: Columns, shape: tuple[int, ...], takes_missing: bool = True
+) -> np.ndarray:
+    """Which rows (n,) hold only numbers, levels that the columns were learnt with, and missing cells if allowed."""
+    given = open_fitted(estimator, X, shape)
+    blocks = np.split(np.arange(given.n_rows), range(BLOCK, given.n_rows, BLOCK))
+    return np.concatenate([columns.are_known(given.rows(numbers), takes_missing).all(1) for numbers in blocks])
 
 
 def repeated(column: Columns, n: int) -> Columns:
@@ -173,9 +191,24 @@ class Given:
 
     def encoded(self, columns: Columns) -> Events:
         def read(numbers: np.ndarray) -> Tensor:
-            return columns.encode(self.rows(numbers)).float()
+            values = columns.encode(self.rows(numbers))
+            refuse_far(values, columns, numbers)
+            return values.float()
 
         return Events(self.n_rows, self.shape, columns, self.kind, read, self.is_in_memory, self.can_have_holes)
+
+
+def refuse_far(values: Tensor, columns: Columns, numbers: np.ndarray) -> None:
+    """Of encoded rows (b, d) with these numbers."""
+    far = (values.abs() > FARTHEST).nonzero()
+    if len(far):
+        i, j = far[0].tolist()
+        name, location, scale = shown(columns.names[j]), columns.location[j].item(), columns.scale[j].item()
+        raise ValueError(
+            f"X holds {values[i, j].item() * scale + location:g} in row {numbers[i]}, column {name}, whose mean is "
+            f"{location:g} and deviation {scale:g}: the model's networks cannot compute with values more than "
+            f"{FARTHEST:g} deviations away; correct the value, or make it missing"
+        )
 
 
 def open_rows(estimator: BaseEstimator, X: Any, *, reset: bool) -> Given:
@@ -183,6 +216,8 @@ def open_rows(estimator: BaseEstimator, X: Any, *, reset: bool) -> Given:
         return open_dataset(estimator, X, reset)
     if hasattr(X, "columns") and hasattr(X, "dtypes"):
         container = type(X).__module__.split(".")[0]
+        if len(X):
+            check_names(X)
         validate_data(estimator, X, reset=reset, skip_check_array=True)
         if not len(X):
             raise ValueError(f"Found array with 0 sample(s) (shape={X.shape}) while a minimum of 1 is required.")
@@ -193,7 +228,7 @@ def open_rows(estimator: BaseEstimator, X: Any, *, reset: bool) -> Given:
     n_axes = getattr(X, "ndim", 2)
     if n_axes > 2 or isinstance(X, np.memmap):
         return open_array(estimator, X, reset)
-    array, kind = read_array(estimator, X, reset=reset)
+    array, kind = read_array(estimator, X, reset=reset, largest=np.inf)
     return Given(len(array), array.shape[1:], kind, lambda i: array[i[0] : i[-1] + 1] if is_run(i) else array[i], True)
 
 
@@ -254,6 +289,14 @@ def remember_width(estimator: BaseEstimator, shape: tuple[int, ...], reset: bool
         estimator.n_features_in_ = math.prod(shape)
         if hasattr(estimator, "feature_names_in_"):
             del estimator.feature_names_in_
+
+
+def remember_range(estimator: BaseEstimator, images: np.ndarray | None) -> None:
+    """The least and the greatest value of pixels: what a model draws beyond them is cut off in pictures."""
+    if images is not None and (seen := images[np.isfinite(images)]).size:
+        estimator.pixel_range_ = (float(seen.min()), float(seen.max()))
+    elif hasattr(estimator, "pixel_range_"):
+        del estimator.pixel_range_
 
 
 def as_numbers(rows: np.ndarray) -> np.ndarray:

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import numpy as np
 
+from jensen.progress import progress
+
 __all__ = ["read_folder"]
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".pgm", ".ppm")
@@ -24,7 +26,7 @@ def read_folder(folder: str | os.PathLike[str]) -> tuple[np.ndarray, list[str | 
         raise ValueError(f"{folder} holds no images; give a folder of files that end in {', '.join(SUFFIXES)}")
     first, kind = read_image(files[0])
     images = np.empty((len(files), *first.shape), first.dtype)
-    for i, file in enumerate(files):
+    for i, file in enumerate(progress(files, "images", unit="file")):
         image, other = read_image(file)
         if other != kind:
             raise ValueError(

@@ -2,34 +2,39 @@
 
 from __future__ import annotations
 
+import math
 import os
 import warnings
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from jensen.interop.filters import own_filters
+from jensen.interop.memory import in_units, need_memory
+from jensen.interop.places import SEPARATORS, check_holds_text, known_suffix
+from jensen.interop.replacing import replacing
+
 __all__ = [
     "EXACT",
-    "SEPARATORS",
     "Table",
     "as_frame",
     "is_text",
-    "known_suffix",
     "read_file",
     "read_npy",
     "read_text",
+    "without_formulas",
     "write_dataset",
 ]
 
 Table = pd.DataFrame | np.ndarray
 
-SEPARATORS = {".csv": ",", ".tsv": "\t"}
-SUFFIXES = (*SEPARATORS, ".parquet", ".npy")
 # Before pandas 3.1 the usual parser of numbers may be off by a bit, and imputed files would differ from the read ones.
 EXACT = {} if tuple(map(int, pd.__version__.split(".")[:2])) >= (3, 1) else {"float_precision": "round_trip"}
+# What a spreadsheet takes for a formula begins so.
+FORMULAS = ("=", "+", "-", "@", "\t", "\r", "\n")
+MAGIC = b"\x93NUMPY"
 SAVED_AS = "save numbers, such as x.astype(float), or a table with text as .csv or .parquet"
 
 
@@ -45,16 +50,24 @@ def read_file(path: str | os.PathLike[str]) -> Table:
     return table
 
 
-def write_dataset(path: str | os.PathLike[str], table: Any) -> None:
-    """Write a data frame or an array; columns without names are called x0, x1, ..."""
+def write_dataset(path: str | os.PathLike[str], table: Any, *, is_safe: bool = False) -> None:
+    """Write a data frame or an array; columns without names are called x0, x1, ...
+
+    With `is_safe` no text of a .csv or .tsv file is read as a formula by a spreadsheet.
+    """
     suffix = known_suffix(path)
     if suffix == ".npy":
-        write_npy(path, np.asarray(table))
-    elif suffix == ".parquet":
+        return write_npy(path, np.asarray(table))
+    frame = as_frame(table)
+    if suffix == ".parquet":
         need_pyarrow(path)
-        as_frame(table).to_parquet(path, engine="pyarrow")
-    else:
-        as_frame(table).to_csv(path, index=False, sep=SEPARATORS[suffix])
+    elif is_safe:
+        frame = without_formulas(frame)
+    with replacing(path) as aside:
+        if suffix == ".parquet":
+            frame.to_parquet(aside, engine="pyarrow")
+        else:
+            frame.to_csv(aside, index=False, sep=SEPARATORS[suffix])
 
 
 def as_frame(table: Any) -> pd.DataFrame:
@@ -66,22 +79,30 @@ def as_frame(table: Any) -> pd.DataFrame:
     return pd.DataFrame(table, columns=[f"x{i}" for i in range(table.shape[1])])
 
 
+def without_formulas(frame: pd.DataFrame) -> pd.DataFrame:
+    """A copy in which names and texts that a spreadsheet would compute begin with a quote; numbers stay."""
+    columns = [column.astype(object).map(quoted) if may_hold_text(column) else column for _, column in frame.items()]
+    safe = pd.concat(columns, axis=1) if columns else frame.copy()
+    return safe.set_axis([quoted(name) for name in frame.columns], axis=1)
+
+
+def may_hold_text(column: Any) -> bool:
+    return column.dtype.kind == "O" or isinstance(column.dtype, (pd.StringDtype, pd.CategoricalDtype))
+
+
+def quoted(value: Any) -> Any:
+    """A text that begins as a formula does, and is no number, behind a quote."""
+    if not isinstance(value, str) or not value.startswith(FORMULAS):
+        return value
+    try:
+        float(value)
+    except ValueError:
+        return f"'{value}"
+    return value
+
+
 def is_text(path: str | os.PathLike[str]) -> bool:
     return known_suffix(path) in SEPARATORS
-
-
-def known_suffix(path: str | os.PathLike[str]) -> str:
-    """The suffix, or an error if no table has it."""
-    suffix = Path(path).suffix.lower()
-    if suffix not in SUFFIXES:
-        raise ValueError(f"{path} has the suffix {suffix!r}; give a file that ends in {', '.join(SUFFIXES)}")
-    return suffix
-
-
-def check_holds_text(path: str | os.PathLike[str]) -> None:
-    """An error where a table with words cannot go to this file: before it is made, which may take long."""
-    if known_suffix(path) == ".npy":
-        raise ValueError(f"{path} cannot hold text, npy is for numbers; write a .csv, .tsv or .parquet file")
 
 
 def separator_of(path: str | os.PathLike[str]) -> str:
@@ -95,7 +116,7 @@ def separator_of(path: str | os.PathLike[str]) -> str:
 def read_text(path: str | os.PathLike[str], **options: Any) -> pd.DataFrame:
     options = dict(sep=separator_of(path), index_col=False, low_memory=False, **EXACT, **options)
     try:
-        with warnings.catch_warnings():
+        with own_filters():
             warnings.simplefilter("error", pd.errors.ParserWarning)
             frame: pd.DataFrame = pd.read_csv(path, **options)
             if frame.shape[1] == 1:
@@ -143,6 +164,7 @@ def need_pyarrow(path: str | os.PathLike[str]) -> None:
 
 def read_npy(path: str | os.PathLike[str], kinds: str = "biuf") -> np.ndarray:
     try:
+        check_size(path)
         array: np.ndarray = np.load(path, allow_pickle=False)
     except (ValueError, EOFError) as error:
         raise ValueError(f"{path} cannot be read as an npy file of numbers: {error}; {SAVED_AS}") from None
@@ -159,9 +181,29 @@ def read_npy(path: str | os.PathLike[str], kinds: str = "biuf") -> np.ndarray:
     return array[:, None] if array.ndim == 1 else array
 
 
+def check_size(path: str | os.PathLike[str]) -> None:
+    """An npy file must hold the numbers that its header claims, and these must fit into memory."""
+    readers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+    with open(path, "rb") as file:
+        is_npy = file.read(len(MAGIC)) == MAGIC
+        file.seek(0)
+        reader = readers.get(np.lib.format.read_magic(file)) if is_npy else None
+        if reader is None:
+            return  # numpy knows what it is
+        shape, _, dtype = reader(file)
+        held = os.fstat(file.fileno()).st_size - file.tell()
+    claimed = math.prod(shape) * dtype.itemsize
+    if not dtype.hasobject and claimed > held:
+        raise ValueError(
+            f"its header claims the shape {shape}, {in_units(claimed)} of numbers, and it holds {in_units(held)}; "
+            "it is damaged or was cut off"
+        )
+    need_memory(claimed, f"an array of shape {shape}", "read a part of it: np.load(path, mmap_mode='r')[:n]")
+
+
 def write_npy(path: str | os.PathLike[str], values: np.ndarray) -> None:
     if values.dtype.kind not in "biuf":
         check_holds_text(path)
     # A name would get a second suffix when its own is in capitals; an open file keeps it.
-    with open(path, "wb") as file:
+    with replacing(path) as aside, open(aside, "wb") as file:
         np.save(file, values, allow_pickle=False)

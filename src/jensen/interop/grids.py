@@ -13,7 +13,7 @@ from jensen.interop.cells import shown
 if TYPE_CHECKING:
     from jensen.interop.columns import Columns
 
-__all__ = ["Grid", "find_grid", "numbers_on_grid", "with_grid"]
+__all__ = ["Grid", "find_grid", "is_off", "numbers_on_grid", "with_grid"]
 
 MOST_LEVELS = 256
 # In steps of the grid; values such as k/255 are rounded in single precision.
@@ -86,13 +86,18 @@ def asked_grid(numbers: np.ndarray, n_levels: int, low: float, high: float) -> G
 def off_grid(numbers: np.ndarray, grid: Grid) -> tuple[int, ...] | None:
     """Where the first number is that is none of the grid's."""
     for start in range(0, len(numbers), 4096):
-        places = grid.places(numbers[start : start + 4096])
-        nearest = np.rint(places)
-        wrong = (np.abs(places - nearest) > TOLERANCE) | (nearest < 0) | (nearest > grid.n_levels - 1)
+        wrong = is_off(grid.places(numbers[start : start + 4096]), grid.n_levels)
         if wrong.any():
             row, column = (int(where[0]) for where in np.nonzero(wrong))
             return start + row, column
     return None
+
+
+def is_off(places: np.ndarray, n_levels: int) -> np.ndarray:
+    """Which places (n, d), in steps of a grid, are none of its levels; NaN is missing and not among them."""
+    nearest = np.rint(places)
+    wrong: np.ndarray = (np.abs(places - nearest) > TOLERANCE) | (nearest < 0) | (nearest > n_levels - 1)
+    return wrong
 
 
 def with_grid(columns: Columns, grid: Grid) -> Columns:

@@ -1,11 +1,14 @@
 """Labels: any values, some of them unknown.
 
--1, None and NaN mean unlabelled, as in scikit-learn's semi-supervised estimators; among texts also "", "nan" and "-1".
+-1, None, NaN and NaT mean unlabelled, as in scikit-learn's semi-supervised estimators; among texts and bytes also "",
+"nan" and "-1".
 """
 
 from __future__ import annotations
 
 import warnings
+from datetime import date, timedelta
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -16,6 +19,8 @@ from torch import Tensor
 __all__ = ["decode_labels", "encode_labels", "numbers_of_classes"]
 
 UNLABELLED = -1
+# What an array of objects may hold.
+LABELS = (str, bytes, Real, date, timedelta, type(None), np.datetime64, np.timedelta64)
 
 
 def encode_labels(
@@ -36,7 +41,10 @@ def encode_labels(
         raise ValueError(
             f"y has shape {y.shape}, but X has {n_rows} rows; give one label per row, -1 for an unknown one"
         )
-    if y.dtype.kind in "iuf":
+    y = of_one_kind(y)
+    if y.dtype.kind in "mM":
+        unknown = np.isnat(y)
+    elif y.dtype.kind in "iuf":
         unknown = (y == UNLABELLED) | np.isnan(y)
         is_sign = (y[~unknown] == 1).all() and (y == UNLABELLED).any() and not unknown.all()
         if is_sign and known is None:
@@ -74,10 +82,12 @@ def encode_labels(
 
 
 def decode_labels(component: np.ndarray, classes: np.ndarray) -> np.ndarray:
-    """The class of each component; one beyond the classes is unlabelled: -1 among numbers, None among other values."""
+    """The class of each component; one beyond the classes is unlabelled: -1 among numbers, NaT among dates, or None."""
     beyond = component >= len(classes)
     if not beyond.any():
         return np.take(classes, component)
+    if classes.dtype.kind in "mM":
+        return np.where(beyond, np.array("NaT", dtype=classes.dtype), classes[np.minimum(component, len(classes) - 1)])
     numeric = classes.dtype.kind in "iufb"
     table = classes.astype(np.result_type(classes.dtype, np.int8) if numeric else object)
     decoded: np.ndarray = table[np.minimum(component, len(classes) - 1)]
@@ -100,4 +110,25 @@ def is_unlabelled(value: Any) -> bool:
     import pandas as pd  # slow to import, and only labels that are not numbers come here
 
     # numpy writes NaN and -1 among texts as texts.
-    return bool(pd.isna(value)) or value in ("", "nan", str(UNLABELLED)) or (value == UNLABELLED)
+    text = value.decode("latin-1") if isinstance(value, bytes) else value
+    return bool(pd.isna(value)) or text in ("", "nan", str(UNLABELLED)) or (text == UNLABELLED)
+
+
+def of_one_kind(y: np.ndarray) -> np.ndarray:
+    """Labels as values that a file can hold, too."""
+    if y.dtype.kind == "T":
+        return np.array(y.tolist())
+    if y.dtype.kind == "O":
+        import pandas as pd
+
+        values = [value.item() if isinstance(value, (np.number, np.bool_, np.str_)) else value for value in y]
+        strange = {type(value).__name__ for value in values if not isinstance(value, LABELS)}
+        strange -= {type(pd.NA).__name__}
+        y = np.array([*values, None], dtype=object)[:-1]
+    else:
+        strange = {str(y.dtype)} if y.dtype.kind in "cV" else set()
+    if strange:
+        raise ValueError(
+            f"y holds labels of the kind {', '.join(sorted(strange))}; give numbers, texts, bytes or dates"
+        )
+    return y

@@ -15,6 +15,8 @@ __all__ = [
     "KINDS",
     "asked_kinds",
     "check_grey",
+    "find_levels",
+    "is_zero_one",
     "learn_kind",
     "level_numbers",
     "level_values",
@@ -139,8 +141,8 @@ def check_grey(cells: Cells, columns: list[int]) -> None:
         )
 
 
-def level_numbers(cells: Cells, column: int, levels: tuple[Any, ...]) -> np.ndarray:
-    """The number (n,) of each cell's level, NaN where missing."""
+def find_levels(cells: Cells, column: int, levels: tuple[Any, ...]) -> np.ndarray:
+    """The number (n,) of each cell's level, -1 where it is none of them, NaN where missing."""
     numbers = cells.numbers[:, column]
     if column in cells.texts:
         import pandas as pd
@@ -153,8 +155,13 @@ def level_numbers(cells: Cells, column: int, levels: tuple[Any, ...]) -> np.ndar
         order = np.argsort(known)
         found = order[np.searchsorted(known, numbers, sorter=order).clip(max=len(known) - 1)]
         found = np.where(known[found] == numbers, found, -1)
-    seen = ~np.isnan(numbers)
-    unknown = np.flatnonzero((found < 0) & seen)
+    return np.where(np.isnan(numbers), np.nan, found)
+
+
+def level_numbers(cells: Cells, column: int, levels: tuple[Any, ...]) -> np.ndarray:
+    """The number (n,) of each cell's level, NaN where missing; a value that is none of them is an error."""
+    numbers, found = cells.numbers[:, column], find_levels(cells, column, levels)
+    unknown = np.flatnonzero(found < 0)
     if len(unknown):
         row = int(unknown[0])
         value = cells.texts[column][row] if column in cells.texts else plain(numbers[row], cells.sorts[column])
@@ -162,7 +169,7 @@ def level_numbers(cells: Cells, column: int, levels: tuple[Any, ...]) -> np.ndar
             f"X holds {value!r} in row {row}, column {shown(cells.names[column])}, which is none of its levels "
             f"{listed(levels)}; leave the cell empty, or fit with rows that hold this value"
         )
-    return np.where(seen, found, np.nan)
+    return found
 
 
 def numbers_of_text(cells: Cells, column: int) -> np.ndarray:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, replace
+from datetime import date
 from numbers import Integral, Real
 from typing import Any
 
@@ -15,7 +17,26 @@ from torch import Tensor
 
 from jensen.interop.rows import as_array
 
-__all__ = ["Kind", "check_columns", "column_names", "read_array", "read_table", "read_weights"]
+__all__ = [
+    "CONTAINERS",
+    "Kind",
+    "check_columns",
+    "check_finite",
+    "check_names",
+    "check_spread",
+    "column_name",
+    "column_names",
+    "read_array",
+    "read_table",
+    "read_weights",
+    "shown",
+]
+
+# Squares of values outside these, and sums of them, leave the range of float64.
+SMALLEST, LARGEST = 1e-150, 1e153
+# Weights between this and its inverse survive single precision; lighter rows than the heaviest by this count as 0.
+HEAVIEST = 1e30
+CONTAINERS = ("numpy", "torch", "pandas", "polars")
 
 
 @dataclass(frozen=True)
@@ -33,7 +54,7 @@ class Kind:
     container: str
     dtype: str
     index: Any = None
-    columns: list[str | int] | None = None
+    columns: list[Any] | None = None
     device: str = "cpu"
 
     def of_other_rows(self) -> Kind:
@@ -57,25 +78,31 @@ class Kind:
         if self.container == "polars":
             import polars as pl
 
-            return pl.DataFrame(values, schema=None if self.columns is None else [str(name) for name in self.columns])
+            # Left to guess, polars takes the rows of a square table for its columns.
+            names = None if self.columns is None else [str(name) for name in self.columns]
+            return pl.DataFrame(values, schema=names, orient="row")
         return values
 
 
-def read_table(estimator: BaseEstimator, X: Any, *, reset: bool) -> tuple[Tensor, Kind]:
+def read_table(estimator: BaseEstimator, X: Any, *, reset: bool, largest: float = LARGEST) -> tuple[Tensor, Kind]:
     """Rows (n, d) as float64, NaN where missing, and their kind; checked against what the estimator was fitted on.
 
     The tensor may share memory with X: it is not for writing.
     """
-    array, kind = read_array(estimator, X, reset=reset)
+    array, kind = read_array(estimator, X, reset=reset, largest=largest)
     # A read-only memory map would make torch warn about writes that never come.
     return torch.from_numpy(array.astype(np.float64, copy=not array.flags.writeable)), kind
 
 
-def read_array(estimator: BaseEstimator, X: Any, *, reset: bool, sparse: bool = False) -> tuple[Any, Kind]:
-    """The same rows in their own floating type, as an array, or where `sparse` allows it as a CSR matrix."""
+def read_array(
+    estimator: BaseEstimator, X: Any, *, reset: bool, sparse: bool = False, largest: float = LARGEST
+) -> tuple[Any, Kind]:
+    """The same rows in their own floating type, as an array, or where `sparse` allows it as a CSR matrix.
+
+    Values above the largest are refused, as infinity always is.
+    """
+    check_table(X)
     if isinstance(X, Tensor):
-        if X.ndim != 2:
-            raise ValueError(f"X has shape {tuple(X.shape)}; expected rows and features (n, d): reshape it")
         validate_data(estimator, X, reset=reset, skip_check_array=True)
         dtype = torch.float32 if X.dtype == torch.float32 else torch.float64
         # Sums need float64, which not every device has: the work is done on the CPU, answers go back to the device.
@@ -89,6 +116,7 @@ def read_array(estimator: BaseEstimator, X: Any, *, reset: bool, sparse: bool = 
             raise ValueError(f"X holds text, such as {str(texts.flat[0])!r}, and no numbers; encode it as numbers")
         container = type(X).__module__.split(".")[0] if hasattr(X, "columns") else "numpy"
         if container in ("pandas", "polars"):
+            check_names(X)
             check_numeric(X)
         array = validate_data(
             estimator,
@@ -98,9 +126,9 @@ def read_array(estimator: BaseEstimator, X: Any, *, reset: bool, sparse: bool = 
             ensure_all_finite=False,
             accept_sparse="csr" if sparse else False,
         )
-        columns = [column_name(name) for name in X.columns] if container in ("pandas", "polars") else None
+        columns = [name_to_keep(name) for name in X.columns] if container in ("pandas", "polars") else None
         kind = Kind(container, array.dtype.name, getattr(X, "index", None), columns)
-    check_finite(array, column_names(estimator))
+    check_finite(array, column_names(estimator), largest)
     # torch knows no negative strides, which a reversed view has.
     is_reversed = isinstance(array, np.ndarray) and min(array.strides) < 0
     return array.copy() if is_reversed else array, kind
@@ -125,13 +153,53 @@ def read_weights(sample_weight: Any, n_rows: int) -> Tensor | None:
         raise ValueError("sample_weight holds NaN or infinity; give finite weights, 0 to leave a row out")
     if (weight < 0).any():
         raise ValueError(f"sample_weight has a negative entry, {float(weight.min())}; weights are counts, 0 or more")
-    if not (weight > 0).any():
+    heaviest = float(weight.max())
+    if not heaviest:
         raise ValueError("sample_weight is zero for all rows; at least one row must count")
+    if not 1 / HEAVIEST <= heaviest <= HEAVIEST:
+        raise ValueError(
+            f"sample_weight reaches {heaviest}; weights are counts, and the largest must be between {1 / HEAVIEST:g} "
+            f"and {HEAVIEST:g}: rescale them, such as sample_weight / max(sample_weight)"
+        )
+    # Beside the heaviest row, a row of so little weight changes no digit of any sum.
+    weight = torch.where(weight < heaviest / HEAVIEST, 0.0, weight)
     return None if bool((weight == 1).all()) else weight
+
+
+def check_table(X: Any) -> None:
+    """Rows of features, unless scikit-learn's reader has the better word for it."""
+    shape = tuple(X.shape) if hasattr(X, "shape") else np.shape(X) if isinstance(X, list) else None
+    if shape is not None and len(shape) > 2:
+        raise ValueError(
+            f"X has shape {shape}, and this model takes rows and features (n, d); images become rows by "
+            "X.reshape(len(X), -1)"
+        )
+    if isinstance(X, Tensor) and X.ndim != 2:
+        raise ValueError(f"X has shape {shape}; expected rows and features (n, d): reshape it")
+
+
+def check_names(frame: Any) -> None:
+    """A data frame must have columns, each with a name of its own."""
+    if not frame.shape[1]:
+        raise ValueError(f"X has {frame.shape[0]} rows and 0 columns; give at least one of each")
+    twice = [name for name, count in Counter(map(column_name, frame.columns)).items() if count > 1]
+    if twice:
+        raise ValueError(f"X has more than one column of the name {', '.join(map(shown, twice))}; rename them")
 
 
 def column_name(name: Any) -> str | int:
     return int(name) if isinstance(name, Integral) else str(name)
+
+
+def name_to_keep(name: Any) -> Any:
+    """A name as a frame has it, where a file can hold that."""
+    kept = isinstance(name, (float, bytes, date)) and name == name
+    return tuple(map(name_to_keep, name)) if isinstance(name, tuple) else name if kept else column_name(name)
+
+
+def shown(name: str | int) -> str:
+    """A column's name in a message: quoted, or its number."""
+    return repr(name) if isinstance(name, str) else str(name)
 
 
 def column_names(estimator: BaseEstimator) -> list[str]:
@@ -170,22 +238,28 @@ def first_text(column: Any) -> str:
     return f", first {column.iloc[rows[0]]!r} in row {rows[0]}" if 0 < len(rows) < len(column) else ""
 
 
-def check_finite(array: Any, names: list[str]) -> None:
+def check_finite(array: Any, names: list[str], largest: float = np.inf) -> None:
+    """No infinity, and where a model squares the values none above the largest."""
     is_sparse = issparse(array)
     values: np.ndarray = array.data if is_sparse else array
-    # One sum tells in one pass that all is well; NaN or a sum that overflows asks for a closer look.
+    # One product tells in one pass that all is well; NaN or a sum that overflows asks for a closer look.
+    flat = values.ravel(order="K")
     with np.errstate(over="ignore", invalid="ignore"):
-        if np.isfinite(values.sum()):
+        if np.isfinite(np.dot(flat, flat)):
             return
-    infinite = np.isinf(values)
-    if infinite.any():
-        where = int(np.flatnonzero(infinite)[0])
+        beyond = np.abs(values) > largest if largest < np.inf else np.isinf(values)
+    if beyond.any():
+        where = int(np.flatnonzero(beyond)[0])
         row, column = divmod(where, array.shape[1])
         if is_sparse:
             row, column = int(np.searchsorted(array.indptr, where, side="right")) - 1, int(array.indices[where])
+        value, place = values.flat[where], f"row {row}, column {names[column]}"
+        if np.isinf(value):
+            raise ValueError(
+                f"X contains infinity, first in {place}; replace it by NaN to treat it as missing, or drop the row"
+            )
         raise ValueError(
-            f"X contains infinity, first in row {row}, column {names[column]}; "
-            "replace it by NaN to treat it as missing, or drop the row"
+            f"X contains {value:g} in {place}, too large to square; rescale it, or replace it by NaN if it is a mistake"
         )
 
 
@@ -196,3 +270,15 @@ def check_columns(values: np.ndarray, names: list[str]) -> None:
     empty = [names[column] for column in suspects if np.isnan(values[:, column]).all()]
     if empty:
         raise ValueError(f"X has no observed value in column {', '.join(empty)}; drop it: nothing can be learnt of it")
+
+
+def check_spread(values: np.ndarray, names: list[str]) -> None:
+    """Where a model squares the values, a column that varies must do so by more than the least."""
+    # What varies by so little is near 0 everywhere, the first row included: floating point is not as fine elsewhere.
+    for column in np.flatnonzero(~(np.abs(values[0]) > SMALLEST / np.finfo(np.float64).eps)):
+        spread = np.fmax.reduce(values[:, column]) - np.fmin.reduce(values[:, column])
+        if 0 < spread < SMALLEST:
+            raise ValueError(
+                f"X varies by {spread:g} in column {names[column]}, too small to square; rescale it, such as "
+                f"X / {spread:.0e}"
+            )

@@ -15,6 +15,7 @@ from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
+import numpy as np
 import torch
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils._param_validation import Interval, StrOptions
@@ -22,11 +23,11 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
 from jensen.contract import not_offered
-from jensen.contract.gradient import GradientEstimator, Lesson, blocks
+from jensen.contract.gradient import MOST_ROWS, GradientEstimator, Lesson, blocks, progress
 from jensen.engines.sgd import Terms
 from jensen.engines.trainer import Trainer
 from jensen.interop.columns import Columns
-from jensen.interop.events import learn_events
+from jensen.interop.events import Events, learn_events
 from jensen.models.network_views import choose_n_latent, plan_networks, read_latents
 from jensen.nets.likelihoods import Emission, Gaussian
 from jensen.nets.recipe import Recipe, build_network
@@ -66,6 +67,7 @@ class Autoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, GradientEst
         history_: a data frame with one row per round: the mean error of the rows, and minus that of held-out ones.
         columns_: kind, levels and scaling of every column.
         n_iter_: epochs.
+        pixel_range_: of images, the least and the greatest value of a pixel; pictures are cut off there.
         loss_: the mean error of a row in the round whose weights were kept, with its noise.
 
     Example:
@@ -129,7 +131,7 @@ class Autoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, GradientEst
             sample_weight: a count per row: 2 is the row twice, 0 leaves it out.
         """
         self._validate_params()
-        events, weight, _ = learn_events(self, X, "auto", self.scaling, sample_weight)
+        events, weight, _ = self._learn(X, sample_weight)
         if self.noise and "continuous" not in events.columns.kinds:
             raise ValueError(
                 f"noise={self.noise} is added to numbers, and X has none: its columns are binary or categorical; "
@@ -197,8 +199,12 @@ class Autoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, GradientEst
     def _answers(self, values: Tensor, answer: Callable[[AutoencoderModule, Tensor], Tensor]) -> Tensor:
         """What the networks say of rows or latent vectors, a block at a time."""
         with self._answering() as (module, device):
-            parts = [answer(module, values[i].to(device)).cpu() for i in blocks(len(values), module.n_numbers)]
+            some = progress(list(blocks(len(values), module.n_numbers, MOST_ROWS)), "rows")
+            parts = [answer(module, values[rows].to(device)).cpu() for rows in some]
         return torch.cat(parts)
+
+    def _learn(self, X: Any, sample_weight: Any = None) -> tuple[Events, Tensor | None, np.ndarray]:
+        return learn_events(self, X, "auto", self.scaling, sample_weight)
 
     def _build(self, facts: dict[str, Any]) -> nn.Module:
         return build_module(self, self._columns, self._image_shape, facts)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from numbers import Integral
 from typing import Any
 
@@ -16,6 +17,7 @@ from jensen.bound import Bound
 from jensen.contract import whole_number
 from jensen.contract.gradient import GradientEstimator, blocks, has_classes, progress
 from jensen.formulas.schedule import Schedule
+from jensen.interop.events import known_rows
 from jensen.interop.labels import decode_labels, encode_labels, numbers_of_classes
 from jensen.interop.tables import Kind
 from jensen.models import diffusion_answers as answers
@@ -50,6 +52,11 @@ class DenoisingModel(GradientEstimator):
         Rows must be complete: there is no bound of some entries alone.
         """
         return self.bound(X).total
+
+    def can_score(self, X: Any) -> np.ndarray:
+        """Which rows (n,) have a score: complete ones, without a level that was not trained on."""
+        check_is_fitted(self)
+        return known_rows(self, X, self._columns, self._shape, takes_missing=False)
 
     def bound(self, X: Any, *, levels: str | int | None = None, y: Any = None) -> Bound:
         """The evidence lower bound, term by term: reconstruction E ln p(x_0|x_1), and what noise and denoising cost.
@@ -242,8 +249,7 @@ class DenoisingModel(GradientEstimator):
         Arguments are those of `impute_draws`.
         """
         x, kind = self._read_events(X)
-        drawn = self._drawn(x, n_draws, None, steps, resamplings)
-        return self._filled(X, x, answers.mean_of_draws(self._columns, drawn), kind)
+        return self._filled(X, x, self._drawn(answers.fill_means, x, n_draws, None, steps, resamplings), kind)
 
     def impute_draws(
         self, X: Any, n_draws: int = 1, random_state: Any = None, *, steps: int = 50, resamplings: int = 10
@@ -263,20 +269,22 @@ class DenoisingModel(GradientEstimator):
                 little, or on few complete rows, errs a little more every time: give it fewer.
         """
         x, kind = self._read_events(X)
-        drawn = self._drawn(x, n_draws, random_state, steps, resamplings)
+        drawn = self._drawn(answers.fill_draws, x, n_draws, random_state, steps, resamplings)
         return [self._filled(X, x, copy, kind) for copy in drawn]
 
-    def _drawn(self, x: Tensor, n_draws: int, random_state: Any, steps: int, resamplings: int) -> Tensor:
-        """Of those of the rows x (n, d) that have holes, copies (n_draws, m, d) with draws in them."""
+    def _drawn(
+        self, fill: Callable[..., Tensor], x: Tensor, n_draws: int, random_state: Any, steps: int, resamplings: int
+    ) -> Tensor:
+        """Of those of the rows x (n, d) that have holes, copies (n_draws, m, d) with draws in them or their mean."""
         n, times = whole_number("n_draws", n_draws), whole_number("resamplings", resamplings)
-        schedule = self.theta_.schedule
-        if whole_number("steps", steps) < schedule.n_levels:
-            schedule = schedule.respace(int(steps))
+        schedule, least = self.theta_.schedule, self.theta_.space.least_signal
+        if whole_number("steps", steps) < schedule.n_levels or schedule.alpha_bar[-1] < least**2:
+            schedule = schedule.respace(min(int(steps), schedule.n_levels), least_signal=least)
         generator, holed = self._generator(random_state), x[x.isnan().any(1)]
         if not len(holed):
-            return holed.expand(n, -1, -1)
+            return holed.expand(n, -1, -1) if fill is answers.fill_draws else holed
         with self._answering() as (module, device):
-            return answers.fill_draws(module, holed, n, schedule, times, generator, device, bool(self.verbose))
+            return fill(module, holed, n, schedule, times, generator, device, bool(self.verbose))
 
     def _filled(self, X: Any, x: Tensor, drawn: Tensor, kind: Kind) -> Any:
         """X with the holes of its rows x (n, d) from the rows `drawn` for those that have some."""
@@ -294,7 +302,7 @@ class DenoisingModel(GradientEstimator):
         if y is not None and known is None:
             raise ValueError(f"y={y!r} asks for a class, but the model was fitted without labels; pass y=None")
         label = None if y is None or known is None else numbers_of_classes(y, known, n)
-        chain = chain_of(self.theta_.schedule, steps, sampler, eta, guidance)
+        chain = chain_of(self.theta_.schedule, steps, sampler, eta, guidance, self.theta_.space.least_signal)
         if guidance and label is None:
             raise ValueError(f"guidance={guidance!r} goes beyond a class; give y, or leave guidance out")
         return n, chain, label

@@ -24,8 +24,8 @@ from torch import Tensor, nn
 from jensen.contract.gradient import GradientEstimator, Lesson
 from jensen.engines.sgd import Terms
 from jensen.engines.trainer import Trainer
-from jensen.formulas.schedule import Schedule
-from jensen.interop.events import learn_events
+from jensen.formulas.schedule import LARGEST_BETA, Schedule
+from jensen.interop.events import Events, learn_events
 from jensen.interop.labels import encode_labels
 from jensen.models.denoising_model import DenoisingModel
 from jensen.models.diffusion_build import build_module, class_facts, decide, marginal_start
@@ -42,8 +42,9 @@ class Diffusion(DenoisingModel):
     NaN is missing, in training and for `impute` and `impute_draws`; scores are of complete rows.
 
     Args:
-        schedule: "cosine", "linear", a `Schedule`, or β_1, ..., β_T as an array.
-        n_steps: T, the levels of noise; None is 1000, or as many as the schedule has.
+        schedule: "cosine", "linear", a `Schedule`, or β_1, ..., β_T as an array. With prediction "noise" or "mean" the
+            last β of "cosine" are at most 50/T or 0.75: larger ones multiply the errors of the network.
+        n_steps: T, the levels of noise, at most a million; None is 1000, or as many as the schedule has.
         prediction: what the network says of numbers: "noise", "data", "mean" or "velocity"; "levels" says how probable
             each level of a grid is. "auto" is "levels" for data on a grid and "velocity" for others. Categories have
             levels whatever is chosen here.
@@ -51,7 +52,8 @@ class Diffusion(DenoisingModel):
             cross-entropy; "variational", the bound; "hybrid", simple with a little of the bound, which trains a
             learned variance.
         variance: σ_t² of the reverse steps: "beta" for β_t, "posterior" for β̃_t, "learned" between them. "auto" is
-            "beta" for numbers, "posterior" for those of a grid, and for levels what their probabilities leave open.
+            "beta" for numbers, "posterior" for those of a grid, and for levels what their probabilities leave open;
+            "learned" is an error where every column has levels.
         network: recipe of the network, such as UNet() or ResidualMLP(), or a `Denoiser` of your own; None is UNet() for
             images and ResidualMLP() for tables.
         data_levels: the number of values that data on a grid have, such as 256 for pixels; None for numbers that have
@@ -75,6 +77,7 @@ class Diffusion(DenoisingModel):
         columns_: kind, levels and scaling of every column.
         classes_: after a fit with labels.
         n_iter_: epochs.
+        pixel_range_: of images, the least and the greatest value of a pixel; pictures are cut off there.
         lower_bound_: what training raised, at the weights that were kept.
 
     Example:
@@ -150,7 +153,7 @@ class Diffusion(DenoisingModel):
         """
         self._validate_params()
         self._schedule()  # a mistake in it need not wait for the rows
-        events, weight, kept = learn_events(self, X, "auto", self.scaling, sample_weight, self.data_levels)
+        events, weight, kept = self._learn(X, sample_weight)
         label, classes = encode_labels(y, len(kept), None, kept)
         if hasattr(self, "classes_"):
             del self.classes_
@@ -180,11 +183,11 @@ class Diffusion(DenoisingModel):
         check_is_fitted(self)
         write_pipeline(self, path, y)
 
-    def _schedule(self) -> Schedule:
-        """The noise that the arguments ask for."""
-        given = self.schedule
+    def _schedule(self, largest_beta: float = LARGEST_BETA) -> Schedule:
+        """The noise that the arguments ask for; the last β of the cosine are left to what is predicted."""
+        given, n = self.schedule, self.n_steps or 1000
         if isinstance(given, str):
-            return (Schedule.linear if given == "linear" else Schedule.cosine)(self.n_steps or 1000)
+            return Schedule.linear(n) if given == "linear" else Schedule.cosine(n, largest_beta)
         schedule = given if isinstance(given, Schedule) else Schedule(np.asarray(given))
         if self.n_steps not in (None, schedule.n_levels):
             raise ValueError(
@@ -193,5 +196,10 @@ class Diffusion(DenoisingModel):
             )
         return schedule
 
+    def _learn(self, X: Any, sample_weight: Any = None) -> tuple[Events, Tensor | None, np.ndarray]:
+        return learn_events(self, X, "auto", self.scaling, sample_weight, self.data_levels)
+
     def _build(self, facts: dict[str, Any]) -> nn.Module:
-        return build_module(self, self._columns, self._image_shape, self._schedule(), facts)
+        # A model without this fact has the cosine as it is defined.
+        schedule = self._schedule(facts.get("largest_beta", LARGEST_BETA))
+        return build_module(self, self._columns, self._image_shape, schedule, facts)

@@ -30,11 +30,17 @@ __all__ = [
     "Sampled",
     "all_levels",
     "fill_draws",
+    "fill_means",
+    "level_blocks",
     "mean_of_draws",
     "number_of_levels",
     "prior_of",
     "some_levels",
 ]
+
+
+# Numbers that are kept of a row at a level until its block of rows is summed: level, weight, terms and the like.
+N_KEPT = 8
 
 
 @dataclass(frozen=True)
@@ -64,9 +70,14 @@ def all_levels(
     module: DiffusionModule, x: Tensor, generator: torch.Generator, device: torch.device, is_shown: bool = False
 ) -> Profile:
     """Every level of every row, with one draw of the noise each."""
-    level = torch.arange(1, module.schedule.n_levels + 1, device=device).expand(len(x), -1)
-    nats, _, error = module.evaluate(x.to(device), level, None, generator, is_shown).double().cpu()
-    return Profile(without_nan(nats), error)
+    n_levels, parts = module.schedule.n_levels, []
+    level = torch.arange(1, n_levels + 1, device=device)
+    for rows, is_only in level_blocks(len(x), n_levels, is_shown):
+        own = x[rows].to(device)
+        nats, _, error = module.evaluate(own, level.expand(len(own), -1), None, generator, is_shown and is_only)
+        parts.append((without_nan(nats.double()).cpu(), error.double().cpu()))
+    nats, error = (torch.cat(part) for part in zip(*parts, strict=True))
+    return Profile(nats, error)
 
 
 def some_levels(
@@ -79,17 +90,24 @@ def some_levels(
     y: Tensor | None = None,
 ) -> Sampled:
     """The bound from so many levels per row; the error is that of draws in pairs, which differ by it."""
-    level, weight = evaluation_levels(module.share.cpu(), len(x), n_levels, generator)
-    y = None if y is None else y.to(device)
-    nats = module.evaluate(x.to(device), level.to(device), y, generator, is_shown)[0]
-    values = without_nan(nats.double()).cpu() * weight
-    is_first = level == 1
-    return Sampled(
-        reconstruction=-torch.where(is_first, values, 0.0).sum(1),
-        prior=prior_of(module, x),
-        denoising=torch.where(is_first, 0.0, values).sum(1),
-        standard_error=pair_error(values),
-    )
+    parts = []
+    for rows, is_only in level_blocks(len(x), n_levels, is_shown):
+        own, label = x[rows].to(device), None if y is None else y[rows].to(device)
+        level, weight = evaluation_levels(module.share.cpu(), len(own), n_levels, generator)
+        nats = module.evaluate(own, level.to(device), label, generator, is_shown and is_only)[0]
+        values = without_nan(nats.double()).cpu() * weight
+        is_first = level == 1
+        reconstruction = -torch.where(is_first, values, 0.0).sum(1)
+        parts.append((reconstruction, torch.where(is_first, 0.0, values).sum(1), pair_error(values)))
+    reconstruction, denoising, error = (torch.cat(part) for part in zip(*parts, strict=True))
+    return Sampled(reconstruction, prior_of(module, x), denoising, error)
+
+
+def level_blocks(n_rows: int, n_levels: int, is_shown: bool) -> Iterator[tuple[slice, bool]]:
+    """Rows whose terms at so many levels fit into memory together, with a bar where they are not the only ones."""
+    parts = list(blocks(n_rows, N_KEPT * n_levels))
+    for rows in progress(parts, "Bound", is_shown and len(parts) > 1):
+        yield rows, len(parts) == 1
 
 
 def without_nan(nats: Tensor) -> Tensor:
@@ -168,6 +186,24 @@ def fill_draws(
         *_, last = progress(chain(module, start, generator), "Imputation", is_shown, schedule.n_levels)
         drawn.append(chain.decoded(module, last, generator))
     return torch.where(holes, torch.cat(drawn), rows).view(n_draws, *x.shape)
+
+
+def fill_means(
+    module: DiffusionModule,
+    x: Tensor,
+    n_draws: int,
+    schedule: Schedule,
+    resamplings: int,
+    generator: torch.Generator,
+    device: torch.device,
+    is_shown: bool = False,
+) -> Tensor:
+    """Rows (n, d) with their missing entries at the mean of so many draws, of some rows at a time."""
+    parts = []
+    for rows in blocks(len(x), n_draws * x.shape[1]):
+        drawn = fill_draws(module, x[rows], n_draws, schedule, resamplings, generator, device, is_shown)
+        parts.append(mean_of_draws(module.space.columns, drawn))
+    return torch.cat(parts)
 
 
 def mean_of_draws(columns: Columns, draws: Tensor) -> Tensor:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -11,8 +12,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from jensen.contract import levels_inside
 from jensen.contract.gradient import Lesson
-from jensen.formulas.schedule import Schedule
+from jensen.formulas.diffusion import QUOTIENTS
+from jensen.formulas.schedule import LARGEST_BETA, Schedule, gentle_beta
 from jensen.interop.columns import Columns
 from jensen.models.diffusion_module import DiffusionModule
 from jensen.models.diffusion_space import Space
@@ -81,12 +84,35 @@ def decide(model: Diffusion, columns: Columns) -> dict[str, Any]:
     variance, level_variance = model.variance, "own" if model.variance in ("auto", "learned") else model.variance
     if variance == "auto":
         variance = "posterior" if columns.is_grid else "beta"
-    if variance == "learned" and model.objective == "simple" and has_numbers:
+    if variance == "learned" and not has_numbers:
+        raise ValueError(
+            "variance='learned' is of numbers, and every column here has levels, whose variance follows from their "
+            "probabilities; choose variance='auto', or for data on a grid prediction='velocity', which reads it as "
+            "numbers"
+        )
+    if variance == "learned" and model.objective == "simple":
         raise ValueError(
             "variance='learned' has no part in objective='simple', and would stay as it was; choose "
             "objective='hybrid' or 'variational'"
         )
-    return {"prediction": prediction, "variance": variance, "level_variance": level_variance}
+    largest_beta = LARGEST_BETA
+    if has_numbers and prediction in QUOTIENTS:
+        given = model._schedule()
+        largest_beta = gentle_beta(given.n_levels)
+        if model._schedule(largest_beta).beta.max() > largest_beta:
+            warnings.warn(
+                f"schedule has β up to {given.beta.max():.3g}, where prediction={prediction!r} multiplies the errors "
+                "of the network, so samples may lie far from the data; choose prediction='velocity', or "
+                "schedule='cosine', whose last β are then smaller",
+                UserWarning,
+                stacklevel=levels_inside(),
+            )
+    return {
+        "prediction": prediction,
+        "variance": variance,
+        "level_variance": level_variance,
+        "largest_beta": largest_beta,
+    }
 
 
 def marginal_start(lesson: Lesson, facts: dict[str, Any], rows: np.ndarray) -> dict[str, Tensor | None]:

@@ -20,8 +20,18 @@ __all__ = ["chain_of"]
 SAMPLERS: dict[str, Sampler] = {"ancestral": ancestral, "ddim": ddim, "dpm": dpm_solver}
 
 
-def chain_of(schedule: Schedule, steps: int | None, sampler: str, eta: float, guidance: float = 0.0) -> Chain:
-    """Through all levels of the schedule or so many steps, by a sampler of this name."""
+def chain_of(
+    schedule: Schedule,
+    steps: int | None,
+    sampler: str,
+    eta: float,
+    guidance: float = 0.0,
+    least_signal: float = 0.0,
+) -> Chain:
+    """Through all levels of the schedule or so many steps, by a sampler of this name.
+
+    It begins at the last level with √ᾱ_t not below `least_signal`, but for the chain whose bound is scored.
+    """
     if not isinstance(guidance, Real) or not 0 <= guidance < math.inf:
         raise ValueError(f"guidance={guidance!r} must be a number, 0 or more; 0 draws from the class itself")
     if sampler not in SAMPLERS:
@@ -30,7 +40,9 @@ def chain_of(schedule: Schedule, steps: int | None, sampler: str, eta: float, gu
         raise ValueError(f"eta={eta!r} is the share of noise that 'ddim' keeps and must lie in [0, 1]")
     if eta and sampler != "ddim":
         raise ValueError(f"eta={eta:g} is for sampler='ddim'; {sampler!r} has none")
-    if steps is not None:
-        schedule = schedule.respace(whole_number("steps", steps), "uniform" if sampler == "ancestral" else "trailing")
+    n = schedule.n_levels if steps is None else whole_number("steps", steps)
+    least = 0.0 if sampler == "ancestral" and n == schedule.n_levels else least_signal
+    if steps is not None or schedule.alpha_bar[-1] < least**2:
+        schedule = schedule.respace(n, "uniform" if sampler == "ancestral" else "trailing", least)
     step: Any = partial(ddim, eta=eta) if sampler == "ddim" else SAMPLERS[sampler]
     return Chain(step, schedule, sampler == "ancestral", float(guidance))

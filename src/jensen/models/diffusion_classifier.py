@@ -29,6 +29,8 @@ LEAST_STAGE = 12
 LOST_NATS, LOST_ERRORS = 5.0, 3.0
 # Nats of a draw that overflowed: larger than any other, but such that sums and squares have room.
 LARGEST = 1e100
+# Of the terms of all classes there are so many copies at a time: by stage, summed and compared with the best.
+N_COPIES = 4
 
 
 @dataclass(frozen=True)
@@ -60,8 +62,9 @@ def classify_rows(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """The fields of a `Classification` of rows (n, d)."""
     parts = []
-    # Rows whose draws of the noise fit into memory together.
-    for rows in progress(list(blocks(len(x), budget * module.space.n_dims)), "Classes", is_shown):
+    # Rows whose draws of the noise, and whose terms of every class, fit into memory together.
+    per_level = max(module.space.n_dims, N_COPIES * len(log_prior))
+    for rows in progress(list(blocks(len(x), budget * per_level)), "Classes", is_shown):
         parts.append(classify_block(module, x[rows].to(device), log_prior, weighting, budget, generator))
     fields = [torch.cat(part) for part in zip(*parts, strict=True)]
     return fields[0], fields[1], fields[2], fields[3]
@@ -78,6 +81,9 @@ def classify_block(
     # follows from then on.
     drawn: list[Tensor] = []
     n_evaluations, mass = torch.zeros(n, dtype=torch.long), 0
+    # Of a single class nothing is asked.
+    score, error = log_prior.repeat(n, 1), torch.zeros((n, n_classes), dtype=torch.float64)
+    best = torch.zeros((n, 1), dtype=torch.long)
     for size in stages(budget):
         # A row whose class is known is not asked about again.
         is_asked = is_alive & (is_alive.sum(1, keepdim=True) > 1)

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import log_softmax
 
-from jensen.formulas.diffusion import Noising, data_of, discretised_gaussian, observed_sum
+from jensen.formulas.diffusion import QUOTIENTS, Noising, data_of, discretised_gaussian, observed_sum
 from jensen.interop.columns import Columns
 
 __all__ = ["Belief", "Space"]
@@ -26,6 +26,8 @@ __all__ = ["Belief", "Space"]
 LEAST_SHARE = 1e-2
 # So many numbers say the logits of all levels: 256 of each pixel would cost as much as the rest of a network.
 MOST_SAID = 32
+# Where x̂_0 is a quotient by less, a step without noise keeps its error, and so does a long one.
+LEAST_SIGNAL = 0.1
 
 
 @dataclass(frozen=True)
@@ -113,6 +115,11 @@ class Space(nn.Module):
     def has_variance(self) -> bool:
         """Whether the network says the variance of numbers; that of levels follows from their probabilities."""
         return self.variance == "learned" and bool(self.n_numbers)
+
+    @property
+    def least_signal(self) -> float:
+        """√ᾱ_t of the level that a walk down in few steps, or without noise, begins at."""
+        return LEAST_SIGNAL if self.prediction in QUOTIENTS and self.n_numbers else 0.0
 
     def embed(self, x: Tensor) -> Tensor:
         """Points (b, D) of rows (b, d) in the units of `Columns`."""

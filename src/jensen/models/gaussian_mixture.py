@@ -60,6 +60,7 @@ class GaussianMixture(MixtureModel):
     Attributes:
         weights_, means_, covariances_, precisions_, precisions_cholesky_: as in scikit-learn; the divisor is N_k.
         theta_: the same parameters as one frozen value of tensors.
+        at_floor_: which components (K,) have a variance at the floor of `reg_covar`; their likelihood means nothing.
         total_weight_: of all rows learnt from.
         lower_bound_: the objective per unit of weight; equals score(X) without weights, labels and prior.
         lower_bounds_: its history, one value after every step.

@@ -24,16 +24,16 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from jensen.bound import Bound
-from jensen.contract import EMEstimator, Stream, whole_number
+from jensen.contract import EMEstimator, Stream, warn_unused, whole_number
 from jensen.engines import em
 from jensen.engines.lloyd import best_partition
 from jensen.engines.threads import threads_for
 from jensen.formulas.centres import Pull, hard_log_density
-from jensen.interop.tables import Kind, check_columns, column_names, read_array, read_weights
+from jensen.interop.tables import Kind, check_columns, check_spread, column_names, read_array, read_weights
 from jensen.models.depot import Depot
 from jensen.models.kmeans_answers import Assignment, Centres, assign, distances
 from jensen.models.kmeans_outcome import Outcome, outcome, outcome_of_stream, resumed
-from jensen.models.kmeans_problem import checked_limits, dense_rows, kmeans_problem, served_by
+from jensen.models.kmeans_problem import checked_limits, dense_rows, kmeans_problem, served_by, without_effect
 from jensen.models.kmeans_start import Start, centre_starts, checked_centres, drawn_to
 
 __all__ = ["KMeans"]
@@ -70,7 +70,7 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, EM
         inertia_: Σ w ‖x - μ_y‖², what the customers pay; a depot's share stands in supply_cost_, their sum in cost_.
         cluster_weights_: the weight that every centre serves (K,).
         theta_: centres, σ² and weights as one frozen value of tensors.
-        lower_bound_: the bound per unit of weight, nats; the mean of score_samples(X) without weights and limits.
+        lower_bound_: the bound per unit of weight, nats: the mean of score_samples(X), weighted as the rows are.
         n_iter_, converged_: steps, and whether the centres came to rest before max_iter.
 
     Example:
@@ -140,10 +140,13 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, EM
         rows, mass = x[counted], None if weight is None else weight[counted]
         if not issparse(rows):
             check_columns(rows, column_names(self))
+            check_spread(rows, column_names(self))
         pull = self._pull()
-        limits = checked_limits(self.size_limits, self.n_clusters, rows.shape[0] if mass is None else mass.sum())
+        total = float(rows.shape[0] if mass is None else mass.sum())
+        limits = checked_limits(self.size_limits, self.n_clusters, total)
         is_plain = self.max_iter > 0 and pull is None and limits is None and is_complete(rows)
         rows = rows if is_plain else dense_rows(rows)
+        warn_unused(self, without_effect(self, is_plain, limits, total))
         start, generator = centre_starts(rows, mass, self.n_clusters, self.init), self._generator()
         if pull is not None and pull.chooses and isinstance(self.init, str):
             start = drawn_to(pull, start)
@@ -341,8 +344,12 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, EM
         running = em.Running(fitted.stats * (1 / fitted.weight), fitted.weight)
         stream = Stream(frame, problem.verbs, running)
         self._keep(outcome_of_stream(fitted.theta, stream), stream)
+        found = assign(self.theta_, x, pull)
         if limits is None:
-            return assign(self.theta_, x, pull).label.numpy()
+            return found.label.numpy()
+        # The bound holds for any y, and is largest at the nearest centre, which the limits may refuse a row.
+        log_density = np.average(self._log_density(found).numpy(), weights=weight)
+        self.lower_bound_ = float(log_density) - math.log(self._n_features_out)
         return served_by(problem, fitted.theta).numpy()
 
     def _keep(self, outcome: Outcome, stream: Stream | None) -> None:

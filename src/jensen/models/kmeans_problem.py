@@ -15,12 +15,24 @@ from jensen.batch import Batch, Footprint
 from jensen.contract import Problem
 from jensen.engines import em
 from jensen.engines.sources import ArraySource, Frame
+from jensen.engines.start import distinct_rows
 from jensen.formulas.centres import CentreMoments, Pull, optimal_centres, partial_distances
 from jensen.formulas.components import one_unit
 from jensen.formulas.transport import transport
+from jensen.interop.memory import need_memory
+from jensen.models.kmeans_lines import Customers, search_lines
+from jensen.models.kmeans_moves import Clusters, search_moves
 from jensen.statistics import Summary
 
-__all__ = ["KMeansVerbs", "checked_limits", "dense_rows", "kmeans_problem", "served_by"]
+__all__ = ["KMeansVerbs", "checked_limits", "dense_rows", "kmeans_problem", "served_by", "without_effect"]
+
+
+# Takes verbs and centres to centres that cost no more, or about no more where it looks at some rows alone.
+Search = Callable[["KMeansVerbs", Tensor], Tensor]
+# Steps without a better solution that end in a search; fewer than em.fit waits for.
+CIRCLES = 10
+# Distinct rows a search along lines looks at, at most.
+SEARCHED = 5000
 
 
 @dataclass(frozen=True)
@@ -40,10 +52,8 @@ class KMeansVerbs:
         q = self.choose(theta, distance, batch.weight)
         if self.pull is not None:
             distance = distance + self.pull.supply(theta)[:, None]
-        weight = q.sum(1)
-        mass = weight[:, None].expand_as(theta) if batch.observed is None else q @ batch.observed.T.to(q.dtype)
-        moments = CentreMoments(weight, mass, q @ batch.x.T, q @ batch.x.square().sum(0))
-        return Summary(moments, -(q * distance).sum(), weight.sum())
+        moments = moments_of(q, batch)
+        return Summary(moments, -(q * distance).sum(), moments.weight.sum())
 
     def choose(self, theta: Tensor, distance: Tensor, weight: Tensor | None) -> Tensor:
         """How much of every row's weight goes to every centre (K, n): all of it to one, unless limits split a row."""
@@ -63,6 +73,14 @@ class KMeansVerbs:
 
     def log_prior(self, theta: Tensor) -> Tensor:
         return theta.new_zeros(())
+
+
+def moments_of(q: Tensor, batch: Batch) -> CentreMoments:
+    """What the rows leave at the centres that serve them, by q (K, n)."""
+    weight = q.sum(1)
+    observed = batch.observed
+    mass = weight[:, None].expand(-1, len(batch.x)) if observed is None else q @ observed.T.to(q.dtype)
+    return CentreMoments(weight, mass, q @ batch.x.T, q @ batch.x.square().sum(0))
 
 
 def kmeans_problem(
@@ -109,12 +127,24 @@ def kmeans_problem(
 
     # A customer who goes to the nearest store may cost more than before.
     is_monotone = pull is None or pull.chooses
-    problem = Problem(verbs, source, begin, lambda theta, cost, w: cost, has_settled, refilling(source), is_monotone)
+    search: Search | None = None
+    if is_monotone and limits is not None:
+        search = moves(source)
+    elif not is_monotone and limits is None:
+        search = lines(x, weight, frame)
+    algorithm = refilling(source, has_settled, search, resumes=is_monotone)
+    problem = Problem(verbs, source, begin, lambda theta, cost, w: cost, has_settled, algorithm, is_monotone)
     return problem, frame
 
 
 def dense_rows(x: Any) -> np.ndarray:
     """An array or a CSR matrix, written out."""
+    if hasattr(x, "toarray"):
+        need_memory(
+            2 * 8 * x.shape[0] * x.shape[1],
+            f"X of shape {x.shape}, which is sparse, written out",
+            "without depot, size_limits and missing values it stays sparse; or give fewer features",
+        )
     return np.asarray(x.toarray() if hasattr(x, "toarray") else x, dtype=np.float64)
 
 
@@ -138,6 +168,18 @@ def checked_limits(limits: Any, n_clusters: int, total: float) -> tuple[float, f
     return min(least, total / n_clusters), max(most, total / n_clusters)
 
 
+def without_effect(model: Any, is_plain: bool, limits: tuple[float, float] | None, total: float) -> dict[str, str]:
+    """Arguments of k-means that a fit to rows of this weight does not use, and why."""
+    unused = {}
+    if limits is not None and limits[0] == 0 and limits[1] >= total:
+        unused["size_limits"] = "a least of 0 and a most of all the weight limit nothing"
+    if model.depot is not None and not model.depot.weight:
+        unused["depot"] = "with a weight of 0 the way from the depot costs nothing"
+    if not is_plain:
+        unused["copy_x"] = "missing values, depot, size_limits and max_iter=0 need rows of their own"
+    return unused
+
+
 def served_by(problem: Problem, theta: Tensor) -> Tensor:
     """The centre that serves most of every row (n,), within the limits."""
     (batch,), verbs = problem.source, problem.verbs
@@ -151,18 +193,67 @@ def isotropic_frame(x: Tensor, weight: Tensor | None) -> Frame:
     return Frame.of(x.T, weight, one_unit)
 
 
-def refilling(source: ArraySource) -> em.Algorithm:
-    """Plain steps; a centre that serves nobody moves to the row that is served worst."""
+def moves(source: ArraySource) -> Search:
+    """Centres after rows have changed places within the limits."""
+
+    def search(verbs: KMeansVerbs, theta: Tensor) -> Tensor:
+        (batch,) = source
+        flows = verbs.choose(theta, partial_distances(batch.x, batch.observed, theta), batch.weight)
+        x = batch.x.T.numpy()
+        seen = np.ones_like(x) if batch.observed is None else batch.observed.T.to(batch.x.dtype).numpy()
+        pull = verbs.pull
+        location, weight = (np.zeros(x.shape[1]), 0.0) if pull is None else (pull.location.numpy(), pull.weight)
+        assert verbs.limits is not None
+        before = Clusters(x, seen, flows.numpy(), verbs.limits, location, weight)
+        after = search_moves(before)
+        return theta if after is before else verbs.m_step(theta, moments_of(torch.from_numpy(after.flows), batch))
+
+    return search
+
+
+def lines(x: np.ndarray, weight: np.ndarray | None, frame: Frame) -> Search:
+    """Stores after a search along lines; where distinct rows are many, over some of them."""
+    # Every start of a fit tries others.
+    rng = np.random.default_rng(0)
+
+    def search(verbs: KMeansVerbs, theta: Tensor) -> Tensor:
+        assert verbs.pull is not None
+        if len(theta) == 1:
+            return theta
+        numbers, mass, _ = distinct_rows(x, weight, SEARCHED, SEARCHED)
+        rows = (x[numbers] - frame.origin.numpy()) / frame.scale.numpy()
+        return torch.from_numpy(search_lines(Customers.of(rows, mass, verbs.pull), theta.numpy(), rng))
+
+    return search
+
+
+def refilling(source: ArraySource, has_settled: em.Stop, search: Search | None, resumes: bool) -> em.Algorithm:
+    """Plain steps; a centre that serves nobody moves to the row that is served worst.
+
+    Where these come to rest or go in circles, a search may find better centres. Steps resume from there, or leave it at
+    that.
+    """
 
     def steps(verbs: KMeansVerbs, state: em.State, evaluate: em.Evaluate) -> Iterator[em.State]:
+        best, waited = state, 0
         while True:
             moments: CentreMoments = state.summary.stats
             theta = verbs.m_step(state.theta, moments)
             for empty in (moments.weight == 0).nonzero().flatten().tolist():
                 theta[empty] = worst_served(theta, empty, source)
             old, state = state, evaluate(theta)
-            state = replace(state, gain=state.objective - old.objective)
-            yield state
+            best, waited = (state, 0) if state.objective > best.objective else (best, waited + 1)
+            if search is not None and (waited == CIRCLES or has_settled(old, state)):
+                theta = search(verbs, best.theta)
+                found = best if theta is best.theta else evaluate(theta)
+                is_better = found.objective > best.objective + 1e-9 * abs(best.objective)
+                best = state = found if is_better else best
+                if not (is_better and resumes):
+                    break
+                waited = 0
+            yield replace(state, gain=state.objective - old.objective)
+        while True:
+            yield replace(best, gain=0.0)
 
     return steps
 

@@ -22,11 +22,11 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
-from jensen.contract import LatentVariableModel, not_offered
+from jensen.contract import LatentVariableModel, not_offered, warn_unused
 from jensen.engines import dissimilarity
 from jensen.engines.start import check_distinct, distinct_rows, draw_different
 from jensen.engines.swaps import Swapped, build, faster_pam
-from jensen.interop.tables import Kind, read_table, read_weights
+from jensen.interop.tables import Kind, check_spread, column_names, read_table, read_weights
 
 __all__ = ["KMedoids", "Medoids"]
 
@@ -119,6 +119,7 @@ class KMedoids(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
         self._validate_params()
         if isinstance(self.metric, str):
             dissimilarity.check_metric(self.metric)
+        warn_unused(self, self._unused_now())
         x, kind = self._read_array(X, reset=True)
         given = read_weights(sample_weight, len(x))
         weight = np.ones(len(x)) if given is None else given.numpy()
@@ -193,6 +194,17 @@ class KMedoids(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
     def _n_features_out(self) -> int:
         return len(self.theta_.indices)
 
+    def _unused_now(self) -> dict[str, str]:
+        """Arguments that a fit does not use, and why."""
+        unused = {}
+        if not isinstance(self.init, str):
+            unused["n_init"] = "init names the rows to start from, and there is one start"
+        elif self.init == "build":
+            unused["n_init"] = "init='build' has one outcome, and there is one start"
+        if self.metric == "precomputed":
+            unused["metric_params"] = "metric='precomputed' takes distances as they are"
+        return unused
+
     def _best_of_starts(self, distances: np.ndarray, weight: np.ndarray, start: np.ndarray | None) -> Swapped:
         """The medoids with the least loss; without a start, of `n_init` random ones or from the greedy one."""
         if start is None and self.init == "build":
@@ -235,13 +247,16 @@ class KMedoids(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
             check_is_fitted(self)
         if self.metric == "precomputed":
             return dissimilarity.read_distances(self, X, reset=reset)
-        x, kind = read_table(self, X, reset=reset)
+        # Whether a distance squares the values is the metric's own affair, and distances are looked at.
+        x, kind = read_table(self, X, reset=reset, largest=np.inf)
         missing = x.isnan().nonzero()
         if len(missing) and self.metric != "nan_euclidean":
             raise ValueError(
                 f"X contains NaN, first in row {int(missing[0, 0])}, and metric={self.metric!r} has no distance for "
                 "it; metric='nan_euclidean' compares rows by what is observed in both"
             )
+        if reset and self.metric in ("euclidean", "nan_euclidean", "sqeuclidean", "l2"):
+            check_spread(x.numpy(), column_names(self))
         return x.numpy(), kind
 
     def _to_medoids(self, x: np.ndarray) -> Iterator[np.ndarray]:
@@ -268,6 +283,10 @@ class KMedoids(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
         if is_given != (rows is None) or (rows is not None and rows.shape != shape):
             found = None if rows is None else tuple(rows.shape)
             raise ValueError(f"rows has shape {found}, but {None if is_given else shape} is needed for this model")
+        if not isinstance(self.metric_params_, dict):
+            raise ValueError(
+                f"metric_params_={self.metric_params_!r} are no arguments of a metric; the file is damaged"
+            )
         if rows is not None and (rows.isinf() | (rows.isnan() & (self.metric != "nan_euclidean"))).any():
             raise ValueError("rows holds NaN or infinity; give finite values")
         return Medoids(rows, indices)

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from jensen.contract.gradient import blocks, progress
 from jensen.formulas.diffusion import prior_kl
-from jensen.models.diffusion_answers import pair_error
+from jensen.models.diffusion_answers import level_blocks, pair_error
 from jensen.models.diffusion_module import DiffusionModule, evaluation_levels
 from jensen.models.latent_module import LatentModule
 from jensen.models.vae_answers import Evidence, Tilt, elbo
@@ -31,6 +31,23 @@ def evidence(
     is_shown: bool = False,
 ) -> Evidence:
     """The bound: reconstruction from so many draws of z, the prior from so many levels, each with a draw of its own."""
+    parts = []
+    for rows, is_only in level_blocks(len(x), n_levels, is_shown):
+        found = evidence_of_block(module, x[rows], n_levels, n_draws, generator, device, is_shown and is_only)
+        parts.append((found.reconstruction, found.kl["latent"], found.standard_error))
+    reconstruction, cost, error = (torch.cat(part) for part in zip(*parts, strict=True))
+    return Evidence(reconstruction, {"latent": cost}, error)
+
+
+def evidence_of_block(
+    module: LatentModule,
+    x: Tensor,
+    n_levels: int,
+    n_draws: int,
+    generator: torch.Generator,
+    device: torch.device,
+    is_shown: bool,
+) -> Evidence:
     of_decoder = elbo(module.vae, x, n_draws, generator, device)
     level, weight = evaluation_levels(module.prior.share.cpu(), len(x), n_levels, generator)
     k, prior = level.shape[1], module.prior

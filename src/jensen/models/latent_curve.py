@@ -26,6 +26,7 @@ from jensen.engines.sources import ArraySource, Frame
 from jensen.engines.threads import threads_for
 from jensen.formulas.components import one_unit
 from jensen.formulas.topographic import LatentSpace, lattice
+from jensen.interop.memory import need_memory
 from jensen.models.iterated_model import IteratedModel
 from jensen.models.latent_curve_answers import (
     bound_terms,
@@ -45,6 +46,8 @@ __all__ = ["LatentCurve"]
 
 # Grid points and bumps along each axis, for a curve and for a surface.
 GRID, BASIS = {1: 100, 2: 40}, {1: 12, 2: 8}
+# More grid points than this no file may ask for.
+MOST_POINTS = 10_000_000
 
 
 def has_latent(n_latent: int, other: str) -> Any:
@@ -231,6 +234,11 @@ class LatentCurve(ClassNamePrefixFeaturesOutMixin, TransformerMixin, IteratedMod
     def _space(self) -> LatentSpace:
         n_grid = GRID[self.n_latent] if self.n_grid is None else int(self.n_grid)
         n_basis = BASIS[self.n_latent] if self.n_basis is None else int(self.n_basis)
+        need_memory(
+            8 * (n_grid * n_basis) ** int(self.n_latent),
+            f"n_grid={n_grid} and n_basis={n_basis} for {self.n_latent} axes",
+            "lower n_grid or n_basis",
+        )
         return LatentSpace(int(self.n_latent), n_grid, n_basis, float(self.basis_width))
 
     def _problem(self, rows: Rows, start: CurveTheta | None, frame: Frame | None) -> tuple[Problem, Frame]:
@@ -284,11 +292,14 @@ class LatentCurve(ClassNamePrefixFeaturesOutMixin, TransformerMixin, IteratedMod
         width, variance = float(record["width"]), float(record["variance"])
         if not (n_latent in (1, 2) and n_grid >= 1 and n_basis >= 0 and width > 0 and 0 < variance < np.inf):
             raise ValueError(f"space={[n_latent, n_grid, n_basis]}, width={width}, variance={variance} are of no fit")
-        space, coefficients = LatentSpace(n_latent, n_grid, n_basis, width), record["coefficients"].to(torch.float64)
-        shape = (space.n_features, self.n_features_in_)
+        if n_grid**n_latent > MOST_POINTS:
+            raise ValueError(f"space={[n_latent, n_grid, n_basis]} has more than {MOST_POINTS} grid points; give fewer")
+        coefficients = record["coefficients"]
+        # The bumps are made below, when their number is known to be right.
+        shape = (1 + n_latent + n_basis**n_latent, self.n_features_in_)
         if tuple(coefficients.shape) != shape or not coefficients.isfinite().all():
             raise ValueError(f"coefficients {tuple(coefficients.shape)} must be finite values of shape {shape}")
-        return CurveTheta(coefficients, variance, space)
+        return CurveTheta(coefficients.to(torch.float64), variance, LatentSpace(n_latent, n_grid, n_basis, width))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -20,10 +20,11 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
 from jensen.bound import Bound
-from jensen.contract import whole_number
+from jensen.contract import warn_unused, whole_number
 from jensen.contract.gradient import GradientEstimator, Lesson, blocks, progress
 from jensen.engines.sgd import Terms
 from jensen.formulas.schedule import Schedule
+from jensen.interop.events import Events
 from jensen.models import latent_answers as answers
 from jensen.models import vae_answers
 from jensen.models.diffusion import Diffusion
@@ -67,6 +68,7 @@ class LatentDiffusion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Gradien
             held-out rows gain by another.
         columns_: kind, levels and scaling of every column.
         n_iter_: epochs of the second stage.
+        pixel_range_: of images, the least and the greatest value of a pixel; pictures are cut off there.
         lower_bound_: what it raised, at the weights that were kept.
 
     Example:
@@ -122,6 +124,13 @@ class LatentDiffusion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Gradien
             sample_weight: a count per row: 2 is the row twice, 0 leaves it out.
         """
         self._validate_params()
+        names = ["device", "random_state", "verbose"] + ["checkpoint"] * (self.checkpoint is not None)
+        for part in (self.vae, self.diffusion):
+            if part is not None:
+                others = [name for name in names if getattr(part, name) != getattr(self, name)]
+                warn_unused(
+                    part, dict.fromkeys(others, "set it on the LatentDiffusion, whose own counts for both parts")
+                )
         vae, recipe, is_joint = self._recipe_of_vae(), self._training_arguments(), self.training == "joint"
         of_prior = decide_prior(recipe, is_joint)
         lesson = vae._lesson(X, None, sample_weight)
@@ -314,6 +323,9 @@ class LatentDiffusion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Gradien
         own = {"epochs of the autoencoder": stage["n_iter"], "the bound of the autoencoder": stage["lower_bound"]}
         return super()._identity(lesson) | own
 
+    def _learn(self, X: Any, sample_weight: Any = None) -> tuple[Events, Tensor | None, np.ndarray]:
+        return self._recipe_of_vae()._learn(X, sample_weight)
+
     def _build(self, facts: dict[str, Any]) -> nn.Module:
         vae = build_vae(self._recipe_of_vae(), self._columns, self._image_shape, facts["vae"])
         prior = build_prior(self._training_arguments(), vae.n_latent, facts)
@@ -321,8 +333,8 @@ class LatentDiffusion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Gradien
 
 
 def copy_features(source: GradientEstimator, target: GradientEstimator) -> None:
-    """What scikit-learn remembers of X."""
-    for name in ("n_features_in_", "feature_names_in_"):
+    """What is remembered of X."""
+    for name in ("n_features_in_", "feature_names_in_", "pixel_range_"):
         if hasattr(source, name):
             setattr(target, name, getattr(source, name))
         elif hasattr(target, name):

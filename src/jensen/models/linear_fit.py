@@ -31,6 +31,7 @@ from jensen.formulas.principal import (
     spectrum_of,
 )
 from jensen.formulas.subspace import SubspaceFamily, SubspaceGaussians
+from jensen.interop.memory import need_memory
 from jensen.models.mixture import MixtureTheta, MixtureVerbs
 from jensen.statistics import Summary
 
@@ -43,6 +44,7 @@ __all__ = [
     "closed_mode",
     "compressed",
     "covariance_of",
+    "need_square",
     "one",
     "start_of_least_bic",
     "stream_of",
@@ -266,4 +268,10 @@ def stream_of(moments: RowMoments, theta: SubspaceTheta, solve: Callable[..., Su
 def covariance_of(theta: SubspaceTheta) -> Tensor:
     """C = W Wᵀ + Ψ (d, d)."""
     w = theta.components.loadings[0]
+    need_square(len(w))
     return w @ w.mT + torch.diag(theta.components.noise[0].expand(len(w)))
+
+
+def need_square(d: int) -> None:
+    """A matrix (d, d) takes memory, twice while it is made."""
+    need_memory(2 * 8 * d**2, f"a covariance of {d} features", "take W and the noise, or fewer features")

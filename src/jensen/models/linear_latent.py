@@ -23,7 +23,7 @@ from jensen.engines.threads import threads_for
 from jensen.formulas.covariance import FullGaussians
 from jensen.formulas.principal import RowMoments, row_moments
 from jensen.formulas.subspace import SubspaceGaussians
-from jensen.models.linear_fit import SubspaceTheta, covariance_of, one, stream_of
+from jensen.models.linear_fit import SubspaceTheta, covariance_of, need_square, one, stream_of
 from jensen.models.mixture_answers import bound_terms, fill, fill_draws, log_evidence, over_rows
 from jensen.models.mixture_attributes import shaped
 from jensen.models.subspace_answers import nearest_points
@@ -184,6 +184,7 @@ class LinearLatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EMEst
         """C⁻¹ (d, d), by the inversion of an m×m matrix."""
         check_is_fitted(self)
         components = self.theta_.components
+        need_square(components.n_features)
         a = components.whitened[0]
         return (torch.diag(components.precision[0]) - a.mT @ a).numpy().astype(self._kind.dtype)
 

@@ -24,7 +24,7 @@ from jensen.formulas.mixture import allowed_components, posterior_in_place
 from jensen.formulas.normal_inverse_wishart import NormalInverseWishart
 from jensen.statistics import Summary
 
-__all__ = ["GaussianTheta", "MixtureTheta", "MixtureVerbs"]
+__all__ = ["RESOLUTION", "GaussianTheta", "MixtureTheta", "MixtureVerbs"]
 
 # Moments about the mean of standardised data are sums near 1 with an error near 1e-16 per row: a variance below this
 # share of the data's is rounding.

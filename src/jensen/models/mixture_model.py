@@ -16,16 +16,20 @@ from torch import Tensor
 from jensen.contract import Answers, Rows, whole_number
 from jensen.interop.labels import decode_labels, numbers_of_classes
 from jensen.models.iterated_model import IteratedModel
-from jensen.models.mixture import MixtureTheta
+from jensen.models.mixture import RESOLUTION, MixtureTheta
 from jensen.models.mixture_answers import draw, fill, fill_draws, log_evidence, responsibilities
 
 __all__ = ["MixtureModel"]
+
+# A variance below so many times the floor is at the floor.
+AT_FLOOR = 2.0
 
 
 class MixtureModel(IteratedModel):
     """A mixture fitted by EM, with labels for some rows."""
 
     theta_: MixtureTheta[Any]
+    reg_covar: float
     classes_: np.ndarray
     _reads_labels = True
     _answers = Answers(log_evidence, fill, fill_draws)
@@ -61,6 +65,17 @@ class MixtureModel(IteratedModel):
         x, _ = self._read(X)
         q = responsibilities(self.theta_, x)
         return self.bic(X) - 2 * float(torch.special.xlogy(q, q).sum())
+
+    @property
+    def at_floor_(self) -> np.ndarray:
+        """Which components (K,) have a variance, or an eigenvalue of the covariance, at the floor of `reg_covar`: rows
+        that lie in fewer dimensions than there are, or all in one place, so that the likelihood means nothing.
+        """
+        check_is_fitted(self)
+        local = self.theta_.within(self.theta_.frame()).components
+        # The floor is a share of the data's variance, and the mixture's own may differ from that a little.
+        found = local.collapsed(AT_FLOOR * max(self.reg_covar, RESOLUTION)).cpu().numpy()
+        return np.array(np.broadcast_to(found, len(self.theta_.weights)))
 
     @property
     def n_parameters_(self) -> int:

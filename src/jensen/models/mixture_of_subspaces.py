@@ -179,6 +179,8 @@ class MixtureOfPPCA(SubspaceMixture):
         loadings_: W (K, d, m); columns lie along the principal directions of their component, the longest first.
         noise_variance_: σ² (K,).
         theta_: the same parameters as one frozen value of tensors.
+        at_floor_: which components (K,) have a noise variance at the floor of `reg_covar`, so that their likelihood
+            means nothing.
         total_weight_: of all rows learnt from.
         lower_bound_: the objective per unit of weight; equals score(X) without weights, labels and prior.
         lower_bounds_: its history, one value after every step.
@@ -223,7 +225,8 @@ class MixtureOfFactorAnalysers(SubspaceMixture):
         weights_, means_: π (K,) and μ (K, d).
         loadings_: W (K, d, m), with Wᵀ Ψ⁻¹ W diagonal and falling.
         noise_variance_: ψ (K, d).
-        theta_, total_weight_, lower_bound_, lower_bounds_, n_iter_, converged_, classes_: as in `MixtureOfPPCA`.
+        theta_, at_floor_, total_weight_, lower_bound_, lower_bounds_, n_iter_, converged_, classes_: as in
+            `MixtureOfPPCA`.
 
     Example:
         >>> from sklearn.datasets import load_iris

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from numbers import Integral, Real
@@ -18,6 +19,7 @@ from jensen.engines.sources import ArraySource, Frame
 from jensen.engines.start import LIMIT, check_distinct, distinct_rows
 from jensen.engines.threads import threads_for
 from jensen.formulas.covariance import STRUCTURES, FullGaussians, Gaussians
+from jensen.interop.memory import need_memory
 from jensen.models.conjugate_prior import ConjugatePrior
 from jensen.models.mixture import GaussianTheta, MixtureVerbs
 from jensen.models.mixture_attributes import checked_matrices, checked_weights, shaped
@@ -74,6 +76,12 @@ def mixture_problem(
     k = len(start.weights) if start is not None else model.n_components or max(1, len(rows.classes))
     check_classes(rows, k)
     check_distinct("n_components", k, n)
+    # Covariances, their factors and the statistics of a step are as large as each other.
+    need_memory(
+        3 * 8 * math.prod(family.covariance_shape(k, d)),
+        f"covariance_type={model.covariance_type!r} with n_components={k} and {d} features",
+        "choose covariance_type='diag', fewer features, or MixtureOfPPCA",
+    )
     if start is not None and start.components.n_features != d:
         raise ValueError(f"warm_start: the last fit had {start.components.n_features} features, X has {d}")
     rows = with_label_weight(rows, model.label_weight)

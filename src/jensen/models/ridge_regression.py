@@ -22,11 +22,12 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
-from jensen.contract import Persistent
+from jensen.contract import Persistent, warn_unused
 from jensen.engines.threads import threads_for
 from jensen.formulas import ridge
 from jensen.formulas.gaussian import LOG_2PI
-from jensen.interop.tables import Kind, column_names, read_table, read_weights
+from jensen.interop.memory import need_memory
+from jensen.interop.tables import Kind, check_spread, column_names, read_table, read_weights
 from jensen.interop.targets import read_targets
 from jensen.models.ridge_evidence import maximise_evidence
 from jensen.models.ridge_line import Line
@@ -102,6 +103,9 @@ class RidgeRegression(RegressorMixin, MultiOutputMixin, Persistent):
             sample_weight: a count per row: 2 is the row twice, 0 leaves it out.
         """
         self._validate_params()
+        if not isinstance(self.alpha, str):
+            closed = "a given alpha has a closed form, and only alpha='evidence' takes steps"
+            warn_unused(self, {"tol": closed, "max_iter": closed})
         x, kind = read_table(self, X, reset=True)
         weight = read_weights(sample_weight, len(x))
         counts = None if weight is None else weight > 0
@@ -109,6 +113,7 @@ class RidgeRegression(RegressorMixin, MultiOutputMixin, Persistent):
         self._check_complete(x, counts)
         if weight is not None and counts is not None and not counts.all():
             x, target, weight = x[counts], target[counts], weight[counts]
+        check_spread(x.numpy(), column_names(self))
         n_targets = target.shape[1]
         given = None if self.noise_variance is None else per_target("noise_variance", self.noise_variance, n_targets)
         with threads_for(x.numel()):
@@ -174,6 +179,8 @@ class RidgeRegression(RegressorMixin, MultiOutputMixin, Persistent):
         """β given the training data: N(coef_, σ²(XᵀX+λI)⁻¹), a batch over targets if y has several."""
         check_is_fitted(self)
         self.theta_.check_density()
+        t, d = self.theta_.beta.shape
+        need_memory(2 * 8 * t * d**2, f"the posterior of {d} coefficients of {t} targets", "give fewer features")
         root = ridge.covariance_cholesky(self.theta_.spectrum, self.theta_.alpha, self.theta_.noise)
         shape = self.target_shape_
         mean, root = self.theta_.beta.reshape(*shape, -1), root.reshape(*shape, *root.shape[1:])

@@ -20,10 +20,11 @@ import torch
 from sklearn.utils._param_validation import Interval, StrOptions
 from torch import Tensor, nn
 
+from jensen.contract import warn_unused
 from jensen.contract.gradient import GradientEstimator, Lesson
 from jensen.engines.sgd import Phase, Terms
 from jensen.engines.trainer import Trainer
-from jensen.interop.events import learn_events, read_events
+from jensen.interop.events import Events, learn_events, read_events
 from jensen.interop.labels import encode_labels
 from jensen.interop.tables import read_weights
 from jensen.models.network_views import choose_n_latent
@@ -72,6 +73,7 @@ class VAE(VariationalModel):
         columns_: kind, levels and scaling of every column.
         classes_: after a fit with labels.
         n_iter_: epochs.
+        pixel_range_: of images, the least and the greatest value of a pixel; pictures are cut off there.
         noise_variance_: σ² of the continuous columns (d,), unless the decoder says it by point.
         lower_bound_: what training raised, at the weights that were kept.
 
@@ -161,6 +163,8 @@ class VAE(VariationalModel):
         """Whether Ctrl-C has ended it."""
         elbo = self.objective or Elbo()
         elbo.check()
+        if elbo.beta == 0:
+            warn_unused(elbo, {"warm_up": "beta=0 leaves nothing to warm up to"})
         label = lesson.extra[0] if lesson.extra else None
 
         def objective(terms: Terms, done: float) -> Tensor:
@@ -216,12 +220,12 @@ class VAE(VariationalModel):
     def _lesson(self, X: Any, y: Any, sample_weight: Any) -> Lesson:
         """Rows, labels and weights to learn from."""
         self._validate_params()
-        kinds, _, _ = likelihood_of(self.likelihood)
-        events, weight, kept = learn_events(self, X, kinds, self.scaling, sample_weight)
+        events, weight, kept = self._learn(X, sample_weight)
         label, classes = encode_labels(y, len(kept), None, kept)
         if hasattr(self, "classes_"):
             del self.classes_
         if label is None:
+            warn_unused(self, dict.fromkeys(["classifier", "class_weight"], "there are no labels; pass them as y"))
             return Lesson(events, (), weight)
         if self.importance_samples > 1:
             raise ValueError(
@@ -230,6 +234,9 @@ class VAE(VariationalModel):
             )
         self.classes_ = classes
         return Lesson(events, (label[torch.from_numpy(kept)],), weight)
+
+    def _learn(self, X: Any, sample_weight: Any = None) -> tuple[Events, Tensor | None, np.ndarray]:
+        return learn_events(self, X, likelihood_of(self.likelihood)[0], self.scaling, sample_weight)
 
     def _found(self, lesson: Lesson) -> dict[str, Any]:
         """What the rows decide about the networks."""

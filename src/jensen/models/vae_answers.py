@@ -5,17 +5,22 @@ Rows are in the units of `Columns`, NaN where missing; so are the rows that come
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from jensen.contract.gradient import blocks
-from jensen.formulas.latent_gaussian import LatentGaussian, log_mean_exp, weighted_error
+from jensen.contract.gradient import MOST_ROWS, blocks, progress
+from jensen.engines.randomness import mixed
+from jensen.formulas.latent_gaussian import LatentGaussian, log_mean_exp
+from jensen.formulas.pareto import checked_error, effective_samples, pareto_k
 from jensen.models.vae_module import VAEModule
 
 __all__ = ["Evidence", "Tilt", "elbo", "evidence", "fill", "fill_draws", "latent_means", "posterior", "reconstruction"]
+
+DIAGNOSTICS = ("pareto_k", "effective_samples")
 
 # Of draws z (k, C, b, m): ln p(z) - ln N(z; 0, I), of a model whose prior is another (k, C, b).
 Tilt = Callable[[Tensor], Tensor]
@@ -23,11 +28,14 @@ Tilt = Callable[[Tensor], Tensor]
 
 @dataclass(frozen=True)
 class Evidence:
-    """A bound of every row (n,): reconstruction, divergences by name, and the standard error of their sum."""
+    """A bound of every row (n,): reconstruction, divergences by name, the standard error of their sum, and diagnostics
+    of the importance weights p(x, z) / q(z|x) where there are any.
+    """
 
     reconstruction: Tensor
     kl: dict[str, Tensor]
     standard_error: Tensor
+    diagnostics: dict[str, Tensor] | None = None
 
 
 @dataclass(frozen=True)
@@ -60,8 +68,19 @@ def draw(module: VAEModule, x: Tensor, k: int, generator: torch.Generator, tilt:
     return Drawn(log_likelihood.double(), log_ratio, outputs, latent, log_q.T.double())
 
 
+def draw_prior(
+    module: VAEModule, x: Tensor, k: int, latent: LatentGaussian, generator: torch.Generator
+) -> tuple[Tensor, Tensor]:
+    """ln p(x|y,z) and ln q(z|x,y) - ln p(z) (k, C, b) of z ~ p(z), the same for all rows: one pass of the decoder."""
+    z = torch.randn((k, module.n_classes, 1, module.n_latent), generator=generator).to(latent.mean)
+    outputs = module.decode_classes(z).expand(-1, -1, len(x), -1)
+    log_likelihood = module.emission.log_prob(outputs, x.nan_to_num(), ~x.isnan())
+    return log_likelihood.double(), latent.log_ratio(z, latent.noise_of(z)).double()
+
+
 def row_blocks(module: VAEModule, x: Tensor, k: int, device: torch.device) -> Iterator[tuple[slice, Tensor]]:
-    for rows in blocks(len(x), k * module.n_classes * max(module.emission.n_outputs, 1)):
+    per_row = k * module.n_classes * max(module.emission.n_outputs, 1)
+    for rows in progress(list(blocks(len(x), per_row, MOST_ROWS)), "rows"):
         yield rows, x[rows].to(device)
 
 
@@ -73,33 +92,52 @@ def elbo(module: VAEModule, x: Tensor, k: int, generator: torch.Generator, devic
         q = drawn.log_q.exp()
         per_draw = (q * drawn.log_likelihood).sum(1)
         latent = (q * drawn.latent.kl().double()).sum(0)
-        by_class = (q * (drawn.log_q - module.log_prior_class().double()[:, None])).sum(0)
-        parts.append((per_draw.mean(0), latent, by_class, (per_draw.var(0) / k).sqrt()))
-    reconstruction, latent, by_class, error = (torch.cat(part).cpu() for part in zip(*parts, strict=True))
+        log_prior = module.log_prior_class().double()[:, None]
+        by_class = (q * (drawn.log_q - log_prior)).sum(0)
+        log_weight = (log_prior + drawn.log_likelihood - drawn.log_ratio).logsumexp(1)
+        parts.append((per_draw.mean(0), latent, by_class, (per_draw.var(0) / k).sqrt(), *diagnostics(log_weight)))
+    reconstruction, latent, by_class, error, *tail = (torch.cat(part).cpu() for part in zip(*parts, strict=True))
     kl = {"latent": latent} | ({"class": by_class} if module.n_classes > 1 else {})
-    return Evidence(reconstruction, kl, error)
+    return Evidence(reconstruction, kl, error, dict(zip(DIAGNOSTICS, tail, strict=True)))
 
 
 def evidence(module: VAEModule, x: Tensor, k: int, generator: torch.Generator, device: torch.device) -> Evidence:
-    """The importance-weighted bound of k draws per class: ln (1/k) Σ_j Σ_y π_y p(x|y,z_j) p(z_j) / q(z_j|x,y)."""
+    """The importance-weighted bound of k draws per class: ln (1/k) Σ_j Σ_y π_y p(x|y,z_j) p(z_j) / q(z_j|x,y).
+
+    Its error is checked by as many draws from the prior, with a generator of their own.
+    """
     parts = []
+    of_prior = torch.Generator().manual_seed(mixed(generator.initial_seed()))
     # Few draws at a time, and so many rows: what the decoder says of them is large.
     per_time = min(k, 1000)
     for _, rows in row_blocks(module, x, per_time, device):
         log_prior = module.log_prior_class().double()[:, None]
-        log_likelihood, log_weight = [], []
+        log_likelihood, log_weight, by_both = [], [], []
         for size in [per_time] * (k // per_time) + [k % per_time] * bool(k % per_time):
             drawn = draw(module, rows, size, generator)
             log_likelihood.append(drawn.log_likelihood)
             log_weight.append(log_prior + drawn.log_likelihood - drawn.log_ratio)
+            both = (drawn.log_likelihood, drawn.log_ratio), draw_prior(module, rows, size, drawn.latent, of_prior)
+            by_both.append(torch.stack([(log_prior + p - log_half_sum(q)).logsumexp(1) for p, q in both]))
         weight = torch.cat(log_weight)
         total = weight.logsumexp(1)
         share = weight.flatten(0, 1).softmax(0)
         reconstruction = (share * torch.cat(log_likelihood).flatten(0, 1)).sum(0)
         bound = log_mean_exp(total)
-        parts.append((reconstruction, reconstruction - bound, weighted_error(total)))
-    reconstruction, divergence, error = (torch.cat(part).cpu() for part in zip(*parts, strict=True))
-    return Evidence(reconstruction, {"latent": divergence}, error)
+        error = checked_error(total, torch.cat(by_both, 1))
+        parts.append((reconstruction, reconstruction - bound, error, *diagnostics(total)))
+    reconstruction, divergence, error, *tail = (torch.cat(part).cpu() for part in zip(*parts, strict=True))
+    return Evidence(reconstruction, {"latent": divergence}, error, dict(zip(DIAGNOSTICS, tail, strict=True)))
+
+
+def log_half_sum(log_ratio: Tensor) -> Tensor:
+    """ln (½ q + ½ p) - ln p of ln q - ln p."""
+    return torch.logaddexp(log_ratio, torch.zeros_like(log_ratio)) - math.log(2)
+
+
+def diagnostics(log_weight: Tensor) -> tuple[Tensor, Tensor]:
+    """What `DIAGNOSTICS` names, of the weights of all draws (k, b)."""
+    return pareto_k(log_weight), effective_samples(log_weight)
 
 
 def importance(

@@ -85,7 +85,9 @@ class LabelledFeed:
         return len(self.unlabelled)
 
     def take(self, index: Tensor) -> Minibatch:
-        n = min(len(self.labelled), max(round(self.share / (1 - self.share) * len(index)), len(index) // 2))
+        # Where a few labelled rows outweigh all others, the share of these may round to 0.
+        fair = self.share / max(1 - self.share, torch.finfo(torch.float32).eps) * len(index)
+        n = min(len(self.labelled), max(round(fair), len(index) // 2))
         # torch's own generator, whose state a checkpoint keeps.
         extra = self.labelled.take(torch.randperm(len(self.labelled))[:n])
         base = self.unlabelled.take(index)

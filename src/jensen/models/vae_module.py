@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import log_softmax, one_hot
 
+from jensen.contract.gradient import MOST_ROWS
 from jensen.formulas.latent_gaussian import LatentGaussian, read_posterior
 from jensen.nets.likelihoods import Emission
 
@@ -85,7 +86,10 @@ class VAEModule(nn.Module):
 
     def decode(self, z: Tensor) -> Tensor:
         """Numbers that say p(x|z), for z with any leading axes."""
-        flat: Tensor = self.decoder(z.reshape(-1, z.shape[-1])).flatten(1)
+        points = z.reshape(-1, z.shape[-1])
+        # What hidden layers hold of many draws is far more than the draws; gradients need it all the same.
+        parts = (points,) if torch.is_grad_enabled() else points.split(MOST_ROWS)
+        flat = torch.cat([self.decoder(part).flatten(1) for part in parts])
         outputs = flat if self.start is None else flat + self.start
         return outputs.reshape(*z.shape[:-1], -1)
 

@@ -5,6 +5,7 @@ ln p(x) ≥ E_q[ln p(x|z)] - KL(q(z|x) ‖ N(0, I)),   and tighter with k draws:
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -14,15 +15,19 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
-from jensen.bound import Bound
-from jensen.contract import whole_number
-from jensen.contract.gradient import GradientEstimator, has_classes
+from jensen.bound import Bound, HeavyTailWarning, averaging
+from jensen.contract import levels_inside, whole_number
+from jensen.contract.gradient import GradientEstimator, has_classes, progress
+from jensen.formulas.pareto import UNRELIABLE
 from jensen.interop.labels import decode_labels, numbers_of_classes
 from jensen.models import vae_answers as answers
 from jensen.models.network_views import read_latents
 from jensen.models.vae_module import VAEModule
 
 __all__ = ["VariationalModel"]
+
+# Nats by which a score may be off without anyone minding: weights that are nearly equal may have a heavy tail, too.
+SMALL_ERROR = 0.1
 
 
 class VariationalModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, GradientEstimator):
@@ -35,14 +40,26 @@ class VariationalModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Gradie
     def score_samples(self, X: Any, *, importance_samples: int | None = None) -> Any:
         """The importance-weighted bound of ln p(x) per row, over the entries that are observed.
 
-        It rises with the number of draws, `evaluation_samples` unless given here; `bound` also tells its standard
-        error.
+        On average over draws it lies below ln p(x) and rises with their number, `evaluation_samples` unless given here.
+        The score of a single row may lie above by luck where few draws carry all the weight; a `HeavyTailWarning`
+        counts such rows, and `bound(X, importance_samples=k)` has the standard error and `diagnostics` of every row.
         """
         k = self.evaluation_samples if importance_samples is None else importance_samples
         return self.bound(X, importance_samples=k).total
 
+    def score(self, X: Any, y: Any = None) -> float:
+        """Mean of `score_samples` over the rows; y is ignored."""
+        with averaging():
+            return super().score(X, y)
+
     def bound(self, X: Any, *, importance_samples: int | None = None) -> Bound:
-        """The evidence lower bound, term by term, or with `importance_samples` the tighter one of so many draws."""
+        """The evidence lower bound, term by term, or with `importance_samples` the tighter one of so many draws.
+
+        `diagnostics` holds, for every row, `pareto_k`, the shape k̂ of the tail of the importance weights (NaN for 20
+        draws or fewer), and `effective_samples`. The standard error of an importance-weighted bound includes what that
+        tail may hold beyond the draws, and what as many draws from the prior find that those from q(z|x) miss. Rows
+        with k̂ above 0.7 and a standard error above 0.1 nats are counted in a `HeavyTailWarning`.
+        """
         x, kind = self._read_events(X)
         jacobian = self._columns.log_jacobian(~x.isnan())
         with self._answering() as (module, device):
@@ -51,11 +68,13 @@ class VariationalModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Gradie
             else:
                 k = whole_number("importance_samples", importance_samples)
                 found = answers.evidence(module, x, k, self._generator(), device)
+                warn_of_heavy_tails(found, k)
         return Bound(
             kind.values(found.reconstruction + jacobian),
             {name: kind.values(value) for name, value in found.kl.items()},
             is_exact=False,
             standard_error=kind.values(found.standard_error),
+            diagnostics={name: kind.values(value) for name, value in (found.diagnostics or {}).items()},
         )
 
     def posterior(self, X: Any) -> torch.distributions.Distribution:
@@ -158,7 +177,7 @@ class VariationalModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Gradie
             if label is not None:
                 z = torch.cat([z, torch.nn.functional.one_hot(label, module.n_classes)], -1)
             parts = []
-            for rows in z.split(4096):
+            for rows in progress(z.split(4096), "samples"):
                 outputs = module.decode(rows.to(device))
                 emission = module.emission
                 drawn = generator is not None
@@ -194,3 +213,18 @@ class VariationalModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Gradie
         if values.shape != self._shape:
             raise ValueError(f"{name} has shape {values.shape}; expected one row of shape {self._shape}")
         return values[None]
+
+
+def warn_of_heavy_tails(found: answers.Evidence, n_draws: int) -> None:
+    """One warning for all rows whose score rests on few of the draws."""
+    assert found.diagnostics is not None
+    k = found.diagnostics["pareto_k"]
+    n = int(((k > UNRELIABLE) & (found.standard_error > SMALL_ERROR)).sum())
+    if n:
+        warnings.warn(
+            f"the scores of {n} of {len(k)} rows are uncertain: a few of their {n_draws} importance weights decide "
+            f"(Pareto k̂ above {UNRELIABLE}, standard error above {SMALL_ERROR} nats); raise evaluation_samples or "
+            "importance_samples, and see bound(X, importance_samples=...) for the diagnostics of every row",
+            HeavyTailWarning,
+            stacklevel=levels_inside(),
+        )

@@ -158,8 +158,8 @@ class Emission(nn.Module):
         # The logits of levels stand level by level: all columns' first, then all columns' second.
         sizes = torch.tensor([n_levels[j] for j in self.categorical.tolist()], dtype=torch.long)
         widest = int(sizes.max()) if len(sizes) else 0
-        is_level = torch.arange(widest)[:, None] < sizes
         places = torch.zeros((widest, len(sizes)), dtype=torch.long)
+        is_level = torch.arange(widest)[:, None] < sizes
         places[is_level] = torch.arange(int(is_level.sum()))
         self.register_buffer("places", places, persistent=False)
         self.register_buffer("is_level", is_level, persistent=False)

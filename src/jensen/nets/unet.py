@@ -10,6 +10,7 @@ but for `resample` (downsamplers.0.conv, upsamplers.0.conv), `to_out` (to_out.0)
 from __future__ import annotations
 
 import math
+from itertools import chain, repeat
 from typing import Any
 
 import torch
@@ -117,7 +118,7 @@ class UNetModule(nn.Module):
         self.down_blocks = nn.ModuleList()
         skips = [channels[0]]
         for i, n_out in enumerate(channels):
-            blocks = [block(n_in, n_out) for n_in in [skips[-1]] + [n_out] * (n_blocks - 1)]
+            blocks = [block(n_in, n_out) for n_in in chain([skips[-1]], repeat(n_out, n_blocks - 1))]
             halve = nn.Conv2d(n_out, n_out, 3, stride=2, padding=1) if i < len(channels) - 1 else None
             self.down_blocks.append(DownStage(blocks, [mix(attention[i], n_out) for _ in blocks], halve))
             skips += [n_out] * (n_blocks if halve is None else n_blocks + 1)

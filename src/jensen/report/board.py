@@ -56,7 +56,8 @@ def board_html(table: pd.DataFrame, caption: str) -> str:
 WORDS = {
     "nats per row": "The natural logarithm of how probable a model finds a row that it has not seen, on average: more "
     "is better. Numbers have a density, which may be above 1, so nats may be positive.",
-    "bits per dim": "The same as a length: what a code made from the model needs for one entry. Less is better.",
+    "bits per dim": "The same for one entry, in bits; less is better. Of probabilities it is the length of a code. Of "
+    "densities it is not a code length: it changes with the unit of the data and may be negative.",
     "to the best": "How many nats a model is behind the first one, row by row; the true difference lies within ± of it "
     "in 95 of 100 such tables.",
     "exact or bound": "Exact is ln p(x) itself. A bound lies below it: the model may be better than its number. More "
@@ -79,7 +80,7 @@ def line(row: dict[Any, Any], is_best: bool) -> str:
     name = escape(str(row["model"]))
     start = f'<tr data-model="{name}"{" class=best" if is_best else ""}><td>{name}</td>'
     if row["failure"]:
-        return f'{start}<td colspan="{len(COLUMNS)}" class="reason">failed: {escape(row["failure"])}</td></tr>'
+        return f'{start}<td colspan="{len(COLUMNS)}" class="reason">not ranked: {escape(row["failure"])}</td></tr>'
     return start + "".join(cell(key, row) for key in COLUMNS) + "</tr>"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -37,11 +38,12 @@ def of_images(subject: Subject) -> tuple[str, str, str]:
     hole = np.zeros(images.shape, dtype=bool)
     hole[..., h // 4 : h - h // 4, w // 4 : w - w // 4] = True
     holed, given = (np.where(hole, np.nan, subject.images(rows)) for rows in (shown.rows, shown.asked))
-    answer = subject.images(subject.ask("impute", given.reshape(shown.asked.shape), **SHORT))
+    answer = subject.images(subject.ask("impute", given.reshape(shown.asked.shape), **shortened(subject)))
     filled = np.where(hole, answer, images)
     return (
         "Imputations",
-        "Above real rows, between them the same with their middle hidden, below filled in with its posterior mean.",
+        "Above real rows, between them the same with their middle hidden, below filled in with its posterior mean."
+        + draws_of(subject),
         picture(
             np.concatenate([images, holed, filled]),
             "real rows, rows with a hole, and filled in",
@@ -55,7 +57,7 @@ def of_a_table(subject: Subject) -> tuple[str, str, str] | None:
     if subject.frame.isna().any(axis=1).all():
         text = "No row is complete, and nothing that is known could be hidden."
         return "Imputations", text, holes_of_the_user(subject)
-    shown, names = subject.complete().few(N_HIDDEN), subject.number_columns
+    shown, names = subject.complete().few(min(N_HIDDEN, subject.quick.n_rows)), subject.number_columns
     if not names or shown.n_rows < 2:
         return None
     mask = np.random.default_rng(subject.seed).random((shown.n_rows, len(names))) < SHARE_HIDDEN
@@ -64,7 +66,7 @@ def of_a_table(subject: Subject) -> tuple[str, str, str] | None:
     if not mask.any():
         return None
     truth = as_frame(shown.asked, subject.names)[names].to_numpy(dtype=np.float64)
-    answer = as_frame(subject.ask("impute", with_holes(shown, names, mask), **SHORT), subject.names)
+    answer = as_frame(subject.ask("impute", with_holes(shown, names, mask), **shortened(subject)), subject.names)
     filled = answer[names].to_numpy(dtype=np.float64)
     spread = np.where(truth.std(0) > 0, truth.std(0), 1.0)
     x, y = (((values - truth.mean(0)) / spread)[mask] for values in (truth, filled))
@@ -76,7 +78,7 @@ def of_a_table(subject: Subject) -> tuple[str, str, str] | None:
     text = (
         f"A fifth of the entries of {shown.n_rows} rows is hidden and filled in. The error is {error} standard "
         "deviations of a column; filling in means would give about 1. Good is the diagonal."
-    )
+    ) + draws_of(subject)
     low, high = charts.span([x, y])
     drawn = charts.scatter(
         [Series("entries", x, y, tips)],
@@ -86,6 +88,19 @@ def of_a_table(subject: Subject) -> tuple[str, str, str] | None:
         line=[np.array([[low, low], [high, high]])],
     )
     return "Imputations", text, drawn + holes_of_the_user(subject)
+
+
+def shortened(subject: Subject) -> dict[str, int]:
+    """What keeps an imputation short, whichever of it the model takes."""
+    n_draws = subject.quick.n_draws
+    return SHORT if n_draws is None else {**SHORT, "importance_samples": n_draws}
+
+
+def draws_of(subject: Subject) -> str:
+    """A sentence on how many draws a filled entry rests on, where it is a mean of some."""
+    known, short = signature(subject.model.impute).parameters, shortened(subject)
+    counts = [short[name] for name in ("importance_samples", "n_draws") if name in known]
+    return "".join(f" Every filled entry rests on {n} draws." for n in counts)
 
 
 def with_holes(subject: Subject, names: list[str], mask: np.ndarray) -> Any:
@@ -110,7 +125,7 @@ def holes_of_the_user(subject: Subject) -> str:
     if not len(rows):
         return ""
     shown = subject.some(rows)
-    answer = as_frame(subject.ask("impute", shown.asked, **SHORT), subject.names)
+    answer = as_frame(subject.ask("impute", shown.asked, **shortened(subject)), subject.names)
     filled = answer.where(missing[rows], shown.frame.set_axis(answer.index))
     filled.insert(0, "row", [shown.number(i) for i in range(len(rows))], allow_duplicates=True)
     marked = np.column_stack([np.zeros(len(rows), bool), missing[rows]])

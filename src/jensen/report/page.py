@@ -7,15 +7,15 @@ from collections.abc import Sequence
 from functools import cache
 from html import escape
 from importlib.resources import files
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
-from tqdm.auto import tqdm
 
-from jensen.report.panels import Panel, panels_of
+from jensen.interop.replacing import write_text
+from jensen.progress import Bar
+from jensen.report.panels import PANELS, Panel, panels_of
 from jensen.report.subject import Subject
 
 __all__ = ["page", "write_report"]
@@ -76,13 +76,13 @@ def write_report(
         subject = subject.some(np.sort(np.random.default_rng(random_state).choice(n, MOST_ROWS, replace=False)))
     shown = f"{n} rows" if n <= MOST_ROWS else f"{MOST_ROWS} of {n} rows, drawn at random"
     text = page(title or f"{name}: a report", f"{shown}, {n_entries} entries each", "", [subject], verbose)
-    Path(path).write_text(text, encoding="utf-8")
+    write_text(path, text)
 
 
 def page(title: str, lead: str, board: str, subjects: Sequence[Subject], verbose: int = 0) -> str:
     """HTML of a leaderboard, which may be empty, and a section for every model."""
-    bar = tqdm(subjects, desc="report", unit="model", leave=False, disable=None if verbose else True)
-    sections = "".join(section(subject) for subject in bar)
+    with Bar("report" if verbose else None, len(subjects) * len(PANELS), unit="panel") as bar:
+        sections = "".join(section(subject, bar) for subject in subjects)
     return f"""<!doctype html>
 <html lang="en">
 <head>
@@ -109,10 +109,10 @@ def page(title: str, lead: str, board: str, subjects: Sequence[Subject], verbose
 """
 
 
-def section(subject: Subject) -> str:
+def section(subject: Subject, bar: Bar) -> str:
     """All panels of a model."""
     name = escape(subject.name)
-    shown = "".join(article(panel) for panel in panels_of(subject))
+    shown = "".join(article(panel) for panel in panels_of(subject, bar))
     return (
         f'<section class="model" data-model="{name}" aria-label="{name}"><h2>{name}</h2>'
         f'<p class="quiet">{escape(described(subject.model))}</p><div class="panels">{shown}</div></section>'

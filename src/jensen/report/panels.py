@@ -13,14 +13,16 @@ import pandas as pd
 from sklearn.base import is_regressor
 
 from jensen.interop.rows import as_array
+from jensen.progress import Bar
 from jensen.report import charts
 from jensen.report.charts import Series, number
 from jensen.report.imputed import imputations
 from jensen.report.markup import picture, side_by_side, table
+from jensen.report.quick import quick_scores
 from jensen.report.regression import coefficients, predictions
 from jensen.report.subject import Subject, as_frame
 
-__all__ = ["Panel", "panels_of"]
+__all__ = ["PANELS", "Panel", "panels_of"]
 
 # Columns of the history of a training that are no terms of the bound.
 ABOUT = ("epoch", "phase", "learning_rate", "seconds", "simple")
@@ -43,13 +45,15 @@ class Panel:
     body: str
 
 
-def panels_of(subject: Subject) -> Iterator[Panel]:
+def panels_of(subject: Subject, bar: Bar) -> Iterator[Panel]:
     """All that can be shown; a question that the rows do not allow is a panel with the reason."""
     for title, make in PANELS.items():
+        bar.note(title)
         try:
             panel = make(subject)
         except ValueError as error:
             panel = title, "This cannot be shown: " + " ".join(str(error).split()) + ".", ""
+        bar.update()
         if panel is not None:
             yield Panel(*panel)
 
@@ -61,7 +65,8 @@ def terms(subject: Subject) -> Made:
     """reconstruction - Σ KL of some rows."""
     if not hasattr(subject.model, "bound"):
         return None
-    bound = subject.ask("bound", subject.few(N_ASKED).asked, levels=N_LEVELS)
+    shown = subject.few(min(N_ASKED, subject.quick.n_rows))
+    bound = shown.with_few_draws().ask("bound", shown.asked, levels=N_LEVELS)
     means = {"reconstruction": float(bound.reconstruction.mean())}
     means |= {f"− {name.replace('_', ' ')}": -float(value.mean()) for name, value in bound.kl.items()}
     kind = "It is ln p(x) itself." if bound.is_exact else "It is a lower bound of ln p(x)."
@@ -69,7 +74,8 @@ def terms(subject: Subject) -> Made:
         means["+ size of a cell"] = subject.log_cell
         kind = "It is a lower bound of ln P(x): the density has noise on the cells of the grid."
     means["bound"] = float(bound.total.mean()) + (subject.log_cell or 0.0)
-    text = f"The evidence lower bound, term by term, in nats per row. {kind}"
+    draws = f", each from {shown.quick.n_draws} draws" if shown.with_few_draws() is not shown else ""
+    text = f"The evidence lower bound, term by term, in nats per row: a mean over {shown.n_rows} rows{draws}. {kind}"
     summary = "Terms of the bound: " + ", ".join(f"{name} {number(value)}" for name, value in means.items())
     return "The bound by term", text, charts.bars(list(means), list(means.values()), "nats per row", summary)
 
@@ -251,11 +257,13 @@ def levels(subject: Subject) -> Made:
     """The terms of a diffusion's bound."""
     if not hasattr(subject.model, "bound_by_level"):
         return None
-    found = as_array(subject.model.bound_by_level(subject.complete().few(N_PROFILED).asked))
+    shown = subject.complete().few(N_PROFILED)
+    found = as_array(subject.model.bound_by_level(shown.asked))
     nats = found.mean(0)[1:]
     level = np.arange(2, len(nats) + 2)
     text = (
-        "What each level of noise costs, in nats per row: little noise on the left, much on the right. "
+        f"What each level of noise costs, in nats per row, a mean over {shown.n_rows} rows: little noise on the left, "
+        "much on the right. "
         f"The last step, from level 1 to the row itself, costs {number(float(found.mean(0)[0]))}."
     )
     tips = [f"level {t}: {number(value)} nats" for t, value in zip(level, nats, strict=True)]
@@ -265,36 +273,44 @@ def levels(subject: Subject) -> Made:
 
 def least_likely(subject: Subject) -> Made:
     """The rows that surprise the model most."""
-    values, what, worst = surprises(subject)
+    asked, values, what, worst = surprises(subject)
     if values is None:
         return None
     order = np.argsort(values)[:8]
-    shown = subject.some(order)
+    shown = asked.some(order)
+    among = "" if asked.n_rows == subject.n_rows else f" Among {asked.n_rows} of {subject.n_rows} rows"
+    if subject.nats is None and subject.quick.is_short:
+        draws = subject.quick.option.replace("_", " ")
+        among = f"{among or ' Scored'}, from {subject.quick.n_draws} {draws} per row rather than {subject.quick.usual}"
+    among += "." if among else ""
     title = f"The rows it finds {worst}"
     if subject.is_image:
         captions = [f"row {shown.number(i)}: {number(float(value))}" for i, value in enumerate(values[order])]
         drawn = picture(subject.images(shown.rows), f"the rows that it finds {worst}", subject.limits, len(order))
         listed = "".join(f"<li>{caption}</li>" for caption in captions)
-        return title, f"From left to right, with {what}.", drawn + f'<ol class="captions">{listed}</ol>'
+        return title, f"From left to right, with {what}.{among}", drawn + f'<ol class="captions">{listed}</ol>'
     cells = shown.frame.reset_index(drop=True)
     cells.insert(0, what, values[order], allow_duplicates=True)
     cells.insert(0, "row", [shown.number(i) for i in range(len(order))], allow_duplicates=True)
-    return title, f"Rows with the least {what}.", table(cells, sortable=True)
+    return title, f"Rows with the least {what}.{among}", table(cells, sortable=True)
 
 
-def surprises(subject: Subject) -> tuple[np.ndarray | None, str, str]:
+def surprises(subject: Subject) -> tuple[Subject, np.ndarray | None, str, str]:
+    """The rows that are asked about, a value for each, and what it is called."""
     model = subject.model
     if subject.nats is not None:
-        return subject.nats, "nats", "least likely"
+        return subject, subject.nats, "nats", "least likely"
     if hasattr(model, "reconstruction_error"):
-        return -as_array(model.reconstruction_error(subject.asked)), "minus the error", "hardest to reconstruct"
+        errors = -as_array(model.reconstruction_error(subject.asked))
+        return subject, errors, "minus the error", "hardest to reconstruct"
     if is_regressor(model):
         if subject.y is None:
-            return None, "", ""
-        return as_array(model.score_samples(subject.asked, as_array(subject.y))), "nats", "least likely"
+            return subject, None, "", ""
+        return subject, as_array(model.score_samples(subject.asked, as_array(subject.y))), "nats", "least likely"
     if not hasattr(model, "score_samples"):
-        return None, "", ""
-    return as_array(model.score_samples(subject.asked)).astype(np.float64), "nats", "least likely"
+        return subject, None, "", ""
+    some = subject.some(subject.quick.some(subject.n_rows))
+    return some, quick_scores(model, some.asked, subject.quick), "nats", "least likely"
 
 
 def reconstructions(subject: Subject) -> Made:

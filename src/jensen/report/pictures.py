@@ -1,7 +1,8 @@
 """Images side by side in one picture, as an array of pixels and as a PNG file.
 
-A pixel is black at the least value and white at the greatest, of all images together. Missing pixels, the lines between
-images and places without one are light grey.
+Black and white are the ends of the scale that the data are on: 0 and 1, -1 and 1, or 0 and 255; on another scale they
+are the least and the greatest value. What a model makes is cut off there: a sample beyond white does not turn all
+others grey. Missing pixels, the lines between images and places without one are light grey.
 """
 
 from __future__ import annotations
@@ -14,12 +15,15 @@ from typing import IO, Any
 import numpy as np
 
 from jensen.contract import whole_number
+from jensen.interop.replacing import replacing
 
-__all__ = ["check_images", "image_grid", "strip", "write_png"]
+__all__ = ["check_images", "image_grid", "scale_of", "shades", "strip", "write_png"]
 
 LIGHT = 224
 # How wide a picture is to be in pixels, about.
 WIDTH = 800
+# Black and white of the usual scales of images.
+UNIT, SIGNED, BYTES = (0.0, 1.0), (-1.0, 1.0), (0.0, 255.0)
 
 
 def image_grid(
@@ -34,8 +38,8 @@ def image_grid(
         images: (n, h, w), or (n, c, h, w) with one channel, three for colours, or four with opacity.
         n_columns: images in a row; None makes as many rows as columns, about.
         scale: how many pixels wide and high a pixel becomes; None is enough for a picture of about 800.
-        limits: the values that are black and white, such as the levels that a model knows; what lies outside is cut
-            off. None is the least and the greatest value of all images.
+        limits: the values that are black and white; what lies outside is cut off. None is the scale that the images
+            seem to be on, by their least and greatest value.
 
     Example:
         >>> import numpy as np
@@ -94,7 +98,12 @@ def write_png(array: np.ndarray, path: str | os.PathLike[str] | IO[bytes]) -> No
             f"array holds {array.dtype} of shape {array.shape}; give uint8 pixels (H, W), (H, W, 3) or (H, W, 4), "
             "as image_grid makes them"
         )
-    Image.fromarray(array).save(path, format="PNG")
+    picture = Image.fromarray(array)
+    if isinstance(path, (str, os.PathLike)):
+        with replacing(path) as aside:
+            picture.save(aside, format="PNG")
+    else:
+        picture.save(path, format="PNG")
 
 
 def check_images(shape: tuple[int, ...]) -> None:
@@ -108,14 +117,27 @@ def check_images(shape: tuple[int, ...]) -> None:
         )
 
 
+def scale_of(low: float, high: float) -> tuple[float, float]:
+    """Black and white of images whose values lie between these two.
+
+    Bytes are those that reach the upper half: of data with few levels, such as 0 to 16, the greatest one is white.
+    """
+    if low >= UNIT[0] and high <= UNIT[1]:
+        return UNIT
+    if low >= SIGNED[0] and high <= SIGNED[1]:
+        return SIGNED
+    if low >= BYTES[0] and BYTES[1] / 2 < high <= BYTES[1]:
+        return BYTES
+    # One value alone is black.
+    return float(low), float(high if high > low else low + 1)
+
+
 def shades(values: np.ndarray, limits: tuple[float, float] | None) -> np.ndarray:
     """Values as uint8 from 0 at the lower limit to 255 at the upper."""
     values = values.astype(np.float64)
     if limits is None:
         seen = values[np.isfinite(values)]
-        low, high = (seen.min(), seen.max()) if seen.size else (0.0, 0.0)
-        # One value alone is black.
-        high = high if high > low else low + 1
+        low, high = scale_of(seen.min(), seen.max()) if seen.size else UNIT
     else:
         low, high = limits
         if not (math.isfinite(low) and low < high < math.inf):

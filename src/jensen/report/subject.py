@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
 from inspect import signature
@@ -12,6 +13,8 @@ import numpy as np
 import pandas as pd
 
 from jensen.interop.rows import as_array, take
+from jensen.report.pictures import scale_of
+from jensen.report.quick import Quick
 
 __all__ = ["Subject", "as_frame", "new_rows"]
 
@@ -58,6 +61,11 @@ class Subject:
         return self.shape is not None
 
     @cached_property
+    def quick(self) -> Quick:
+        """How much the model is asked of these rows."""
+        return Quick.of(self.model, self.n_rows)
+
+    @cached_property
     def frame(self) -> pd.DataFrame:
         """Rows as a table with names."""
         return as_frame(self.rows, self.names)
@@ -96,8 +104,7 @@ class Subject:
     def limits(self) -> tuple[float, float]:
         """Black and white."""
         values = as_array(self.rows).astype(np.float64)
-        low, high = float(np.nanmin(values)), float(np.nanmax(values))
-        return (low, high) if low < high else (low, low + 1)
+        return scale_of(float(np.nanmin(values)), float(np.nanmax(values)))
 
     def some(self, rows: Sequence[int] | np.ndarray) -> Subject:
         """The same model with some of the rows."""
@@ -122,6 +129,13 @@ class Subject:
     def sample(self, n_samples: int, **quick: Any) -> Any:
         """New rows, of whatever kind the model makes them."""
         return new_rows(self.ask("sample", n_samples, random_state=self.seed, **quick))
+
+    def with_few_draws(self) -> Subject:
+        """With a model whose bounds rest on fewer draws; they are as right on average, and less sharp."""
+        quick = self.quick
+        if quick.option != "importance_samples" or not quick.is_short:
+            return self
+        return replace(self, model=copy(self.model).set_params(evaluation_samples=quick.n_draws))
 
     def few(self, most: int) -> Subject:
         """With at most so many rows, evenly apart."""

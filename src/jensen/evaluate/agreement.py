@@ -1,0 +1,128 @@
+"""Which models can stand in one ranking, and of which rows.
+
+Models: those that give the same columns a density and the same a probability. ln of a density has a unit and moves with
+it, ln of a probability does not: between two models that differ in a single column, the difference of scores is one of
+units. Rows: those that all of these models have a score of.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+
+from jensen.evaluate.entry import Entry
+from jensen.evaluate.footing import Footing, Measure
+from jensen.evaluate.task import Task
+
+__all__ = [
+    "agreed",
+    "columns_of_new_values",
+    "disagreement",
+    "in_words",
+    "of_rows_left_out",
+    "scored_by_all",
+    "unit_of",
+    "with_one_measure",
+]
+
+MOST_NAMED = 5
+
+
+def agreed(measures: Mapping[str, Measure], wanted: Measure, is_asked: bool = False) -> Measure:
+    """What ranked models give every column: what the table is taken for, where that is asked or some model does so, or
+    else what most of them give.
+    """
+    if is_asked or not measures or wanted in measures.values():
+        return wanted
+    return Counter(measures.values()).most_common(1)[0][0]
+
+
+def disagreement(own: Measure, ranked: Measure, names: Sequence[str]) -> str:
+    """Why a model is not ranked; empty if it is."""
+    parts = []
+    for word, other in (("probability", "density"), ("density", "probability")):
+        found = [name for name, mine, theirs in zip(names, own, ranked, strict=True) if word == mine != theirs]
+        if found:
+            parts.append(f"gives {listed(found)} a {word}, where ranked models give a {other}")
+    if not parts:
+        return ""
+    return f"it {' and '.join(parts)}; these scores have different units: compare it with models that do the same"
+
+
+def with_one_measure(entries: Sequence[Entry], ranked: Measure, footing: Footing, names: Sequence[str]) -> list[Entry]:
+    """The entries; those whose fits differ in measure from the ranked ones have that as their reason.
+
+    A fold may lack a level that makes a flag of a column: then the fits to this fold must agree with each other.
+    """
+    reasons: dict[str, str] = {}
+    n_folds = max((len(entry.measures) for entry in entries), default=0)
+    for fold in range(n_folds):
+        found = {entry.name: footing.counted(entry.measures[fold]) for entry in entries if not entry.failure}
+        here = agreed(found, ranked)
+        for name, measure in found.items():
+            reasons[name] = reasons.get(name) or disagreement(measure, here, names)
+    return [replace(e, model=None, failure=reasons[e.name]) if reasons.get(e.name) else e for e in entries]
+
+
+def scored_by_all(entries: Sequence[Entry]) -> np.ndarray:
+    """Which held-out rows, in the order of the folds, every ranked model has a score of."""
+    good = [entry for entry in entries if not entry.failure]
+    kept: np.ndarray = ~np.any([np.isnan(entry.nats) for entry in good], 0)
+    if not kept.any():
+        lost = ", ".join(f"{entry.name} of {int(np.isnan(entry.nats).sum())}" for entry in good)
+        raise ValueError(
+            f"no held-out row has a score of every model; of {len(kept)} rows there is none by {lost}; leave out one"
+        )
+    return kept
+
+
+def of_rows_left_out(entries: Sequence[Entry], numbers: np.ndarray, kept: np.ndarray) -> str:
+    """For a caption: how many of the held-out rows, and by whose lack."""
+    lacking = [entry.name for entry in entries if not entry.failure and np.isnan(entry.nats).any()]
+    n_rows, n_left_out = len(np.unique(numbers)), len(np.unique(numbers[~kept]))
+    return (
+        f"{n_left_out} of {n_rows} held-out rows are left out for all models: they have values that "
+        f"{', '.join(lacking)} had no row of in training"
+    )
+
+
+def columns_of_new_values(task: Task, measure: Measure) -> str:
+    """The columns of a frame with probabilities that make every held-out row of the first fold a new one."""
+    if not hasattr(task.X, "columns"):
+        return ""
+    learnt, held_out = task.splits[0]
+    columns = {
+        repr(name): pd.Series(np.asarray(task.X[name]))
+        for name, word in zip(task.X.columns, measure, strict=True)
+        if word == "probability"
+    }
+    names = [name for name, values in columns.items() if not values[held_out].isin(values[learnt]).any()]
+    return f", in {listed(names)}" if names else ""
+
+
+def unit_of(measure: Measure) -> str:
+    """For a caption: what nats and bits are of."""
+    if set(measure) == {"probability"}:
+        return "nats of ln P(x) per row, bits per entry; densities are dequantised"
+    return (
+        "nats of ln p(x) per row in the units of the data; bits per observed entry, which of a density may be negative "
+        "and are not a code length"
+    )
+
+
+def in_words(measure: Measure, names: Sequence[str]) -> str:
+    """For a caption: what ranked models give every column."""
+    some = [name for name, word in zip(names, measure, strict=True) if word == "probability"]
+    if len(some) in (0, len(names)):
+        return f"every ranked model gives every column a {measure[0]}"
+    return f"every ranked model gives {listed(some)} a probability, and other columns a density"
+
+
+def listed(names: Sequence[str]) -> str:
+    shown = ", ".join(names[:MOST_NAMED])
+    more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+    return f"column{'s' if len(names) > 1 else ''} {shown}{more}"

@@ -1,0 +1,55 @@
+"""What one model of a comparison came to, or why it came to nothing."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from jensen.evaluate.footing import Measure
+
+__all__ = ["Entry", "failed", "reason_of"]
+
+
+@dataclass(frozen=True, eq=False)
+class Entry:
+    """What a model came to.
+
+    Args:
+        name: in the table.
+        model: fitted to the rows to learn from, of the first fold; None if it failed.
+        nats: of every held-out row, in the order of the folds (n,); NaN where the model has no score.
+        value: "exact" or "bound", and how tight.
+        measures: of every fold, what the fitted model gives every column, a density or a probability.
+        n_parameters: None where not known.
+        fit_seconds, score_seconds: of all folds.
+        failure: the reason why there is no more; empty if there is none.
+    """
+
+    name: str
+    model: Any
+    nats: np.ndarray
+    value: str
+    n_parameters: int | None
+    fit_seconds: float
+    score_seconds: float
+    measures: tuple[Measure, ...] = ()
+    failure: str = ""
+
+
+def failed(name: str, reason: str) -> Entry:
+    return Entry(name, None, np.empty(0), "", None, 0.0, 0.0, failure=reason)
+
+
+def reason_of(error: Exception, rows: np.ndarray) -> str:
+    """What went wrong with rows of these numbers."""
+    return with_numbers(" ".join(str(error.__cause__ or error).split()) or type(error).__name__, rows)
+
+
+def with_numbers(reason: str, rows: np.ndarray) -> str:
+    """A reason that names a row of some, by its number among all."""
+    return re.sub(
+        r"\brow (\d+)", lambda found: f"row {rows[int(found[1])]}" if int(found[1]) < len(rows) else found[0], reason
+    )

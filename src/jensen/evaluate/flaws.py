@@ -1,0 +1,54 @@
+"""What makes a choice doubtful, though its criterion is the best: a fit that has collapsed, a grid that is too narrow.
+
+The likelihood of a mixture grows beyond bounds where a component shrinks on a few rows, as far as the floor of
+`reg_covar` allows, and BIC with it; so it does where there are more parameters than entries to fit them to. Such a fit
+wins only if all others are as bad.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from jensen.evaluate.criterion import Settings, is_number
+from jensen.evaluate.task import Task
+
+__all__ = ["edge_of_grid", "flaw_of", "without_flawed"]
+
+
+def flaw_of(fitted: Any, task: Task) -> str:
+    """Why a model fitted to all rows is degenerate; empty if it is not."""
+    at_floor = np.asarray(getattr(fitted, "at_floor_", ()), dtype=bool)
+    if at_floor.any():
+        return f"{at_floor.sum()} of {len(at_floor)} components at the floor of reg_covar"
+    # Networks are judged by rows that they were not trained on, and have no such count.
+    n_parameters = getattr(fitted, "n_parameters_", None)
+    if n_parameters is not None and n_parameters > task.n_observed:
+        return f"{n_parameters} parameters for {task.n_observed:g} observed entries"
+    return ""
+
+
+def without_flawed(values: np.ndarray, flaws: Sequence[str]) -> np.ndarray:
+    """The values to choose among, NaN where an entry is out: degenerate ones are, unless all that are left are such."""
+    is_flawed = np.array([bool(flaw) for flaw in flaws])
+    left = np.where(is_flawed, np.nan, values)
+    return values if np.isnan(left).all() else left
+
+
+def edge_of_grid(settings: Settings, best: int) -> str:
+    """The numbers of the winner beyond which the grid has none, in words; empty if there are none.
+
+    One of something is no edge: there cannot be less.
+    """
+    found = []
+    for name, value in settings[best].items():
+        numbers = {setting[name] for setting in settings if is_number(setting[name])}
+        if not is_number(value) or len(numbers) < 2:
+            continue
+        if value == max(numbers):
+            found.append(f"{name}={value} is the largest that was tried")
+        elif value == min(numbers) and value != 1:
+            found.append(f"{name}={value} is the smallest that was tried")
+    return " and ".join(found)

@@ -1,0 +1,39 @@
+"""How much memory there is, and an error before more is asked for."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+__all__ = ["available_bytes", "in_units", "need_memory"]
+
+MEMINFO = Path("/proc/meminfo")
+UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
+
+
+def need_memory(n_bytes: int, what: str, way_out: str) -> None:
+    """An error where something takes more than there is; where that is not known, nothing."""
+    free = available_bytes()
+    if free is not None and n_bytes > free:
+        raise ValueError(f"{what} takes {in_units(n_bytes)} of memory, and {in_units(free)} are available; {way_out}")
+
+
+def available_bytes() -> int | None:
+    """Memory that a process can still have, swap included, or None where the system does not report it."""
+    try:
+        lines = dict(line.split(":", 1) for line in MEMINFO.read_text().splitlines())
+        return sum(1024 * int(lines[name].split()[0]) for name in ("MemAvailable", "SwapFree"))
+    except (OSError, KeyError, ValueError):
+        pass
+    try:
+        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, OSError, ValueError):
+        return None
+
+
+def in_units(n_bytes: int) -> str:
+    """A size as people write it: 2048 is 2 KiB."""
+    size, unit = float(n_bytes), 0
+    while size >= 1024 and unit < len(UNITS) - 1:
+        size, unit = size / 1024, unit + 1
+    return f"{size:.3g} {UNITS[unit]}"

@@ -1,0 +1,105 @@
+"""Files that are replaced at once: written aside, then put in place, so that an error leaves the old one as it was."""
+
+from __future__ import annotations
+
+import os
+import platform
+import time
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from itertools import count
+from pathlib import Path
+
+__all__ = ["replacing", "write_text"]
+
+# Names of files written aside begin with this, the file they are for, the machine and the process.
+PREFIX = ".jensen"
+# After so many seconds a file aside is left over, whoever wrote it.
+DAY = 86_400
+NUMBERS = count()
+
+
+@contextmanager
+def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """A file beside `path`, with its suffix, to write to; it takes the place of `path` at the end.
+
+    An error inside removes it and leaves the old file as it was. Files aside that a killed process has left for this
+    path are removed first. A device or a pipe is written to as it is.
+    """
+    # A link stays one: what it points to is replaced.
+    target = Path(os.path.realpath(path))
+    if target.is_dir():
+        raise IsADirectoryError(f"{path} cannot be written: it is a folder; give the name of a file")
+    if not target.parent.is_dir():
+        raise FileNotFoundError(f"{path} cannot be written: there is no folder {target.parent}")
+    with named_errors(path):
+        if target.exists() and not target.is_file():
+            yield target
+            return
+        clear_leftovers(target)
+        aside = target.with_name(f"{mark_of(target)}-{os.getpid()}-{next(NUMBERS)}{target.suffix}")
+        try:
+            # The system takes the umask off these permissions; a file that is replaced passes on its own.
+            os.close(os.open(aside, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
+            yield aside
+            if target.exists():
+                aside.chmod(target.stat().st_mode & 0o777)
+            os.replace(aside, target)
+        except BaseException:
+            with suppress(OSError):
+                aside.unlink(missing_ok=True)
+            raise
+
+
+def write_text(path: str | os.PathLike[str], text: str) -> None:
+    with replacing(path) as aside:
+        aside.write_text(text, encoding="utf-8")
+
+
+@contextmanager
+def named_errors(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Errors of the system name the file that was asked for, not the one aside."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        reason = os.strerror(error.errno) if error.errno else error
+        told = type(error)(f"{path} cannot be written: {reason}; if it was there, it is unchanged")
+        told.errno = error.errno
+        raise told from error
+
+
+def mark_of(target: Path) -> str:
+    return f"{PREFIX}-{zlib.crc32(target.name.encode(errors='replace')):08x}-{here()}"
+
+
+def here() -> str:
+    """The machine, as process numbers count on one only."""
+    return f"{zlib.crc32(platform.node().encode(errors='replace')):08x}"
+
+
+def clear_leftovers(target: Path) -> None:
+    """Remove files aside of this target whose process is gone, or which are a day old."""
+    for_target = mark_of(target).removesuffix(here())
+    for found in target.parent.glob(f"{for_target}*{target.suffix}"):
+        with suppress(OSError, ValueError):
+            machine, process = found.name.removeprefix(for_target).split("-")[:2]
+            is_gone = machine == here() and not is_running(int(process))
+            if is_gone or time.time() - found.stat().st_mtime > DAY:
+                found.unlink()
+
+
+def is_running(process: int) -> bool:
+    """Whether there is such a process; where the system cannot be asked without harm, it is taken to run."""
+    if os.name != "posix":
+        return True
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        # It belongs to another user.
+        return True
+    return True

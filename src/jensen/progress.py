@@ -1,0 +1,149 @@
+"""Progress of what may take long: a bar on a terminal, and for a command without one a line now and then.
+
+A loop shows its progress when its model is `verbose`, or inside `shown_progress`, which the command line opens for
+every verb. Loops may run inside each other; a line names all of them.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Sized
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any, TypeVar
+
+__all__ = ["Bar", "hide_progress", "progress", "shown_progress"]
+
+Item = TypeVar("Item")
+
+# Seconds before a bar appears, between two looks at its clock, and between two lines where there is no terminal.
+DELAY, TICK, EVERY = 2.0, 1.0, 30.0
+
+
+@dataclass
+class Display:
+    """Where a command shows progress: on a terminal as bars, else as lines given to `tell`."""
+
+    tell: Callable[[str], None]
+    has_terminal: bool
+    began: float
+    told: float
+    running: list[Bar] = field(default_factory=list)
+
+    def beat(self) -> None:
+        """Move the clock of the innermost bar, or give a line if the last one is long ago."""
+        now = time.monotonic()
+        if now - self.told < (TICK if self.has_terminal else EVERY):
+            return
+        self.told = now
+        if not self.has_terminal:
+            self.tell(
+                f"after {now - self.began:.0f} s: " + ("; ".join(bar.line() for bar in self.running) or "working")
+            )
+        elif self.running:
+            self.running[-1].refresh()
+
+
+DISPLAY: ContextVar[Display | None] = ContextVar("display", default=None)
+
+
+@contextmanager
+def shown_progress(tell: Callable[[str], None]) -> Iterator[None]:
+    """Show the progress of all loops inside, whether their models are verbose or not."""
+    now = time.monotonic()
+    token = DISPLAY.set(Display(tell, sys.stderr.isatty(), now, now))
+    try:
+        yield
+    finally:
+        DISPLAY.reset(token)
+
+
+def hide_progress() -> None:
+    """Show nothing in what is left of `shown_progress`."""
+    DISPLAY.set(None)
+
+
+class Bar:
+    """The progress of one loop.
+
+    Args:
+        name: of what is done; None shows nothing of this loop, but tells the loops around it that work goes on.
+        total: the number of steps, where it is known.
+        unit: what a step is, in one word.
+        initial: the steps that are done already.
+        leave: whether the bar stays when the loop has ended.
+    """
+
+    def __init__(
+        self, name: str | None, total: int | None = None, *, unit: str = "block", initial: int = 0, leave: bool = False
+    ) -> None:
+        self.name, self.total, self.unit, self.done, self.text = name, total, unit, initial, ""
+        self.display, self.began = DISPLAY.get(), time.monotonic()
+        self.bar: Any = None
+        if name is None:
+            return
+        if self.display is not None:
+            self.display.running.append(self)
+        if self.display is None or self.display.has_terminal:
+            from tqdm.auto import tqdm
+
+            # disable=None: nothing where there is no terminal.
+            self.bar = tqdm(desc=name, total=total, initial=initial, unit=unit, leave=leave, disable=None, delay=DELAY)
+
+    def update(self, n: int = 1) -> None:
+        """So many more steps are done."""
+        self.done += n
+        if self.bar is not None:
+            self.bar.update(n)
+        self.beat()
+
+    def beat(self) -> None:
+        """The loop is alive, within a step."""
+        if self.display is not None:
+            self.display.beat()
+
+    def refresh(self) -> None:
+        if self.bar is not None and time.monotonic() - self.began >= DELAY:
+            self.bar.refresh()
+
+    def note(self, text: str) -> None:
+        """Say a few words of how it goes."""
+        self.text = text
+        if self.bar is not None:
+            self.bar.set_postfix_str(text)
+
+    def line(self) -> str:
+        of = "" if self.total is None else f" of {self.total}"
+        return f"{self.name}, {self.unit} {self.done}{of}" + (f", {self.text}" if self.text else "")
+
+    def close(self) -> None:
+        if self.bar is not None:
+            self.bar.close()
+        if self.display is not None and self in self.display.running:
+            self.display.running.remove(self)
+
+    def __enter__(self) -> Bar:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+
+def progress(
+    steps: Iterable[Item], name: str, is_shown: bool = False, n_steps: int | None = None, unit: str = "block"
+) -> Iterable[Item]:
+    """The steps, with their progress: inside `shown_progress`, and where it `is_shown`."""
+    if not is_shown and DISPLAY.get() is None:
+        return steps
+    total = len(steps) if n_steps is None and isinstance(steps, Sized) else n_steps
+    return counted(steps, Bar(name, total, unit=unit))
+
+
+def counted(steps: Iterable[Item], bar: Bar) -> Iterator[Item]:
+    with bar:
+        for step in steps:
+            yield step
+            bar.update()

@@ -1,0 +1,69 @@
+"""The arguments of a public class, read from its source: nothing is imported, so that a typing error costs no wait."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+from functools import cache
+from importlib.util import find_spec
+
+from jensen import _HOMES
+
+__all__ = ["Argument", "arguments_of"]
+
+
+@dataclass(frozen=True)
+class Argument:
+    """
+    Args:
+        is_switch: whether its default is true or false.
+        parts: the public classes that its annotation names.
+    """
+
+    is_switch: bool
+    parts: tuple[str, ...]
+
+
+@cache
+def arguments_of(class_name: str) -> dict[str, Argument] | None:
+    """The constructor's arguments by name; None where the source is not at hand or does not tell."""
+    source = source_of(_HOMES[class_name])
+    if source is None:
+        return None
+    classes = {node.name: node for node in ast.parse(source).body if isinstance(node, ast.ClassDef)}
+    constructor = constructor_of(class_name, classes)
+    if constructor is None or constructor.args.vararg or constructor.args.kwarg:
+        return None
+    given = constructor.args
+    named = [*given.posonlyargs, *given.args][1:]
+    defaults = [*[None] * (len(named) - len(given.defaults)), *given.defaults, *given.kw_defaults]
+    pairs = zip([*named, *given.kwonlyargs], defaults, strict=False)
+    return {argument.arg: Argument(is_boolean(default), parts_of(argument.annotation)) for argument, default in pairs}
+
+
+def source_of(module: str) -> str | None:
+    """The parents of a module are imported on the way; they hold no more than their docstring."""
+    spec = find_spec(module)
+    read = getattr(getattr(spec, "loader", None), "get_source", None)
+    return None if read is None else read(module)
+
+
+def constructor_of(class_name: str, classes: dict[str, ast.ClassDef]) -> ast.FunctionDef | None:
+    """Of a class or the first of its parents in the same file that has one."""
+    node = classes.get(class_name)
+    if node is None:
+        return None
+    for item in node.body:
+        if isinstance(item, ast.FunctionDef) and item.name == "__init__":
+            return item
+    found = (constructor_of(base.id, classes) for base in node.bases if isinstance(base, ast.Name))
+    return next((constructor for constructor in found if constructor is not None), None)
+
+
+def is_boolean(default: ast.expr | None) -> bool:
+    return isinstance(default, ast.Constant) and isinstance(default.value, bool)
+
+
+def parts_of(annotation: ast.expr | None) -> tuple[str, ...]:
+    nodes = () if annotation is None else ast.walk(annotation)
+    return tuple(node.id for node in nodes if isinstance(node, ast.Name) and node.id in _HOMES)

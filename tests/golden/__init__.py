@@ -1,0 +1,1 @@
+"""Model files that later versions must load."""
