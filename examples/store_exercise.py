@@ -7,7 +7,8 @@
 (e) A depot at x_D supplies the stores:  L_S(μ) = Σ_i c_i (‖x_i - μ_{y_i}‖² + λ‖μ_{y_i} - x_D‖²), y_i the nearest store.
     Given y:  μ_j = (x̄_j + λ x_D) / (1 + λ). If customers can be sent where the whole sum is least ("assigned"), it is
     plain k-means of the points (x_i + λ x_D) / (1 + λ), with cost (loss + λ Σ_i c_i ‖x_i - x_D‖²) / (1 + λ). With the
-    nearest store, steps by turns need not come to the least L_S, which may lie where a customer is as near to both.
+    nearest store, steps by turns need not come to the least L_S, which may lie where a customer is as near to both; the
+    fit searches on from where they end.
 (f) With x_D = 10 and λ = 1 the store of (d) moves to 67/14.
 The sheet shows (a) as a plot alone and has no numbers for (c) and (e): the places of customers, guesses, records and
 depot in the plane are assumed here. stores.py does the same for the cities of a country.
@@ -112,7 +113,7 @@ starts = sorted(np.random.default_rng(0).uniform(0, 10, (5000, 4)), key=supplied
 searched = min(minimize(supplied_loss, start, method="Nelder-Mead", options={"maxiter": 2000}).fun for start in starts)
 print(f"(e) nearest, by direct search: {searched:.3f}")
 assert np.isclose(supplied_loss(pair["nearest"].cluster_centers_.ravel()), pair["nearest"].cost_)
-assert searched < pair["nearest"].cost_ - 1, "steps by turns did not come to the least, by far more than rounding"
+assert pair["nearest"].cost_ < 1.001 * searched, "the fit searches on from where steps by turns end"
 assert pair["assigned"].cost_ < searched, "whoever may send customers elsewhere pays less"
 
 
@@ -153,7 +154,7 @@ for ax, (rule, model) in zip(maps, pair.items(), strict=True):
     draw(ax, model, RECORDS, COUNTS)
     ax.plot(*DEPOT, "*", color=INK, mec="white", ms=17, zorder=5)
     ax.set_title(f"(e) {rule}: {model.inertia_:.1f} + {model.supply_cost_:.1f} = {model.cost_:.1f}")
-maps[0].text(0.8, 7.4, f"not the least: {searched:.1f} by direct search", color=GREY)
+maps[0].text(0.8, 7.4, f"{searched:.1f} by direct search", color=GREY)
 marks = {"o": "customers", "^": "store", "*": "depot"}
 handles = [Line2D([], [], ls="", marker=mark, color=INK, mew=0, ms=9, label=name) for mark, name in marks.items()]
 fig.legend(handles=handles, loc="upper right", ncols=3, handletextpad=0.2, columnspacing=1.2)

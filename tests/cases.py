@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import product
 from typing import Any
 
@@ -31,8 +32,9 @@ from jensen import (
     ResidualMLP,
 )
 from jensen.contract.gradient import GradientEstimator
+from jensen.models.diffusion_module import DiffusionModule
 
-__all__ = ["CASES", "Case"]
+__all__ = ["CASES", "Case", "diffusion_step", "standardisation"]
 
 
 @dataclass(frozen=True)
@@ -460,6 +462,38 @@ AXIS = np.linspace(-6, 6, 121)
 PLANE = np.stack(np.meshgrid(AXIS, AXIS, indexing="ij"), -1).reshape(-1, 2)
 
 
+def diffusion_step(module: DiffusionModule, points: np.ndarray, t: int) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and deviation (n, D) of p(x_{t-1}|x_t) at points, from β and what the network says alone.
+
+    The formulas of Ho et al. (2020) and Nichol & Dhariwal (2021) are written out once more, for columns of numbers.
+    """
+    beta = np.asarray(module.schedule.betas, dtype=np.float64)
+    bar = np.cumprod(1 - beta)
+    before = np.append(1.0, bar[:-1])
+    tilde = beta * (1 - before) / (1 - bar)
+    i, d = t - 1, points.shape[1]
+    time = torch.full((len(points),), 1000 * i / len(beta))
+    seen = [torch.tensor(points, dtype=torch.float32)]
+    if module.has_holes:
+        seen.append(torch.ones(points.shape))
+    with torch.no_grad():
+        said = module.network(torch.cat(seen, 1), time, None).double().numpy()
+    x0 = {
+        "velocity": lambda v: np.sqrt(bar[i]) * points - np.sqrt(1 - bar[i]) * v,
+        "noise": lambda noise: (points - np.sqrt(1 - bar[i]) * noise) / np.sqrt(bar[i]),
+    }[module.space.prediction](said[:, :d])
+    mean = (
+        np.sqrt(1 - beta[i]) * (1 - before[i]) / (1 - bar[i]) * points
+        + np.sqrt(before[i]) * beta[i] / (1 - bar[i]) * x0
+    )
+    variance = np.full(mean.shape, beta[i])
+    if module.space.variance == "learned":
+        # A network that says 0 means β; β̃_1 = 0 has no logarithm, and β̃_2 stands for it.
+        log_tilde = np.log(tilde[max(i, 1)])
+        variance = np.exp(np.log(beta[i]) + said[:, d:] * (np.log(beta[i]) - log_tilde))
+    return mean, np.sqrt(variance)
+
+
 def diffusion_first(model: Diffusion) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """p(x_1) on a grid of the plane, times its cell, with the mean and deviation of p(x_0|x_1) there.
 
@@ -467,36 +501,37 @@ def diffusion_first(model: Diffusion) -> tuple[np.ndarray, np.ndarray, np.ndarra
     per x_t, so the sum over the plane is a product of two matrices.
     """
     mass = np.exp(norm.logpdf(PLANE).sum(1)) * (AXIS[1] - AXIS[0]) ** 2
-    points = torch.tensor(PLANE, dtype=torch.float32)
     mean, std = np.empty(0), np.empty(0)
-    for t in range(model.schedule_.n_levels, 0, -1):
-        with torch.no_grad():
-            belief = model.module_.belief(points, torch.full((len(points),), t))
-        of_noised, of_data = (weights[t - 1] for weights in model.schedule_.posterior_weights)
-        mean = of_noised * PLANE + of_data * belief.mean.double().numpy()
-        std = np.broadcast_to(np.exp(0.5 * belief.log_variance.double().numpy()), mean.shape)
+    for t in range(len(model.schedule), 0, -1):
+        mean, std = diffusion_step(model.module_, PLANE, t)
         if t > 1:
             first, second = (norm.pdf(AXIS, mean[:, j, None], std[:, j, None]) for j in range(2))
             mass = (first.T @ (mass[:, None] * second)).ravel() * (AXIS[1] - AXIS[0]) ** 2
     return mass, mean, std
 
 
-def diffusion_evidence(model: Diffusion, x: np.ndarray) -> np.ndarray:
-    columns = model.columns_
-    rows = columns.encode(x).numpy()
+def standardisation(case_rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """What a fit subtracts from columns of numbers and divides them by: moments of what is observed."""
+    return np.nanmean(case_rows, axis=0), np.nanstd(case_rows, axis=0)
+
+
+def diffusion_evidence(rows: np.ndarray, model: Diffusion, x: np.ndarray) -> np.ndarray:
+    """ln p(x) of a model that was fitted on rows."""
+    location, scale = standardisation(rows)
     mass, mean, std = diffusion_first(model)
-    densities = norm.pdf(rows[:, None], mean, std).prod(2) @ mass
-    return np.log(densities) - columns.scale.log().sum().item()
+    densities = norm.pdf(((x - location) / scale)[:, None], mean, std).prod(2) @ mass
+    return np.log(densities) - np.log(scale).sum()
 
 
-def diffusion_mean(model: Diffusion) -> tuple[np.ndarray, np.ndarray]:
+def diffusion_mean(rows: np.ndarray, model: Diffusion) -> tuple[np.ndarray, np.ndarray]:
+    location, scale = standardisation(rows)
     mass, mean, _ = diffusion_first(model)
-    return np.ones(1), model.columns_.matrix((mass @ mean)[None])
+    return np.ones(1), (location + scale * (mass @ mean))[None]
 
 
-def diffusion_spread(model: Diffusion) -> np.ndarray:
+def diffusion_spread(rows: np.ndarray, model: Diffusion) -> np.ndarray:
     mass, mean, std = diffusion_first(model)
-    scale = np.asarray(model.columns_.scale)
+    _, scale = standardisation(rows)
     return spread_around(mass, scale * mean, scale**2 * (mass @ std**2) / mass.sum())
 
 
@@ -504,6 +539,7 @@ def diffusion(name: str, *, y: np.ndarray | None = None, share_missing: float = 
     """Few levels with much noise each, so that a grid of the plane can follow the chain."""
     x = three_clusters()[:, :2]
     is_missing = np.random.default_rng(1).random(x.shape) < share_missing
+    given = np.where(is_missing, np.nan, x) if share_missing else x
 
     def make() -> Diffusion:
         network = ResidualMLP(width=16, n_blocks=1)
@@ -522,46 +558,56 @@ def diffusion(name: str, *, y: np.ndarray | None = None, share_missing: float = 
         x,
         log_joint=None,
         is_exact=False,
-        components=diffusion_mean,
+        components=partial(diffusion_mean, given),
         # Where it predicts noise, 2 % of the samples are off the grid, and have much of the variance.
-        spreads=None if arguments.get("prediction") == "noise" else diffusion_spread,
+        spreads=None if arguments.get("prediction") == "noise" else partial(diffusion_spread, given),
         objective=lambda model: model.lower_bound_,
         arrays=(),
         for_checks=lambda: make().set_params(max_epochs=1),
-        evidence=diffusion_evidence,
+        evidence=partial(diffusion_evidence, given),
         needs_distinct=False,
         is_sampled=True,
         y=y,
         by_labels=("predict", "predict_proba"),
-        given=np.where(is_missing, np.nan, x) if share_missing else None,
+        given=given if share_missing else None,
         scores_holes=False,
         expected_failed_checks=SAMPLED
         | {"check_estimators_pickle": "predicts rows with NaN, and classes are compared by bounds of complete rows"},
     )
 
 
+def latent_diffusion_decoded(model: LatentDiffusion) -> tuple[np.ndarray, np.ndarray]:
+    """The mean and deviation of p(x|z) on the grid of z, from what the decoder says alone."""
+    vae = model.module_.vae
+    with torch.no_grad():
+        said = vae.decoder(torch.tensor(LINE, dtype=torch.float32)).double().numpy()
+        # What is learnt is added to a floor of a thousandth of a deviation, squared.
+        variance = np.exp(vae.emission.log_variance.double().numpy()) + 1e-6
+    start = 0.0 if vae.start is None else vae.start.double().numpy()
+    location, scale = standardisation(three_clusters())
+    return location + scale * (said + start), scale * np.sqrt(variance)
+
+
 def latent_diffusion_log_joint(model: LatentDiffusion, x: np.ndarray) -> np.ndarray:
     """ln p(x, z) dz on a grid of the one latent dimension, the reverse chain of z followed by quadrature."""
     step = LINE[1, 0] - LINE[0, 0]
     mass = norm.pdf(LINE[:, 0]) * step
-    for t in range(model.schedule_.n_levels, 0, -1):
-        with torch.no_grad():
-            belief = model.module_.prior.belief(torch.tensor(LINE).float(), torch.full((len(LINE),), t))
-        of_noised, of_data = (weights[t - 1] for weights in model.schedule_.posterior_weights)
-        mean = of_noised * LINE + of_data * belief.mean.double().numpy()
-        mass = mass @ norm.pdf(LINE[:, 0], mean, np.exp(0.5 * belief.log_variance.double().numpy())) * step
-    densities = norm.logpdf(x[:, None], model.inverse_transform(LINE), np.sqrt(model.vae_.noise_variance_))
+    for t in range(len(model.diffusion.schedule), 0, -1):
+        mean, std = diffusion_step(model.module_.prior, LINE, t)
+        mass = mass @ norm.pdf(LINE[:, 0], mean, std) * step
+    densities = norm.logpdf(x[:, None], *latent_diffusion_decoded(model))
     return np.nansum(densities, 2) + np.log(mass)
 
 
 def latent_diffusion_mean(model: LatentDiffusion) -> tuple[np.ndarray, np.ndarray]:
     share = np.exp(latent_diffusion_log_joint(model, np.full((1, model.n_features_in_), np.nan)))[0]
-    return np.ones(1), (share @ model.inverse_transform(LINE))[None]
+    return np.ones(1), (share @ latent_diffusion_decoded(model)[0])[None]
 
 
 def latent_diffusion_spread(model: LatentDiffusion) -> np.ndarray:
     share = np.exp(latent_diffusion_log_joint(model, np.full((1, model.n_features_in_), np.nan)))[0]
-    return spread_around(share, model.inverse_transform(LINE), model.vae_.noise_variance_)
+    means, std = latent_diffusion_decoded(model)
+    return spread_around(share, means, std**2)
 
 
 def latent_diffusion(name: str, **arguments: Any) -> Case:
@@ -648,7 +694,7 @@ CASES = [
         for_checks=FactorAnalysis,
     ),
     latent_curve("latent-curve", n_grid=30, n_basis=4),
-    latent_curve("latent-curve-penalty", n_grid=20, n_basis=5, penalty=5.0),
+    latent_curve("latent-curve-prior", n_grid=20, n_basis=5, penalty=5.0),
     latent_curve("latent-surface", n_latent=2, n_grid=6, n_basis=2),
     autoencoder(),
     vae("vae"),

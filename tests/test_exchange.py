@@ -9,6 +9,7 @@ import pytest
 import torch
 from numpy.testing import assert_allclose
 from scipy.stats import norm
+from sklearn.exceptions import NotFittedError
 
 import jensen
 from jensen import DiffusersUNet, Diffusion, ResidualMLP, Schedule, UNet, from_diffusers
@@ -392,6 +393,26 @@ class TestToDiffusers:
         with pytest.raises(ValueError, match=message):
             model.to_diffusers(tmp_path / "pipeline")
         assert not (tmp_path / "pipeline").exists()
+
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            ({"prediction": "auto"}, "prediction='levels' is not known to diffusers; fit with 'noise'"),
+            ({"prediction": "mean"}, "prediction='mean' is not known to diffusers"),
+            ({"variance": "learned", "objective": "hybrid"}, "variance='learned' is .*; fit with 'beta' or"),
+            ({"n_steps": 50}, "told times up to 980 for the 50 levels"),
+            ({"data_levels": None}, "data_levels=None has no levels, .*; choose data_levels='auto' or 256"),
+            ({"network": ResidualMLP(width=8)}, r"network=ResidualMLP\(...\) has no counterpart"),
+            ({"network": None}, r"UNet\(position_map=True\) adds a learned image"),
+        ],
+        ids=lambda value: str(value)[:40],
+    )
+    def test_what_cannot_be_written_is_said_before_a_fit(self, options, message, tmp_path):
+        writable = {"prediction": "noise", "network": UNet(channels=(8, 16), position_map=False)}
+        with pytest.raises(ValueError, match=message):
+            Diffusion(**writable | options).to_diffusers(tmp_path / "pipeline")
+        with pytest.raises(NotFittedError):
+            Diffusion(**writable).to_diffusers(tmp_path / "pipeline")
 
     def test_a_class_of_none(self, model, tmp_path):
         with pytest.raises(ValueError, match=r"y=1 asks for a class, but the model was fitted without labels"):

@@ -24,6 +24,7 @@ N_PARAMETERS = {
     "factor-analysis": 3 + 3 + 3,
     # A constant, slopes and bumps for every feature, and one variance.
     "latent-curve": 3 * (1 + 1 + 4) + 1,
+    "latent-curve-prior": 3 * (1 + 1 + 5) + 1,
     "latent-surface": 3 * (1 + 2 + 2 * 2) + 1,
 }
 

@@ -80,4 +80,5 @@ def test_a_decoder_sees_few_draws_at_a_time(monkeypatch):
     model.module_.decoder.register_forward_hook(lambda module, inputs, output: sizes.append(len(output)))
     model.score_samples(case.x)
     assert max(sizes) == 64
-    assert sum(sizes) == len(case.x) * model.evaluation_samples
+    # The draws of every row, and as many from the prior that all rows share.
+    assert sum(sizes) == (len(case.x) + 1) * model.evaluation_samples

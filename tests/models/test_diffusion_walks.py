@@ -8,7 +8,6 @@ from sklearn.preprocessing import StandardScaler
 
 import jensen
 from jensen import Diffusion, ResidualMLP, Schedule
-from jensen.formulas.schedule import LARGEST_BETA
 
 X = StandardScaler().fit_transform(load_iris().data)
 WALKS = [
@@ -62,11 +61,13 @@ def test_the_last_noise_of_the_cosine_suits_what_is_predicted(prediction, n_step
     assert_array_equal(jensen.load(tmp_path / "m.jensen").schedule_.beta, model.schedule_.beta)
 
 
-def test_a_file_without_the_last_noise_has_the_cosine_as_it_is_defined():
+def test_a_file_without_these_facts_has_the_cosine_as_it_is_defined_and_walks_from_its_end():
     model = untrained("noise")
-    facts = {name: value for name, value in model._facts.items() if name != "largest_beta"}
-    assert_array_equal(model._build(facts).schedule.beta, Schedule.cosine(100).beta)
-    assert Schedule.cosine(100).beta[-1] == LARGEST_BETA
+    facts = {name: value for name, value in model._facts.items() if name not in ("largest_beta", "least_signal")}
+    module = model._build(facts)
+    assert_array_equal(module.schedule.beta, Schedule.cosine(100).beta)
+    assert module.schedule.beta[-1] == 0.999
+    assert module.space.least_signal == 0
 
 
 @pytest.mark.parametrize("prediction", ["noise", "mean"])

@@ -29,7 +29,7 @@ from jensen.interop.events import Events, learn_events
 from jensen.interop.labels import encode_labels
 from jensen.models.denoising_model import DenoisingModel
 from jensen.models.diffusion_build import build_module, class_facts, decide, marginal_start
-from jensen.models.diffusion_export import write_pipeline
+from jensen.models.diffusion_export import check_arguments, write_pipeline
 from jensen.models.objectives import denoising_objective
 from jensen.nets.recipe import Recipe
 
@@ -174,12 +174,16 @@ class Diffusion(DenoisingModel):
 
         It is for images with levels, of which the pipeline makes the lowest black and the highest white, with a network
         `UNet(position_map=False)`, n_steps=1000, prediction "noise", "data" or "velocity", and variance "beta" or
-        "posterior". Pipelines take the mean of p(x_0|x_1), from which `sample` draws.
+        "posterior". Pipelines take the mean of p(x_0|x_1), from which `sample` draws. Before a fit the error is about
+        the arguments that cannot be written, or, if all can, that there is no fit yet.
 
         Args:
             path: the folder.
             y: after a fit with labels, the class that the pipeline is to make; None is of no particular class.
         """
+        if not hasattr(self, "theta_"):
+            self._validate_params()
+            check_arguments(self)
         check_is_fitted(self)
         write_pipeline(self, path, y)
 

@@ -30,6 +30,8 @@ __all__ = ["NoisedView", "build_module", "class_facts", "decide", "marginal_star
 
 # Of the waves of x_t that tell neighbouring levels apart, those with the shortest periods.
 N_WAVES = 3
+# Where x̂_0 is a quotient by less, a step without noise keeps its error, and so does a long one.
+LEAST_SIGNAL = 0.1
 
 
 @dataclass(frozen=True)
@@ -95,8 +97,9 @@ def decide(model: Diffusion, columns: Columns) -> dict[str, Any]:
             "variance='learned' has no part in objective='simple', and would stay as it was; choose "
             "objective='hybrid' or 'variational'"
         )
-    largest_beta = LARGEST_BETA
+    largest_beta, least_signal = LARGEST_BETA, 0.0
     if has_numbers and prediction in QUOTIENTS:
+        least_signal = LEAST_SIGNAL
         given = model._schedule()
         largest_beta = gentle_beta(given.n_levels)
         if model._schedule(largest_beta).beta.max() > largest_beta:
@@ -112,6 +115,7 @@ def decide(model: Diffusion, columns: Columns) -> dict[str, Any]:
         "variance": variance,
         "level_variance": level_variance,
         "largest_beta": largest_beta,
+        "least_signal": least_signal,
     }
 
 
@@ -144,6 +148,7 @@ def build_module(
         facts["level_variance"],
         facts["start"],
         is_trained_by_levels=model.objective == "simple",
+        least_signal=facts.get("least_signal", 0.0),
     )
     is_image = len(shape) == 3
     point = tuple(shape) if is_image else (space.n_dims,)

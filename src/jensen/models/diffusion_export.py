@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from torch import Tensor
 
+from jensen.formulas.schedule import Schedule
 from jensen.interop.labels import numbers_of_classes
 from jensen.nets.diffusers_unet import DiffusersUNet, check_halving, config_of, diffusers_library, their_name
 from jensen.nets.unet import UNet
@@ -20,11 +21,29 @@ from jensen.nets.unet import UNet
 if TYPE_CHECKING:
     from jensen.models.diffusion import Diffusion
 
-__all__ = ["PREDICTION_TYPES", "VARIANCE_TYPES", "with_class", "write_pipeline"]
+__all__ = ["PREDICTION_TYPES", "VARIANCE_TYPES", "check_arguments", "with_class", "write_pipeline"]
 
 # Our words and theirs.
 PREDICTION_TYPES = {"noise": "epsilon", "data": "sample", "velocity": "v_prediction"}
 VARIANCE_TYPES = {"posterior": "fixed_small", "beta": "fixed_large"}
+
+
+def check_arguments(model: Diffusion) -> None:
+    """An error where the arguments of a model say already, before a fit, that it cannot be written."""
+    recipe = model.network or UNet()
+    check_recipe(recipe)
+    if isinstance(recipe, UNet):
+        config_of(recipe)
+    if model.data_levels is None:
+        raise ValueError(
+            "data_levels=None has no levels, and pipelines of diffusers have pixels from black to white; choose "
+            "data_levels='auto' or 256"
+        )
+    # Of data on a grid, which is all that can be written, "auto" is levels.
+    check_prediction("levels" if model.prediction == "auto" else model.prediction)
+    if model.variance != "auto":
+        check_variance(model.variance)
+    check_times(model._schedule())
 
 
 def write_pipeline(model: Diffusion, path: str | os.PathLike[str], y: Any = None) -> None:
@@ -75,16 +94,27 @@ def check_images(model: Diffusion) -> None:
 
 
 def check_chain(model: Diffusion) -> None:
-    prediction, variance, schedule = model._facts["prediction"], model._facts["variance"], model.schedule_
+    check_prediction(model._facts["prediction"])
+    check_variance(model._facts["variance"])
+    check_times(model.schedule_)
+
+
+def check_prediction(prediction: str) -> None:
     if prediction not in PREDICTION_TYPES:
         raise ValueError(
             f"prediction={prediction!r} is not known to diffusers; fit with {', '.join(map(repr, PREDICTION_TYPES))}"
         )
+
+
+def check_variance(variance: str) -> None:
     if variance not in VARIANCE_TYPES:
         raise ValueError(
             f"variance={variance!r} is not that of diffusers, which knows other ways to learn it; fit with 'beta' or "
             "'posterior'"
         )
+
+
+def check_times(schedule: Schedule) -> None:
     if not np.array_equal(schedule.time, np.arange(schedule.n_levels)):
         raise ValueError(
             f"the network is told times up to {schedule.time[-1]:g} for the {schedule.n_levels} levels, and diffusers "
@@ -99,15 +129,19 @@ def unet_of(model: Diffusion, recipe: Any) -> tuple[dict[str, Any], dict[str, Te
         unet: Any = network.unet
         config = {name: value for name, value in unet.config.items() if not name.startswith("_")}
         return {**config, "num_class_embeds": None}, own_weights(unet)
-    if not isinstance(recipe, UNet):
-        raise ValueError(
-            f"network={type(recipe).__name__}(...) has no counterpart in diffusers; fit with UNet(position_map=False)"
-        )
+    check_recipe(recipe)
     config = config_of(recipe)
     check_halving(shape, len(recipe.channels))
     size = shape[1] if shape[1] == shape[2] else list(shape[1:])
     weights = {their_name(name): weight for name, weight in own_weights(network).items()}
     return {**config, "sample_size": size, "in_channels": shape[0], "out_channels": shape[0]}, weights
+
+
+def check_recipe(recipe: Any) -> None:
+    if not isinstance(recipe, (UNet, DiffusersUNet)):
+        raise ValueError(
+            f"network={type(recipe).__name__}(...) has no counterpart in diffusers; fit with UNet(position_map=False)"
+        )
 
 
 def own_weights(network: Any) -> dict[str, Tensor]:

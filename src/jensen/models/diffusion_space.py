@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import log_softmax
 
-from jensen.formulas.diffusion import QUOTIENTS, Noising, data_of, discretised_gaussian, observed_sum
+from jensen.formulas.diffusion import Noising, data_of, discretised_gaussian, observed_sum
 from jensen.interop.columns import Columns
 
 __all__ = ["Belief", "Space"]
@@ -26,8 +26,6 @@ __all__ = ["Belief", "Space"]
 LEAST_SHARE = 1e-2
 # So many numbers say the logits of all levels: 256 of each pixel would cost as much as the rest of a network.
 MOST_SAID = 32
-# Where x̂_0 is a quotient by less, a step without noise keeps its error, and so does a long one.
-LEAST_SIGNAL = 0.1
 
 
 @dataclass(frozen=True)
@@ -54,6 +52,7 @@ class Space(nn.Module):
         level_variance: of levels, "beta", "posterior" or "own", what their probabilities leave open.
         start: the logits of levels (L, J) that a network's are added to, or None.
         is_trained_by_levels: whether the gradient of levels comes from their cross-entropy alone, not from the bound.
+        least_signal: √ᾱ_t of the level that a walk down in few steps, or without noise, begins at.
     """
 
     source: Tensor
@@ -73,11 +72,12 @@ class Space(nn.Module):
         level_variance: str = "own",
         start: Tensor | None = None,
         is_trained_by_levels: bool = False,
+        least_signal: float = 0.0,
     ) -> None:
         super().__init__()
         self.columns, self.prediction = columns, prediction
         self.variance, self.level_variance = variance, level_variance
-        self.is_trained_by_levels = is_trained_by_levels
+        self.is_trained_by_levels, self.least_signal = is_trained_by_levels, least_signal
         self.n_dims = columns.n_expanded
         self.grid_levels = columns.n_levels[0] if columns.is_grid else 0
         has_levels = [kind != "continuous" and (kind != "grid" or prediction == "levels") for kind in columns.kinds]
@@ -115,11 +115,6 @@ class Space(nn.Module):
     def has_variance(self) -> bool:
         """Whether the network says the variance of numbers; that of levels follows from their probabilities."""
         return self.variance == "learned" and bool(self.n_numbers)
-
-    @property
-    def least_signal(self) -> float:
-        """√ᾱ_t of the level that a walk down in few steps, or without noise, begins at."""
-        return LEAST_SIGNAL if self.prediction in QUOTIENTS and self.n_numbers else 0.0
 
     def embed(self, x: Tensor) -> Tensor:
         """Points (b, D) of rows (b, d) in the units of `Columns`."""
