@@ -482,6 +482,8 @@ def diffusion_step(module: DiffusionModule, points: np.ndarray, t: int) -> tuple
         "velocity": lambda v: np.sqrt(bar[i]) * points - np.sqrt(1 - bar[i]) * v,
         "noise": lambda noise: (points - np.sqrt(1 - bar[i]) * noise) / np.sqrt(bar[i]),
     }[module.space.prediction](said[:, :d])
+    if module.space.clip is not None and bar[i] < 0.25:
+        x0 = x0.clip(-module.space.clip, module.space.clip)
     mean = (
         np.sqrt(1 - beta[i]) * (1 - before[i]) / (1 - bar[i]) * points
         + np.sqrt(before[i]) * beta[i] / (1 - bar[i]) * x0

@@ -304,7 +304,7 @@ class TestToDiffusers:
             ours = model.module_.network(x, t.float())
         assert ours.std() > 0.1
         assert_allclose(said(read.unet, x, t), ours, atol=1e-5)
-        assert read.scheduler.config.clip_sample is False
+        assert (read.scheduler.config.clip_sample, read.scheduler.config.clip_sample_range) == (True, 1.0)
         assert_allclose(read.scheduler.betas, model.schedule_.beta, rtol=1e-6)
 
     def test_there_and_back_scores_are_the_same(self, model, tmp_path):
@@ -339,6 +339,7 @@ class TestToDiffusers:
         x, t = points(shape=model._image_shape), torch.tensor([0, 10, 500, 999])
         with torch.no_grad():
             assert_allclose(said(read.unet, x, t), model.module_.network(x, t.float()), atol=1e-5)
+        assert read.scheduler.config.clip_sample is False
         assert (read.scheduler.config.prediction_type, read.scheduler.config.variance_type) == (
             "v_prediction",
             "fixed_large",

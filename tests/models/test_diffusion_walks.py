@@ -1,13 +1,16 @@
 """Walks down from noise stay near the data, whatever is predicted and whatever the noise and the sampler."""
 
+import math
+
 import numpy as np
 import pytest
+import torch
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import load_digits, load_iris
 from sklearn.preprocessing import StandardScaler
 
 import jensen
-from jensen import Diffusion, ResidualMLP, Schedule
+from jensen import Denoiser, Diffusion, ResidualMLP, Schedule, Trainer
 
 X = StandardScaler().fit_transform(load_iris().data)
 WALKS = [
@@ -21,7 +24,7 @@ WALKS = [
 ]
 
 
-def untrained(prediction, schedule="cosine", n_steps=100, **arguments):
+def untrained(prediction, schedule="cosine", n_steps=100, X=X, **arguments):
     network = ResidualMLP(width=8, n_blocks=1)
     arguments = {"network": network, "max_epochs": 1, "random_state": 0} | arguments
     return Diffusion(schedule, n_steps, prediction=prediction, **arguments).fit(X)
@@ -61,13 +64,47 @@ def test_the_last_noise_of_the_cosine_suits_what_is_predicted(prediction, n_step
     assert_array_equal(jensen.load(tmp_path / "m.jensen").schedule_.beta, model.schedule_.beta)
 
 
+def test_what_is_told_of_x0_stays_within_the_data_where_little_of_it_is_left():
+    """One number, that of the farthest entry to learn from, in scores as in samples; training is free."""
+    model, x = untrained("noise", trainer=Trainer(validation_fraction=0.0)), torch.randn(50, 4)
+    module = model.module_
+    assert_allclose(module.space.clip, np.abs(X).max(), rtol=1e-6)
+    signal = np.sqrt(model.schedule_.alpha_bar)
+    for t in (1, int((signal >= 0.5).sum()), int((signal >= 0.5).sum()) + 1, 100):
+        level = torch.full((50,), t)
+        with torch.no_grad():
+            found, free = module.eval().belief(x, level).mean, module.train().belief(x, level).mean
+        module.eval()
+        limit = module.space.clip if signal[t - 1] < 0.5 else math.inf
+        assert_allclose(found, free.clamp(-limit, limit))
+    assert (free.abs() > module.space.clip).any()
+    assert untrained("velocity").module_.space.clip is None
+    digits = untrained("noise", n_steps=20, X=load_digits().data[:50])
+    assert digits.module_.space.clip == 1
+
+
+def test_a_known_denoiser_is_taken_at_its_word():
+    class Zero(torch.nn.Module):
+        def forward(self, x, t, y=None):
+            return torch.zeros_like(x)
+
+    class Known(Denoiser):
+        def build(self, in_shape, out_shape, n_classes=0):
+            return Zero()
+
+    model = untrained("noise", network=Known())
+    assert model.module_.space.clip is None
+    assert "clip" in model._facts
+
+
 def test_a_file_without_these_facts_has_the_cosine_as_it_is_defined_and_walks_from_its_end():
     model = untrained("noise")
-    facts = {name: value for name, value in model._facts.items() if name not in ("largest_beta", "least_signal")}
+    later = ("largest_beta", "least_signal", "clip")
+    facts = {name: value for name, value in model._facts.items() if name not in later}
     module = model._build(facts)
     assert_array_equal(module.schedule.beta, Schedule.cosine(100).beta)
     assert module.schedule.beta[-1] == 0.999
-    assert module.space.least_signal == 0
+    assert (module.space.least_signal, module.space.clip) == (0, None)
 
 
 @pytest.mark.parametrize("prediction", ["noise", "mean"])

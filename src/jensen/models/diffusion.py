@@ -47,7 +47,8 @@ class Diffusion(DenoisingModel):
         n_steps: T, the levels of noise, at most a million; None is 1000, or as many as the schedule has.
         prediction: what the network says of numbers: "noise", "data", "mean" or "velocity"; "levels" says how probable
             each level of a grid is. "auto" is "levels" for data on a grid and "velocity" for others. Categories have
-            levels whatever is chosen here.
+            levels whatever is chosen here. The errors of "noise" and "mean" grow with the level, so x̂_0 is then held
+            within the range of the rows where most of x_t is noise.
         objective: what training raises: "simple", minus the mean squared error of what is predicted, for levels the
             cross-entropy; "variational", the bound; "hybrid", simple with a little of the bound, which trains a
             learned variance.

@@ -119,10 +119,11 @@ def decide(model: Diffusion, columns: Columns) -> dict[str, Any]:
     }
 
 
-def marginal_start(lesson: Lesson, facts: dict[str, Any], rows: np.ndarray) -> dict[str, Tensor | None]:
-    """The logits of levels that a network begins with, from the rows with these numbers."""
+def marginal_start(lesson: Lesson, facts: dict[str, Any], rows: np.ndarray) -> dict[str, Any]:
+    """The logits of levels that a network begins with, and the limit of x̂_0, from the rows with these numbers."""
     space = Space(lesson.events.columns, facts["prediction"], facts["variance"], facts["level_variance"])
-    return {"start": space.marginal_start(lesson.some_rows(rows))}
+    x = lesson.some_rows(rows)
+    return {"start": space.marginal_start(x), "clip": space.largest_number(x) if facts["least_signal"] else None}
 
 
 def class_facts(model: Diffusion, lesson: Lesson) -> dict[str, Any]:
@@ -149,6 +150,7 @@ def build_module(
         facts["start"],
         is_trained_by_levels=model.objective == "simple",
         least_signal=facts.get("least_signal", 0.0),
+        clip=facts.get("clip"),
     )
     is_image = len(shape) == 3
     point = tuple(shape) if is_image else (space.n_dims,)
@@ -163,9 +165,12 @@ def build_module(
     recipe = model.network or (UNet() if is_image else ResidualMLP())
     if isinstance(recipe, Denoiser):
         recipe.check_fits(schedule, facts["prediction"])
+    network = build_denoiser(recipe, view.in_shape, out_shape, facts["n_classes"])
+    if not any(weight.requires_grad for weight in network.parameters()):
+        space.clip = None  # a denoiser that is known makes no errors
     return DiffusionModule(
         view,
-        build_denoiser(recipe, view.in_shape, out_shape, facts["n_classes"]),
+        network,
         space,
         schedule,
         n_classes=facts["n_classes"],

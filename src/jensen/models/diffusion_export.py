@@ -62,6 +62,7 @@ def write_pipeline(model: Diffusion, path: str | os.PathLike[str], y: Any = None
     unet = library.UNet2DModel(**config)
     unet.load_state_dict(weights)
     clip = recipe.clip if isinstance(recipe, DiffusersUNet) else None
+    clip = model.theta_.space.clip if clip is None else clip
     scheduler = library.DDPMScheduler(
         num_train_timesteps=model.schedule_.n_levels,
         trained_betas=model.schedule_.beta.tolist(),

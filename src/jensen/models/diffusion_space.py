@@ -26,6 +26,8 @@ __all__ = ["Belief", "Space"]
 LEAST_SHARE = 1e-2
 # So many numbers say the logits of all levels: 256 of each pixel would cost as much as the rest of a network.
 MOST_SAID = 32
+# From here on x_t itself tells how far away an unusual x_0 lies, and it costs much to be told otherwise.
+HELD_SIGNAL = 0.5
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,8 @@ class Space(nn.Module):
         start: the logits of levels (L, J) that a network's are added to, or None.
         is_trained_by_levels: whether the gradient of levels comes from their cross-entropy alone, not from the bound.
         least_signal: √ᾱ_t of the level that a walk down in few steps, or without noise, begins at.
+        clip: what x̂_0 of numbers is held within, ±, once a network is trained, or None: on a grid, whose points have no
+            other place, at every level, and elsewhere where √ᾱ_t is below HELD_SIGNAL.
     """
 
     source: Tensor
@@ -73,11 +77,13 @@ class Space(nn.Module):
         start: Tensor | None = None,
         is_trained_by_levels: bool = False,
         least_signal: float = 0.0,
+        clip: float | None = None,
     ) -> None:
         super().__init__()
         self.columns, self.prediction = columns, prediction
         self.variance, self.level_variance = variance, level_variance
         self.is_trained_by_levels, self.least_signal = is_trained_by_levels, least_signal
+        self.clip = clip
         self.n_dims = columns.n_expanded
         self.grid_levels = columns.n_levels[0] if columns.is_grid else 0
         has_levels = [kind != "continuous" and (kind != "grid" or prediction == "levels") for kind in columns.kinds]
@@ -131,7 +137,7 @@ class Space(nn.Module):
         log_levels = None
         if n:
             numbers = xt[:, self.numbers] if self.n_logits else xt
-            mean = data_of(self.prediction, said, numbers, at)
+            mean = self.held(data_of(self.prediction, said, numbers, at), at)
             log_variance = self.between(spread, at) if self.has_variance else at.log_variance(self.variance)
         if self.n_logits:
             log_levels = self.log_levels(logits.unflatten(-1, (-1, len(self.level_columns))), xt, at)
@@ -142,6 +148,19 @@ class Space(nn.Module):
                 mean = of_levels[0].index_copy(-1, self.numbers, mean)
                 log_variance = of_levels[1].expand_as(mean).index_copy(-1, self.numbers, log_variance.expand(-1, n))
         return Belief(mean, log_levels, log_variance)
+
+    def held(self, x0: Tensor, at: Noising) -> Tensor:
+        """x̂_0 of numbers within the limit; in training it is left, as what is cut off has no gradient."""
+        if self.clip is None or self.training:
+            return x0
+        inside = x0.clamp(-self.clip, self.clip)
+        return inside if self.grid_levels else torch.where(at.signal < HELD_SIGNAL, inside, x0)
+
+    def largest_number(self, x: Tensor) -> float:
+        """Of points of rows x (n, d), at least 1, which is that of a grid."""
+        if self.grid_levels or not self.n_numbers:
+            return 1.0
+        return max(1.0, float(self.embed(x)[:, self.numbers].abs().max()))
 
     def moments(self, log_levels: Tensor, at: Noising) -> tuple[Tensor, Tensor]:
         """x̂_0 and ln σ_t² (b, D) of levels with these probabilities."""
