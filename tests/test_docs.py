@@ -33,6 +33,7 @@ QUICK = {
     "docs/gaussian-mixture.md",
     "docs/kmeans.md",
     "docs/kmedoids.md",
+    "docs/one-bound.md",
     "docs/probabilistic-pca.md",
     "docs/ridge-regression.md",
 }
