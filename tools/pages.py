@@ -144,7 +144,7 @@ def section(text: str, heading: str) -> str:
 
 
 def with_readme(text: str, page: str) -> str:
-    """`<!-- README: Models -->` becomes that section of the README, `<!-- README: **jensen** is -->` the paragraph."""
+    """`<!-- README: Models -->` becomes that section of the README, `<!-- README: Why jensen -->` the paragraph."""
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
 
     def part(match: re.Match[str]) -> str:
