@@ -13,6 +13,7 @@ from numpy.testing import assert_array_equal
 from sklearn.datasets import make_blobs
 
 from jensen import MLP, VAE, Diffusion, GaussianMixture, KMeans, ResidualMLP, compare
+from jensen.bound import averaging, is_averaging
 from jensen.engines.randomness import seeded
 from jensen.interop.filters import own_filters, recorded_warnings
 
@@ -110,3 +111,12 @@ def test_a_seed_within_a_seed_does_not_wait_for_itself():
         second = torch.rand(1)
     with seeded(0, torch.device("cpu")):
         assert_array_equal(torch.rand(2), torch.cat([first, second]))
+
+
+def test_an_average_in_one_thread_leaves_the_others_their_warnings(process):
+    before = process()
+    with averaging():
+        assert is_averaging()
+        assert in_threads([is_averaging] * N_THREADS) == [False] * N_THREADS
+        assert process() == before
+    assert not is_averaging()

@@ -155,8 +155,10 @@ def test_a_checkpoint_that_cannot_be_written_warns_and_training_continues(tmp_pa
     whole = VAE(2, **options).fit(X).transform(X)
     model = VAE(2, **options, checkpoint=path, trainer=Trainer(checkpoint_every=0))
     full_disk()
-    with pytest.warns(RuntimeWarning, match=r"training continues without its checkpoint: .*run.ckpt cannot be written"):
+    message = r"training continues without its checkpoint: .*run.ckpt cannot be written"
+    with pytest.warns(RuntimeWarning, match=message) as heard:
         model.fit(X)
+    assert {warning.filename for warning in heard} == {__file__}
     np.testing.assert_array_equal(model.transform(X), whole)
     assert os.listdir(tmp_path) == []
 

@@ -6,15 +6,16 @@ ln p(x) ≥ E_q[ln p(x|z)] - Σ KL(q ‖ prior), per row, in nats and in the uni
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
-from jensen.interop.filters import own_filters
+__all__ = ["Bound", "HeavyTailWarning", "averaging", "is_averaging"]
 
-__all__ = ["Bound", "HeavyTailWarning", "averaging"]
+# Of this thread alone: Python's warning filters would be those of the whole process.
+AVERAGING: ContextVar[bool] = ContextVar("averaging", default=False)
 
 
 class HeavyTailWarning(UserWarning):
@@ -23,10 +24,17 @@ class HeavyTailWarning(UserWarning):
 
 @contextmanager
 def averaging() -> Iterator[None]:
-    """Within it nobody is warned of single rows: of scores the mean counts, below that of ln p(x) on average."""
-    with own_filters():
-        warnings.simplefilter("ignore", HeavyTailWarning)
+    """Within it there are no warnings of single rows: of scores the mean counts, below that of ln p(x) on average."""
+    token = AVERAGING.set(True)
+    try:
         yield
+    finally:
+        AVERAGING.reset(token)
+
+
+def is_averaging() -> bool:
+    """Whether the scores of single rows do not count."""
+    return AVERAGING.get()
 
 
 @dataclass(frozen=True, repr=False)

@@ -89,7 +89,7 @@ def trained_at_once(phases):
 def test_a_run_that_ctrl_c_ended_goes_on_to_the_same_weights(tmp_path, step, phases):
     """In the first step, at the end of an epoch, inside one, at the end of a round, and after two rounds."""
     whole = trained_at_once(phases)
-    with pytest.warns(RuntimeWarning, match="the best weights so far are kept, and .*run.ckpt goes on from here"):
+    with pytest.warns(RuntimeWarning, match="the best weights so far are kept, and a fit .* resumes here: .*run.ckpt"):
         *_, n_before = trained(tmp_path / "run.ckpt", ctrl_c_at=step, phases=phases)
     *resumed, n_after = trained(tmp_path / "run.ckpt", phases=phases)
     assert (*resumed, n_before + n_after) == whole
@@ -179,10 +179,10 @@ class TestFilesThatAreNotGoneOnFrom:
 
     def test_something_else_is_not_a_checkpoint_either(self, tmp_path):
         (tmp_path / "run.ckpt").write_text("nonsense")
-        with pytest.raises(ValueError, match=r"cannot be gone on from: .* delete it to begin anew"):
+        with pytest.raises(ValueError, match=r"cannot be resumed: .* delete it to begin anew"):
             trained(tmp_path / "run.ckpt")
         save_file({"weight": torch.zeros(2)}, tmp_path / "run.ckpt")
-        with pytest.raises(ValueError, match=r"cannot be gone on from: .* not a jensen model"):
+        with pytest.raises(ValueError, match=r"cannot be resumed: .* not a jensen model"):
             trained(tmp_path / "run.ckpt")
 
     @pytest.mark.parametrize("share", [0.0, 0.3, 0.999])
@@ -190,7 +190,7 @@ class TestFilesThatAreNotGoneOnFrom:
         path = tmp_path / "run.ckpt"
         trained(path, max_epochs=1)
         path.write_bytes(path.read_bytes()[: int(share * path.stat().st_size)])
-        with pytest.raises(ValueError, match="cannot be gone on from"):
+        with pytest.raises(ValueError, match="cannot be resumed"):
             trained(path)
 
     @pytest.mark.parametrize(

@@ -134,7 +134,7 @@ def test_where_walks_begin(prediction):
 
 def test_a_learned_variance_needs_numbers():
     digits = load_digits().images[:50]
-    message = "variance='learned' is of numbers, and every column here has levels.* prediction='velocity'"
+    message = "variance='learned' needs columns of numbers, and every column of X has levels.* prediction='velocity'"
     for prediction in ("auto", "levels"):
         with pytest.raises(ValueError, match=message):
             Diffusion(n_steps=20, prediction=prediction, variance="learned", objective="hybrid").fit(digits)

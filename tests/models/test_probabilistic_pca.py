@@ -250,15 +250,28 @@ def wide_rows(d):
     return x, holes
 
 
-def test_the_default_takes_few_dimensions_of_wide_rows_with_missing_values(capsys):
+def test_the_default_takes_few_dimensions_of_wide_rows_with_missing_values(capsys, tmp_path):
     """All 81 took minutes."""
     x, holes = wide_rows(81)
     model = ProbabilisticPCA(verbose=1).fit(holes)
     assert model.n_components_ == 12
     assert "n_components=12 of 81, chosen by BIC" in capsys.readouterr().err
-    assert model.partial_fit(holes[:90]).n_components_ == 12
+    model.save(tmp_path / "m.jensen")
+    for kept in (model, jensen.load(tmp_path / "m.jensen")):
+        assert kept.partial_fit(holes[:90]).n_components_ == 12
+    assert model.set_params(n_components=5).partial_fit(x[:90]).n_components_ == 5
+    model.set_params(n_components=None)
     assert ProbabilisticPCA().fit(x).n_components_ == 81
     assert model.fit(x).partial_fit(x).n_components_ == 81
+
+
+@pytest.mark.parametrize("n", [3, 10, 25])
+def test_the_default_leaves_something_for_the_noise_of_few_rows(n):
+    """More dimensions could reproduce every observed entry, and the likelihood would mean nothing."""
+    _, holes = wide_rows(81)
+    model = ProbabilisticPCA().fit(holes[:n])
+    assert 1 <= model.n_components_ <= n - 2
+    assert model.noise_variance_ > 1e-3
 
 
 def test_the_default_takes_all_dimensions_of_narrow_rows():

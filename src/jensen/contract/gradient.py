@@ -35,9 +35,8 @@ from jensen.interop.events import Events, image_shape, read_events
 from jensen.interop.rows import as_array
 from jensen.interop.tables import Kind
 from jensen.nets.allowance import Allowance, check_weights
-from jensen.progress import progress
 
-__all__ = ["MOST_ROWS", "GradientEstimator", "Lesson", "blocks", "has_classes", "progress"]
+__all__ = ["MOST_ROWS", "GradientEstimator", "Lesson", "blocks", "has_classes"]
 
 # Without a number of epochs: enough for so many steps, and at least so many passes.
 USUAL_STEPS, LEAST_EPOCHS = 5000, 20

@@ -90,7 +90,7 @@ def read(path: str) -> dict[str, Any] | None:
     try:
         record = read_record(path)
     except (ValueError, OSError) as error:
-        raise ValueError(f"checkpoint={path!r} cannot be gone on from: {error}; {WAY_OUT}") from None
+        raise ValueError(f"checkpoint={path!r} cannot be resumed: {error}; {WAY_OUT}") from None
     if record.get("class") != "checkpoint":
         raise ValueError(f"checkpoint={path!r} is a fitted model, not a checkpoint; give another file")
     absent = [part for part, kind in PARTS.items() if not isinstance(record.get(part), kind)]

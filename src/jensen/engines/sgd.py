@@ -82,8 +82,8 @@ def fit_sgd(
     else:
         training.keep(is_last=at.best_round < 0)
     if is_interrupted:
-        goes_on = f", and {plan.checkpoint} goes on from here" if training.is_written else ""
-        message = f"interrupted after step {at.step} of epoch {at.epoch + 1}; the best weights so far are kept{goes_on}"
+        resumes = f", and a fit with this checkpoint resumes here: {plan.checkpoint}" if training.is_written else ""
+        message = f"interrupted after step {at.step} of epoch {at.epoch + 1}; the best weights so far are kept{resumes}"
         messages.append((message, InterruptedFitWarning))
     for text, category in messages if training.world.is_main else ():
         warnings.warn(text, category, stacklevel=levels_inside())
@@ -305,7 +305,8 @@ class Training:
                 self.is_written = True
             except OSError as error:
                 self.is_written = False
-                warnings.warn(f"training continues without its checkpoint: {error}", RuntimeWarning, stacklevel=2)
+                message = f"training continues without its checkpoint: {error}"
+                warnings.warn(message, RuntimeWarning, stacklevel=levels_inside())
 
     def restore(self) -> None:
         """Go on from a checkpoint, if there is one."""

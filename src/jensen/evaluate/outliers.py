@@ -16,11 +16,12 @@ from sklearn.base import is_regressor
 from sklearn.covariance import LedoitWolf
 from torch import Tensor
 
-from jensen.contract.gradient import blocks, progress
+from jensen.contract.gradient import blocks
 from jensen.interop.tables import Kind
 from jensen.models.denoising_model import DenoisingModel
 from jensen.models.diffusion_answers import number_of_levels
 from jensen.models.diffusion_module import DiffusionModule
+from jensen.progress import progress
 
 __all__ = ["outlier_scores", "profile"]
 

@@ -15,7 +15,7 @@ import torch
 from joblib import Parallel, delayed, effective_n_jobs  # type: ignore[import-untyped]
 
 from jensen.bound import averaging
-from jensen.contract import levels_inside
+from jensen.caller import levels_inside
 from jensen.interop.filters import recorded_warnings
 from jensen.progress import Bar
 

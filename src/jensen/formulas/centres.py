@@ -14,9 +14,18 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from jensen.batch import Batch
 from jensen.statistics import Additive
 
-__all__ = ["CentreMoments", "Pull", "hard_log_density", "optimal_centres", "partial_distances", "squared_differences"]
+__all__ = [
+    "CentreMoments",
+    "Pull",
+    "hard_log_density",
+    "moments_of",
+    "optimal_centres",
+    "partial_distances",
+    "squared_differences",
+]
 
 
 @dataclass(frozen=True)
@@ -56,6 +65,13 @@ class CentreMoments(Additive):
         """Σ_i w_i r_{i y_i} at these centres."""
         moved = self.mass * centres.square() - 2 * centres * self.first
         return (self.second.sum() + moved.sum()).clamp(min=0)
+
+
+def moments_of(q: Tensor, batch: Batch) -> CentreMoments:
+    """What rows leave at the centres that serve them, for weighted responsibilities q (K, n)."""
+    weight, observed = q.sum(1), batch.observed
+    mass = weight[:, None].expand(-1, len(batch.x)) if observed is None else q @ observed.T.to(q.dtype)
+    return CentreMoments(weight, mass, q @ batch.x.T, q @ batch.x.square().sum(0))
 
 
 def partial_distances(x: Tensor, observed: Tensor | None, centres: Tensor) -> Tensor:

@@ -22,6 +22,7 @@ __all__ = [
     "RowMoments",
     "Spectrum",
     "bic_rank",
+    "largest_rank",
     "leading_spectrum",
     "mean_log_density",
     "minka_rank",
@@ -184,6 +185,15 @@ def bic_rank(spectrum: Spectrum, n: float, d: int, most: int) -> int:
         return n * log_det + (d * m - m * (m - 1) / 2 + 1) * math.log(n)
 
     return min(range(1, most + 1), key=bic)
+
+
+def largest_rank(n: int, d: int, n_observed: int, most: int) -> int:
+    """The largest m ≤ most with which n rows of d features leave something for the noise, and 1 where none does.
+
+    Rows of rank m about a mean are m(n+d-m) + d numbers: with no fewer than are observed the noise would be 0. For
+    complete rows and d > n that is n - 2.
+    """
+    return max((m for m in range(1, most + 1) if m * (n + d - m) + d < n_observed), default=1)
 
 
 def log_evidence_of_rank(values: Tensor, m: int, n: float) -> float:

@@ -23,7 +23,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
 from jensen.contract import not_offered
-from jensen.contract.gradient import MOST_ROWS, GradientEstimator, Lesson, blocks, progress
+from jensen.contract.gradient import MOST_ROWS, GradientEstimator, Lesson, blocks
 from jensen.engines.sgd import Terms
 from jensen.engines.trainer import Trainer
 from jensen.interop.columns import Columns
@@ -31,6 +31,7 @@ from jensen.interop.events import Events, learn_events
 from jensen.models.network_views import choose_n_latent, plan_networks, read_latents
 from jensen.nets.likelihoods import Emission, Gaussian
 from jensen.nets.recipe import Recipe, build_network
+from jensen.progress import progress
 
 __all__ = ["Autoencoder", "AutoencoderModule"]
 

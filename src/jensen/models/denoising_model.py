@@ -15,15 +15,16 @@ from torch import Tensor
 
 from jensen.bound import Bound
 from jensen.contract import whole_number
-from jensen.contract.gradient import GradientEstimator, blocks, has_classes, progress
+from jensen.contract.gradient import GradientEstimator, blocks, has_classes
 from jensen.formulas.schedule import Schedule
 from jensen.interop.events import known_rows
 from jensen.interop.labels import decode_labels, encode_labels, numbers_of_classes
 from jensen.interop.tables import Kind
 from jensen.models import diffusion_answers as answers
-from jensen.models.diffusion_chain import chain_of
+from jensen.models.diffusion_chain import chain_of, walked
 from jensen.models.diffusion_classifier import Classification, classify_rows
 from jensen.models.diffusion_module import DiffusionModule
+from jensen.progress import progress
 
 __all__ = ["DenoisingModel"]
 
@@ -278,11 +279,8 @@ class DenoisingModel(GradientEstimator):
         """Of those of the rows x (n, d) that have holes, copies (n_draws, m, d) with draws in them or their mean."""
         n, times = whole_number("n_draws", n_draws), whole_number("resamplings", resamplings)
         schedule, least = self.theta_.schedule, self.theta_.space.least_signal
-        if whole_number("steps", steps) < schedule.n_levels or schedule.alpha_bar[-1] < least**2:
-            schedule = schedule.respace(min(int(steps), schedule.n_levels), least_signal=least)
+        schedule = walked(schedule, min(whole_number("steps", steps), schedule.n_levels), "uniform", least)
         generator, holed = self._generator(random_state), x[x.isnan().any(1)]
-        if not len(holed):
-            return holed.expand(n, -1, -1) if fill is answers.fill_draws else holed
         with self._answering() as (module, device):
             return fill(module, holed, n, schedule, times, generator, device, bool(self.verbose))
 

@@ -15,12 +15,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from jensen.contract.gradient import blocks, progress
+from jensen.contract.gradient import blocks
 from jensen.formulas.diffusion import Noising, prior_kl
 from jensen.formulas.schedule import Schedule
 from jensen.interop.columns import Columns
 from jensen.models.diffusion_module import DiffusionModule, evaluation_levels
 from jensen.models.diffusion_space import Belief
+from jensen.progress import progress
 from jensen.samplers.denoise import Sampler
 from jensen.samplers.repaint import put_known, repaint
 
@@ -185,7 +186,8 @@ def fill_draws(
         chain = Chain(sampler, schedule, is_drawn=True)
         *_, last = progress(chain(module, start, generator), "Imputation", is_shown, schedule.n_levels)
         drawn.append(chain.decoded(module, last, generator))
-    return torch.where(holes, torch.cat(drawn), rows).view(n_draws, *x.shape)
+    # Of no rows there is nothing to draw.
+    return torch.where(holes, torch.cat(drawn or [rows]), rows).view(n_draws, *x.shape)
 
 
 def fill_means(
@@ -203,7 +205,7 @@ def fill_means(
     for rows in blocks(len(x), n_draws * x.shape[1]):
         drawn = fill_draws(module, x[rows], n_draws, schedule, resamplings, generator, device, is_shown)
         parts.append(mean_of_draws(module.space.columns, drawn))
-    return torch.cat(parts)
+    return torch.cat(parts or [x])
 
 
 def mean_of_draws(columns: Columns, draws: Tensor) -> Tensor:

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from jensen.contract import levels_inside
+from jensen.caller import levels_inside
 from jensen.contract.gradient import Lesson
 from jensen.formulas.diffusion import QUOTIENTS
 from jensen.formulas.schedule import LARGEST_BETA, Schedule, gentle_beta
@@ -88,9 +88,9 @@ def decide(model: Diffusion, columns: Columns) -> dict[str, Any]:
         variance = "posterior" if columns.is_grid else "beta"
     if variance == "learned" and not has_numbers:
         raise ValueError(
-            "variance='learned' is of numbers, and every column here has levels, whose variance follows from their "
-            "probabilities; choose variance='auto', or for data on a grid prediction='velocity', which reads it as "
-            "numbers"
+            "variance='learned' needs columns of numbers, and every column of X has levels, whose variance follows "
+            "from their probabilities; choose variance='auto', or for data on a grid prediction='velocity', which "
+            "treats levels as numbers"
         )
     if variance == "learned" and model.objective == "simple":
         raise ValueError(

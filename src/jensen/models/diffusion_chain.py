@@ -15,7 +15,7 @@ from jensen.samplers.ddim import ddim
 from jensen.samplers.denoise import Sampler
 from jensen.samplers.dpm_solver import dpm_solver
 
-__all__ = ["chain_of"]
+__all__ = ["chain_of", "walked"]
 
 SAMPLERS: dict[str, Sampler] = {"ancestral": ancestral, "ddim": ddim, "dpm": dpm_solver}
 
@@ -42,7 +42,13 @@ def chain_of(
         raise ValueError(f"eta={eta:g} is for sampler='ddim'; {sampler!r} has none")
     n = schedule.n_levels if steps is None else whole_number("steps", steps)
     least = 0.0 if sampler == "ancestral" and n == schedule.n_levels else least_signal
-    if steps is not None or schedule.alpha_bar[-1] < least**2:
-        schedule = schedule.respace(n, "uniform" if sampler == "ancestral" else "trailing", least)
+    levels = walked(schedule, n, "uniform" if sampler == "ancestral" else "trailing", least)
     step: Any = partial(ddim, eta=eta) if sampler == "ddim" else SAMPLERS[sampler]
-    return Chain(step, schedule, sampler == "ancestral", float(guidance))
+    return Chain(step, levels, sampler == "ancestral", float(guidance))
+
+
+def walked(schedule: Schedule, n_steps: int, spacing: str, least_signal: float) -> Schedule:
+    """The levels of a walk in so many steps; the schedule itself where it leaves out none."""
+    if n_steps == schedule.n_levels and schedule.alpha_bar[-1] >= least_signal**2:
+        return schedule
+    return schedule.respace(n_steps, spacing, least_signal)

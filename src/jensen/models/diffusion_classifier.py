@@ -15,9 +15,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from jensen.contract.gradient import blocks, progress
+from jensen.contract.gradient import blocks
 from jensen.models.diffusion_answers import pair_error, without_nan
 from jensen.models.diffusion_module import DiffusionModule, evaluation_levels, paired_levels
+from jensen.progress import progress
 
 __all__ = ["Classification", "classify_rows"]
 

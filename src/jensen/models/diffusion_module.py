@@ -18,10 +18,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from jensen.contract.gradient import blocks, progress
+from jensen.contract.gradient import blocks
 from jensen.formulas.diffusion import Noising, kl_entries, observed_sum, prior_kl, simple_weight
 from jensen.formulas.schedule import Schedule
 from jensen.models.diffusion_space import Belief, Space
+from jensen.progress import progress
 
 __all__ = ["DiffusionModule", "Terms", "evaluation_levels", "paired_levels"]
 

@@ -16,7 +16,7 @@ from jensen.contract import Problem
 from jensen.engines import em
 from jensen.engines.sources import ArraySource, Frame
 from jensen.engines.start import distinct_rows
-from jensen.formulas.centres import CentreMoments, Pull, optimal_centres, partial_distances
+from jensen.formulas.centres import CentreMoments, Pull, moments_of, optimal_centres, partial_distances
 from jensen.formulas.components import one_unit
 from jensen.formulas.transport import transport
 from jensen.interop.memory import need_memory
@@ -73,14 +73,6 @@ class KMeansVerbs:
 
     def log_prior(self, theta: Tensor) -> Tensor:
         return theta.new_zeros(())
-
-
-def moments_of(q: Tensor, batch: Batch) -> CentreMoments:
-    """What the rows leave at the centres that serve them, by q (K, n)."""
-    weight = q.sum(1)
-    observed = batch.observed
-    mass = weight[:, None].expand(-1, len(batch.x)) if observed is None else q @ observed.T.to(q.dtype)
-    return CentreMoments(weight, mass, q @ batch.x.T, q @ batch.x.square().sum(0))
 
 
 def kmeans_problem(
@@ -176,7 +168,7 @@ def without_effect(model: Any, is_plain: bool, limits: tuple[float, float] | Non
     if model.depot is not None and not model.depot.weight:
         unused["depot"] = "with a weight of 0 the way from the depot costs nothing"
     if not is_plain:
-        unused["copy_x"] = "missing values, depot, size_limits and max_iter=0 need rows of their own"
+        unused["copy_x"] = "missing values, depot, size_limits and max_iter=0 are fitted on a copy of X"
     return unused
 
 

@@ -11,12 +11,13 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from jensen.contract.gradient import blocks, progress
+from jensen.contract.gradient import blocks
 from jensen.formulas.diffusion import prior_kl
 from jensen.models.diffusion_answers import level_blocks, pair_error
 from jensen.models.diffusion_module import DiffusionModule, evaluation_levels
 from jensen.models.latent_module import LatentModule
 from jensen.models.vae_answers import Evidence, Tilt, elbo
+from jensen.progress import progress
 
 __all__ = ["evidence", "tilt_of"]
 

@@ -21,7 +21,8 @@ from jensen.contract import Rows
 from jensen.engines import em
 from jensen.engines.sources import ArraySource, Frame
 from jensen.engines.start import distinct_rows, squared_distances
-from jensen.models.topographic import CurveTheta, CurveVerbs, moments_of
+from jensen.formulas.centres import moments_of
+from jensen.models.topographic import CurveTheta, CurveVerbs
 
 __all__ = ["STARTS"]
 

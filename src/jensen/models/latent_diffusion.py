@@ -21,7 +21,7 @@ from torch import Tensor, nn
 
 from jensen.bound import Bound
 from jensen.contract import warn_unused, whole_number
-from jensen.contract.gradient import GradientEstimator, Lesson, blocks, progress
+from jensen.contract.gradient import GradientEstimator, Lesson, blocks
 from jensen.engines.sgd import Terms
 from jensen.formulas.schedule import Schedule
 from jensen.interop.events import Events
@@ -36,6 +36,7 @@ from jensen.models.network_views import choose_n_latent
 from jensen.models.objectives import denoising_objective
 from jensen.models.vae import VAE
 from jensen.models.vae_build import build_module as build_vae
+from jensen.progress import progress
 
 __all__ = ["LatentDiffusion"]
 

@@ -173,7 +173,7 @@ def weighted(batch: Batch) -> Tensor:
     return batch.x if batch.weight is None else batch.x * batch.weight
 
 
-def start_of_least_bic(problem: Problem, generator: torch.Generator) -> SubspaceTheta:
+def start_of_least_bic(problem: Problem, generator: torch.Generator, progress: str | None = None) -> SubspaceTheta:
     """A start of PPCA with as many dimensions as rows with missing values speak for, at most those of the problem.
 
     By BIC of the spectrum after some steps: the eigenvalues over pairs of features alone would be too many, as what is
@@ -187,6 +187,7 @@ def start_of_least_bic(problem: Problem, generator: torch.Generator) -> Subspace
         stop=em.small_gain(1e-2),
         algorithm=em.squarem,
         survives_interrupt=False,
+        progress=progress,
     )
     components: SubspaceGaussians = fitted.theta.components
     noise, d, most = float(components.noise), components.n_features, components.n_latent

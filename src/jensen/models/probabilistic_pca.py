@@ -21,11 +21,12 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 from tqdm.auto import tqdm
 
-from jensen.contract import Problem, Rows, levels_inside
+from jensen.caller import levels_inside
+from jensen.contract import Problem, Rows
 from jensen.engines import em
 from jensen.engines.sources import Frame
 from jensen.engines.threads import threads_for
-from jensen.formulas.principal import RowMoments, Spectrum, minka_rank, spectrum_of, spectrum_of_rows
+from jensen.formulas.principal import RowMoments, Spectrum, largest_rank, minka_rank, spectrum_of, spectrum_of_rows
 from jensen.formulas.subspace import SubspaceFamily
 from jensen.models.conjugate_prior import ConjugatePrior
 from jensen.models.linear_fit import (
@@ -62,8 +63,9 @@ class ProbabilisticPCA(LinearLatentModel):
 
     Args:
         n_components: m; None is as many as the rows allow, and at most 20 for rows with missing values, where a step
-            of EM costs m² a row: with more than 20 features BIC chooses among 1 to 20. "mle" is Minka's (2000) choice,
-            a number between 0 and 1 the share of the variance to explain; these two for complete rows.
+            of EM costs m² a row: with more than 20 features BIC chooses among 1 to 20, or fewer where few rows would
+            leave nothing for the noise. "mle" is Minka's (2000) choice, a number between 0 and 1 the share of the
+            variance to explain; these two for complete rows.
         tol: EM, for rows with holes, stops when a step gains less than this many nats per unit of weight.
         max_iter: its steps at most; 0 returns the start.
         acceleration: "squarem" to extrapolate EM's steps, or None.
@@ -80,6 +82,7 @@ class ProbabilisticPCA(LinearLatentModel):
         mean_, noise_variance_: μ (d,) and σ², the mean of the eigenvalues that are left (divisor n).
         loadings_: W (d, m), with columns along the axes.
         n_components_: m, as given or as chosen.
+        chosen_by_bic_: whether BIC chose m, which `partial_fit` then keeps.
         theta_: the parameters as one frozen value of tensors.
         total_weight_: of all rows learnt from.
         lower_bound_: the objective per unit of weight; equals score(X) without weights and prior.
@@ -102,7 +105,8 @@ class ProbabilisticPCA(LinearLatentModel):
     singular_values_ = ReadOnly(lambda model: (model.total_weight_ * axis_variances(model)).sqrt())
     loadings_ = ReadOnly(lambda model: model.theta_.components.loadings[0])
 
-    _n_chosen: int | None = None
+    # False of files that were written before BIC chose.
+    chosen_by_bic_: bool = False
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "n_components": [
@@ -151,26 +155,30 @@ class ProbabilisticPCA(LinearLatentModel):
     def _solve(self, moments: RowMoments, start: SubspaceTheta | None) -> SubspaceTheta:
         spectrum = spectrum_of(moments.cov)
         if start is None:
-            # What a fit has chosen stays for later batches, and a new fit chooses anew.
-            self._n_chosen = None
-        m = self._n_chosen or self._n_latent(len(moments.mean), moments.mass, spectrum)
+            self.chosen_by_bic_ = False
+        if start is not None and self.n_components is None and self.chosen_by_bic_:
+            m = start.components.n_latent
+        else:
+            m = self._n_latent(len(moments.mean), moments.mass, spectrum)
         if self.prior is not None:
             return self._take(closed_mode(moments, m, self.prior), m)
         return self._take(closed_form(moments.mean, spectrum, m), m)
 
     def _solve_rows(self, rows: Rows) -> SubspaceTheta:
         n, d = rows.x.shape
-        self._n_chosen = None
+        self.chosen_by_bic_ = False
         if self.prior is None and not bool(rows.x.isnan().any()):
             mean, spectrum = spectrum_of_rows(rows.x, rows.weight)
             m = self._n_latent(d, n, spectrum)
             return self._take(closed_form(mean, spectrum, m), m)
         m, start = self._n_latent(d, n, None), None
         if self.n_components is None and d > MOST_BY_DEFAULT and bool(rows.x.isnan().any()):
-            problem, frame = self._em_problem(rows, MOST_BY_DEFAULT, None)
+            most = largest_rank(n, d, int((~rows.x.isnan()).sum()), MOST_BY_DEFAULT)
+            problem, frame = self._em_problem(rows, most, None)
             with threads_for(problem.source.n_numbers):
-                start = start_of_least_bic(problem, self._generator()).outside(frame)
-            m = self._n_chosen = start.components.n_latent
+                name = "ProbabilisticPCA, dimensions" if self.verbose else None
+                start = start_of_least_bic(problem, self._generator(), name).outside(frame)
+            m, self.chosen_by_bic_ = start.components.n_latent, True
             if self.verbose:
                 tqdm.write(f"ProbabilisticPCA: n_components={m} of {d}, chosen by BIC", file=sys.stderr)
         problem, frame = self._em_problem(rows, m, start)

@@ -18,7 +18,7 @@ from torch import Tensor
 from jensen.batch import Batch
 from jensen.engines import em
 from jensen.engines.sources import Frame
-from jensen.formulas.centres import CentreMoments, partial_distances, squared_differences
+from jensen.formulas.centres import CentreMoments, moments_of, partial_distances, squared_differences
 from jensen.formulas.covariance.base import LARGEST_EXPANDED_PRECISION
 from jensen.formulas.mixture import posterior_in_place
 from jensen.formulas.topographic import LatentSpace, coefficients_of, magnification_of, noise_variance_of
@@ -133,13 +133,6 @@ class CurveVerbs:
     def unpack(self, vector: Tensor) -> CurveTheta:
         coefficients = vector[1:].reshape(self.space.n_features, -1)
         return CurveTheta(coefficients, float(vector[0].exp()), self.space)
-
-
-def moments_of(q: Tensor, batch: Batch) -> CentreMoments:
-    """What rows leave behind at the grid points, for weighted responsibilities q (G, n)."""
-    weight = q.sum(1)
-    mass = weight[:, None].expand(-1, len(batch.x)) if batch.observed is None else q @ batch.observed.T.to(q.dtype)
-    return CentreMoments(weight, mass, q @ batch.x.T, q @ batch.x.square().sum(0))
 
 
 def log_densities(theta: CurveTheta, batch: Batch) -> Tensor:

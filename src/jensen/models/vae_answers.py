@@ -12,11 +12,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from jensen.contract.gradient import MOST_ROWS, blocks, progress
+from jensen.contract.gradient import MOST_ROWS, blocks
 from jensen.engines.randomness import mixed
 from jensen.formulas.latent_gaussian import LatentGaussian, log_mean_exp
 from jensen.formulas.pareto import checked_error, effective_samples, pareto_k
 from jensen.models.vae_module import VAEModule
+from jensen.progress import progress
 
 __all__ = ["Evidence", "Tilt", "elbo", "evidence", "fill", "fill_draws", "latent_means", "posterior", "reconstruction"]
 

@@ -15,14 +15,16 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
-from jensen.bound import Bound, HeavyTailWarning, averaging
-from jensen.contract import levels_inside, whole_number
-from jensen.contract.gradient import GradientEstimator, has_classes, progress
+from jensen.bound import Bound, HeavyTailWarning, averaging, is_averaging
+from jensen.caller import levels_inside
+from jensen.contract import whole_number
+from jensen.contract.gradient import GradientEstimator, has_classes
 from jensen.formulas.pareto import UNRELIABLE
 from jensen.interop.labels import decode_labels, numbers_of_classes
 from jensen.models import vae_answers as answers
 from jensen.models.network_views import read_latents
 from jensen.models.vae_module import VAEModule
+from jensen.progress import progress
 
 __all__ = ["VariationalModel"]
 
@@ -220,7 +222,7 @@ def warn_of_heavy_tails(found: answers.Evidence, n_draws: int) -> None:
     assert found.diagnostics is not None
     k = found.diagnostics["pareto_k"]
     n = int(((k > UNRELIABLE) & (found.standard_error > SMALL_ERROR)).sum())
-    if n:
+    if n and not is_averaging():
         warnings.warn(
             f"the scores of {n} of {len(k)} rows are uncertain: a few of their {n_draws} importance weights decide "
             f"(Pareto k̂ above {UNRELIABLE}, standard error above {SMALL_ERROR} nats); raise evaluation_samples or "

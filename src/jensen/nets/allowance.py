@@ -72,8 +72,8 @@ def check_weights(given: dict[str, Tensor], own: dict[str, Tensor]) -> None:
     """An error unless the weights of a file are those of a network, by name, type and shape."""
     if given.keys() != own.keys():
         name = min(given.keys() ^ own.keys())
-        where = "the file, but not the networks," if name in given else "the networks, but not the file,"
-        raise ValueError(f"{where} have {name}")
+        missing_from = "networks" if name in given else "file"
+        raise ValueError(f"{name} is missing from the {missing_from}")
     for name, weight in given.items():
         if (weight.dtype, weight.shape) != (own[name].dtype, own[name].shape):
             raise ValueError(

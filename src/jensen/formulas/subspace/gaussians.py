@@ -160,9 +160,10 @@ class SubspaceGaussians(Components):
     def _square_root_view(self, batch: Batch) -> LatentView:
         assert batch.observed is not None
         seen, parts = batch.observed.to(batch.x.dtype), []
+        patterns, number = torch.unique(batch.observed, dim=1, return_inverse=True)
         for k in range(self.n_components):
             deviation = (batch.x - self.means[k, :, None]) * seen
-            parts.append(masked_posterior(self.loadings[k], self.precision[k], deviation, batch.observed))
+            parts.append(masked_posterior(self.loadings[k], self.precision[k], deviation, patterns, number))
         mean, cov, log_det = (torch.stack(part) for part in zip(*parts, strict=True))
         return LatentView(batch, seen, mean, cov, log_det, self._squares(batch, seen, mean))
 

@@ -27,7 +27,7 @@ def factor(scaled: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def masked_posterior(
-    loadings: Tensor, precision: Tensor, deviation: Tensor, observed: Tensor
+    loadings: Tensor, precision: Tensor, deviation: Tensor, patterns: Tensor, number: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
     """⟨z⟩ (m, n), H⁻¹ (m, m, n) and ln|H| (n,) of one component, from what each row observes.
 
@@ -35,11 +35,10 @@ def masked_posterior(
         loadings: W (d, m).
         precision: Ψ⁻¹ (d,).
         deviation: x - μ (d, n), 0 where missing.
-        observed: whether an entry is (d, n).
+        patterns: which features are observed together (d, p); rows with the same pattern share their factors.
+        number: the pattern of each row (n,).
     """
     root = precision.sqrt()[:, None]
-    # Rows that observe the same features share their factors.
-    patterns, number = torch.unique(observed, dim=1, return_inverse=True)
     at_once = max(1, NUMBERS_AT_ONCE // max(1, loadings.numel()))
     parts = [encoder(root * loadings * seen[..., None]) for seen in patterns.mT.to(root.dtype).split(at_once)]
     encoders, inverse = (torch.cat(part) for part in zip(*parts, strict=True))
