@@ -13,7 +13,8 @@ import torch
 from sklearn.exceptions import ConvergenceWarning
 from torch import Tensor
 
-from jensen.contract.model import LatentVariableModel, Rows, levels_inside, whole_number
+from jensen.caller import levels_inside
+from jensen.contract.model import LatentVariableModel, Rows, whole_number
 from jensen.engines import em
 from jensen.engines.sources import ArraySource, Frame
 from jensen.engines.threads import threads_for

@@ -35,7 +35,7 @@ from jensen.interop.tables import (
     read_weights,
 )
 
-__all__ = ["LatentVariableModel", "Persistent", "Rows", "levels_inside", "not_offered", "warn_unused", "whole_number"]
+__all__ = ["LatentVariableModel", "Persistent", "Rows", "not_offered", "warn_unused", "whole_number"]
 
 
 @dataclass(frozen=True)

@@ -305,7 +305,9 @@ class Training:
                 self.is_written = True
             except OSError as error:
                 self.is_written = False
-                warnings.warn(f"training continues without its checkpoint: {error}", RuntimeWarning, stacklevel=2)
+                warnings.warn(
+                    f"training continues without its checkpoint: {error}", RuntimeWarning, stacklevel=levels_inside()
+                )
 
     def restore(self) -> None:
         """Go on from a checkpoint, if there is one."""

@@ -21,6 +21,7 @@ from sklearn.utils import check_random_state
 from torch import Tensor
 
 from jensen.bound import averaging
+from jensen.engines.interrupt import InterruptedFitWarning
 from jensen.evaluate.agreement import (
     agreed,
     columns_of_new_values,
@@ -253,12 +254,12 @@ def fit(model: Any, task: Task, footing: Footing, rows: np.ndarray, seed: int) -
     with own_filters():
         warnings.simplefilter("ignore")
         # An interrupted fit keeps its best parameters and warns; here it ends the whole comparison.
-        warnings.filterwarnings("error", "interrupted after", RuntimeWarning)
+        warnings.simplefilter("error", InterruptedFitWarning)
         estimator = clone(model)
         try:
             return estimator.fit(given(model, footing, X, np.random.default_rng(seed)), y)
-        except RuntimeWarning as warning:
-            raise KeyboardInterrupt from warning
+        except InterruptedFitWarning:
+            raise KeyboardInterrupt from None
 
 
 def board_of(

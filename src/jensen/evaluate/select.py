@@ -13,7 +13,7 @@ from sklearn.base import clone, is_regressor
 from sklearn.model_selection import ParameterGrid
 from sklearn.utils import check_random_state
 
-from jensen.contract import levels_inside
+from jensen.caller import levels_inside
 from jensen.evaluate.criteria import CRITERIA
 from jensen.evaluate.criterion import Criterion, Score, Settings
 from jensen.evaluate.flaws import edge_of_grid, without_flawed

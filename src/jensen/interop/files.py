@@ -26,6 +26,7 @@ from safetensors.torch import save
 from sklearn.base import BaseEstimator
 from torch import Tensor
 
+from jensen.caller import levels_inside
 from jensen.interop.labels_in_files import encode_label, place_label, time_type
 from jensen.interop.replacing import replacing
 
@@ -79,7 +80,7 @@ def read_record(path: str | os.PathLike[str], *, way_out: str | None = None) -> 
         warnings.warn(
             f"{path} has no checksum, because an older jensen saved it, so damage goes unnoticed; {way_out}",
             UserWarning,
-            stacklevel=3,
+            stacklevel=levels_inside(),
         )
     try:
         content = json.loads(metadata["content"], object_pairs_hook=distinct, parse_constant=refuse_constant)

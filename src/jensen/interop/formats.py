@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from jensen.caller import levels_inside
 from jensen.interop.filters import own_filters
 from jensen.interop.memory import in_units, need_memory
 from jensen.interop.places import SEPARATORS, check_holds_text, known_suffix
@@ -143,7 +144,7 @@ def check_header(path: str | os.PathLike[str], frame: pd.DataFrame) -> None:
             f"the first line of {path} is taken as column names, but holds only numbers ({', '.join(names[:3])}, ...); "
             "add a line of names if it is data",
             UserWarning,
-            stacklevel=3,
+            stacklevel=levels_inside(),
         )
 
 

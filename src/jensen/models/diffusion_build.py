@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from jensen.contract import levels_inside
+from jensen.caller import levels_inside
 from jensen.contract.gradient import Lesson
 from jensen.formulas.diffusion import QUOTIENTS
 from jensen.formulas.schedule import LARGEST_BETA, Schedule, gentle_beta

@@ -15,7 +15,8 @@ import torch
 from sklearn.utils._param_validation import Interval, StrOptions
 from torch import Tensor
 
-from jensen.contract import Rows, levels_inside
+from jensen.caller import levels_inside
+from jensen.contract import Rows
 from jensen.engines import em
 from jensen.engines.sources import Frame
 from jensen.formulas.principal import RowMoments

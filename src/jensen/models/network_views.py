@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from jensen.contract import levels_inside
+from jensen.caller import levels_inside
 from jensen.interop.columns import Columns
 from jensen.nets.conv import ConvDecoder, ConvEncoder
 from jensen.nets.mlp import MLP

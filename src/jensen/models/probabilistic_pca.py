@@ -21,7 +21,8 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 from tqdm.auto import tqdm
 
-from jensen.contract import Problem, Rows, levels_inside
+from jensen.caller import levels_inside
+from jensen.contract import Problem, Rows
 from jensen.engines import em
 from jensen.engines.sources import Frame
 from jensen.engines.threads import threads_for

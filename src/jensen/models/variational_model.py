@@ -16,7 +16,8 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from jensen.bound import Bound, HeavyTailWarning, averaging
-from jensen.contract import levels_inside, whole_number
+from jensen.caller import levels_inside
+from jensen.contract import whole_number
 from jensen.contract.gradient import GradientEstimator, has_classes, progress
 from jensen.formulas.pareto import UNRELIABLE
 from jensen.interop.labels import decode_labels, numbers_of_classes
