@@ -184,7 +184,9 @@ def read_npy(path: str | os.PathLike[str], kinds: str = "biuf") -> np.ndarray:
 
 def check_size(path: str | os.PathLike[str]) -> None:
     """An npy file must hold the numbers that its header claims, and these must fit into memory."""
-    readers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+    first, second = np.lib.format.read_array_header_1_0, np.lib.format.read_array_header_2_0
+    # Version 3 differs in the encoding of field names only.
+    readers = {(1, 0): first, (2, 0): second, (3, 0): second}
     with open(path, "rb") as file:
         is_npy = file.read(len(MAGIC)) == MAGIC
         file.seek(0)
