@@ -95,7 +95,7 @@ def read_record(path: str | os.PathLike[str], *, way_out: str | None = None) -> 
 
 
 def opened(path: str | os.PathLike[str]) -> tuple[dict[str, str], dict[str, Tensor]]:
-    """Metadata and tensors of a safetensors file in whose header no key stands twice."""
+    """Metadata and tensors of a safetensors file in whose header no key appears twice."""
     try:
         with safe_open(path, framework="pt") as file:
             metadata = file.metadata() or {}
@@ -136,11 +136,11 @@ def type_name(tensor: Tensor) -> str:
 
 
 def distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """A JSON object, in which a key that stands twice could be read in two ways."""
+    """A JSON object; a key that appears twice could be read in two ways, and is an error."""
     found = dict(pairs)
     if len(found) < len(pairs):
         twice = next(key for i, (key, _) in enumerate(pairs) if any(key == other for other, _ in pairs[:i]))
-        raise ValueError(f"the key {twice!r} stands twice")
+        raise ValueError(f"the key {twice!r} appears twice")
     return found
 
 
