@@ -129,7 +129,7 @@ class TestBitsOfADensity:
     def test_in_the_caption_and_on_the_page(self, tmp_path):
         words = ("compare", "iris", "--models", "probabilistic-pca", "--effort", "quick", "--cv", 2)
         text = " ".join(succeed(*words, "--report", tmp_path / "page.html").split())
-        assert "bits per observed entry, which of a density may be negative and are not a code length" in text
+        assert "bits per observed entry: bits of a density may be negative and are not a code length" in text
         assert "it is not a code length" in (tmp_path / "page.html").read_text()
         np.save(tmp_path / "x.npy", np.random.default_rng(0).integers(0, 2, (60, 3, 3)))
         assert "negative" not in succeed("compare", tmp_path / "x.npy", "--models", "kmeans", "--cv", 2)

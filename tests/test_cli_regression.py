@@ -72,6 +72,13 @@ def test_predict_gives_numbers_and_their_deviation(folder, table, tmp_path):
     assert summary["standard_deviation"] == std.tolist()
 
 
+def test_a_prediction_that_is_missing_is_an_error(folder, monkeypatch):
+    monkeypatch.setattr(
+        jensen.RidgeRegression, "predict", lambda self, X: np.where(np.arange(len(X)) == 2, np.nan, 0.0)
+    )
+    assert "predict returned no value for 1 of" in fail("predict", folder / "m", folder / "d.csv")
+
+
 def test_several_targets_are_several_columns(table, tmp_path, folder):
     jensen.RidgeRegression().fit(table[NAMES], table[["progress", "weight"]]).save(tmp_path / "m")
     header = succeed("predict", tmp_path / "m", folder / "d.csv", "--std").splitlines()[0]

@@ -113,11 +113,11 @@ def test_a_file_is_refused_that_does_not_have_its_checksum(path):
         jensen.load(path)
 
 
-def test_a_key_that_stands_twice_is_refused(path):
+def test_a_key_that_appears_twice_is_refused(path):
     meta, tensors = contents(path)
     meta["content"] = meta["content"].replace('"n_components":', '"n_components": 3, "n_components":', 1)
     save_file(tensors, path, metadata=meta | {"sha256": checksum(meta, tensors)})
-    with pytest.raises(ValueError, match="the key 'n_components' stands twice"):
+    with pytest.raises(ValueError, match="the key 'n_components' appears twice"):
         jensen.load(path)
 
 

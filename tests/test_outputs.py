@@ -60,7 +60,7 @@ def test_a_file_that_cannot_be_written_leaves_the_old_one(name, tmp_path, full_d
     WRITERS[name](path)
     path.write_text("old")
     full_disk()
-    with pytest.raises(OSError, match=f"{name} cannot be written: .*; if it was there, it is unchanged"):
+    with pytest.raises(OSError, match=f"{name} cannot be written: .*; an existing file is unchanged"):
         WRITERS[name](path)
     assert path.read_text() == "old"
     assert os.listdir(tmp_path) == [name]
@@ -174,7 +174,7 @@ class TestCommandLine:
         (tmp_path / "new.csv").write_text("old")
         full_disk()
         told = fail("sample", model, "-n", 2000, "--output", tmp_path / "new.csv")
-        assert "new.csv cannot be written: File too large; if it was there, it is unchanged" in told
+        assert "new.csv cannot be written: File too large; an existing file is unchanged" in told
         assert (tmp_path / "new.csv").read_text() == "old"
 
     def test_so_is_a_folder_that_may_not_be_written_to(self, model, tmp_path, monkeypatch):
@@ -237,5 +237,5 @@ class TestSafeCsv:
     def test_what_it_has_no_part_in_is_said_before_the_work(self, table):
         model = table.with_name("m.jensen")
         for words in (("sample", model, "--json"), ("score", model, table), ("compare", "iris")):
-            assert "--safe-csv is for tables as text" in fail(*words, "--safe-csv")
-        assert "--safe-csv is for" in fail("sample", model, "--output", table.with_suffix(".parquet"), "--safe-csv")
+            assert "--safe-csv applies to .csv and .tsv tables" in fail(*words, "--safe-csv")
+        assert "--safe-csv applies to" in fail("sample", model, "--output", table.with_suffix(".parquet"), "--safe-csv")

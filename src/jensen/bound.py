@@ -24,7 +24,7 @@ class HeavyTailWarning(UserWarning):
 
 @contextmanager
 def averaging() -> Iterator[None]:
-    """Within it there are no warnings of single rows: of scores the mean counts, below that of ln p(x) on average."""
+    """No warnings about single rows where only the mean score is used: on average it is below that of ln p(x)."""
     token = AVERAGING.set(True)
     try:
         yield

@@ -7,11 +7,11 @@ import sys
 __all__ = ["levels_inside"]
 
 # Packages between a user and a fit: our own, and those whose wrappers call us.
-INSIDE = ("jensen.", "sklearn.", "joblib.")
+INSIDE = ("jensen.", "sklearn.", "joblib.", "torch.")
 
 
 def levels_inside() -> int:
-    """How far up the first caller outside of these packages stands: the `stacklevel` of a warning."""
+    """The `stacklevel` of a warning that is to point at the first caller outside of these packages."""
     frame, level = sys._getframe(1), 1
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(INSIDE):
         frame, level = frame.f_back, level + 1

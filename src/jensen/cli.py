@@ -186,7 +186,7 @@ def fit(
     is_interrupted = ctx.meta.get("is_interrupted", False)
     summary = summary_of_fit(estimator, X, y, weights, is_scored=not is_interrupted)
     if is_interrupted:
-        # Who ends a fit does not want to wait for its scores.
+        # A user who interrupts a fit does not want to wait for scores.
         summary["interrupted"] = True
         if not as_json:
             tell(f"wrote the model so far to {output}; `jensen score` gives the scores left out here")
@@ -269,12 +269,12 @@ def mark(ability: bool | str) -> str:
 
 
 def main() -> None:
-    # Threads that wait sleep, and leave the cores to those that work: on a busy machine a step is many times as fast.
+    # Waiting threads sleep and leave the cores to working ones: on a busy machine a step is many times faster.
     # OpenMP reads this when torch is loaded.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            # A terminal of ASCII shows \u03bb for λ.
+            # An ASCII terminal shows \u03bb for λ.
             stream.reconfigure(errors="backslashreplace")
     try:
         app(prog_name="jensen")

@@ -27,6 +27,7 @@ __all__ = [
     "check_files",
     "check_page",
     "check_rows_fit",
+    "check_safe",
     "check_writable",
     "is_first_process",
     "is_folder",
@@ -86,7 +87,7 @@ def read_order(ctx: typer.Context, model: str, data: str, seed: int | None, grid
 
 
 def check_files(model: Path, data: Path | None = None, output: Path | None = None) -> None:
-    """What is read and written, before libraries are loaded; the output is a table."""
+    """Errors of the files that are read and written, before libraries are loaded; the output is a table."""
     if data is not None:
         check_data(data)
     if not model.is_file():
@@ -110,12 +111,12 @@ def check_writable(output: Path, option: str = "--output") -> None:
 
 
 def check_safe(is_safe: bool, *files: Path | None, is_printed: bool) -> None:
-    """An error where --safe-csv has no part in what is written: before the work."""
+    """An error, before the work, where --safe-csv would have no effect on what is written."""
     if not is_safe:
         return
     given = [file for file in files if file is not None]
     if not (any(file.suffix.lower() in SEPARATORS for file in given) if given else is_printed):
-        raise ValueError("--safe-csv is for tables as text, .csv or .tsv, and none is written here; leave it out")
+        raise ValueError("--safe-csv applies to .csv and .tsv tables, and none is written here; leave it out")
 
 
 def check_page(output: Path, option: str = "--output") -> None:

@@ -54,7 +54,7 @@ def in_units(estimator: Any, nats: float, X: Any, weights: Any = None) -> dict[s
 
 
 def summary_of_fit(estimator: Any, X: Any, y: Any, weights: Any, is_scored: bool = True) -> dict[str, Any]:
-    """What a fit came to, by name; a model trained by gradients is scored on some rows, and from few draws."""
+    """The results of a fit by name; a model trained by gradients is scored on some rows, from few draws."""
     import numpy as np
     import pandas as pd
     from sklearn.base import is_regressor
@@ -221,7 +221,7 @@ def show(header: Sequence[str], rows: Sequence[Sequence[str]], caption: str | No
 
 @contextmanager
 def noted() -> Iterator[list[str]]:
-    """What is written inside."""
+    """The list of the files that are written inside."""
     token = WRITTEN.set([])
     try:
         yield WRITTEN.get()

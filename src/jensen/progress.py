@@ -34,7 +34,7 @@ class Display:
     running: list[Bar] = field(default_factory=list)
 
     def beat(self) -> None:
-        """Move the clock of the innermost bar, or give a line if the last one is long ago."""
+        """Refresh the innermost bar, or print a line if the last one was printed long enough ago."""
         now = time.monotonic()
         if now - self.told < (TICK if self.has_terminal else EVERY):
             return
@@ -62,7 +62,7 @@ def shown_progress(tell: Callable[[str], None]) -> Iterator[None]:
 
 
 def hide_progress() -> None:
-    """Show nothing in what is left of `shown_progress`."""
+    """Show nothing more until `shown_progress` ends."""
     DISPLAY.set(None)
 
 
@@ -70,7 +70,7 @@ class Bar:
     """The progress of one loop.
 
     Args:
-        name: of what is done; None shows nothing of this loop, but tells the loops around it that work goes on.
+        name: what the loop does; None shows nothing of it, but keeps the clocks of the loops around it running.
         total: the number of steps, where it is known.
         unit: what a step is, in one word.
         initial: the steps that are done already.
@@ -94,14 +94,14 @@ class Bar:
             self.bar = tqdm(desc=name, total=total, initial=initial, unit=unit, leave=leave, disable=None, delay=DELAY)
 
     def update(self, n: int = 1) -> None:
-        """So many more steps are done."""
+        """Count n more steps."""
         self.done += n
         if self.bar is not None:
             self.bar.update(n)
         self.beat()
 
     def beat(self) -> None:
-        """The loop is alive, within a step."""
+        """Report within a step that the loop is alive."""
         if self.display is not None:
             self.display.beat()
 
@@ -110,7 +110,7 @@ class Bar:
             self.bar.refresh()
 
     def note(self, text: str) -> None:
-        """Say a few words of how it goes."""
+        """Show a short text beside the bar."""
         self.text = text
         if self.bar is not None:
             self.bar.set_postfix_str(text)

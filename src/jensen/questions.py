@@ -74,10 +74,10 @@ def score(
       jensen score faces.jensen faces/
     """
     check_files(model, data, output)
+    check_safe(safe_csv, output, is_printed=False)
     import numpy as np
     import pandas as pd
 
-    check_safe(safe_csv, output, is_printed=False)
     beside = kept_columns(data, keep)
     estimator, X, y = open_labelled(model, data, label, seed, is_shown=not as_json)
     given = (X,) if y is None else (X, y)
@@ -165,12 +165,12 @@ def impute(
     if draws and draws > 1 and output is None:
         raise ValueError(f"--draws {draws} makes {draws} tables, too many for standard output; give --output")
     check_files(model, data)
+    check_safe(safe_csv, output, is_printed=not as_json)
     import numpy as np
     import pandas as pd
 
     from jensen.interop.datasets import fill_cells, is_text, read_cells, read_dataset
 
-    check_safe(safe_csv, output, is_printed=not as_json)
     estimator, X = open_both(model, data, seed, is_shown=not as_json)
     verb = "impute" if draws is None else "impute_draws"
     fill, options = method(estimator, verb), options_for(estimator, verb, steps=steps, resamplings=resamplings)
@@ -263,11 +263,12 @@ def predict(
       jensen predict digits.jensen new.npy --budget 50 --seed 1
     """
     check_files(model, data, output)
+    check_safe(safe_csv, output, is_printed=not as_json)
     import pandas as pd
+    from sklearn.base import is_regressor
 
     from jensen.interop.labels import decode_labels
 
-    check_safe(safe_csv, output, is_printed=not as_json)
     beside = kept_columns(data, keep)
     estimator, X = open_both(model, data, seed, is_shown=not as_json)
     ask = method(estimator, "predict")
@@ -282,6 +283,9 @@ def predict(
         values, deviations = best if classes is None else decode_labels(best, classes), []
     else:
         values, *deviations = ask(X, **options) if std else (ask(X, **options),)
+    if is_regressor(estimator):
+        for numbers in (values, *deviations):
+            check_answered("predict", numbers)
     tables = [columns_of("prediction", values), *(columns_of("standard_deviation", found) for found in deviations)]
     result = pd.concat([pd.DataFrame(beside), *tables], axis=1)
     if proba:
@@ -320,9 +324,9 @@ def transform(
       jensen transform vae.jensen digits --json
     """
     check_files(model, data, output)
+    check_safe(safe_csv, output, is_printed=not as_json)
     import pandas as pd
 
-    check_safe(safe_csv, output, is_printed=not as_json)
     beside = kept_columns(data, keep)
     estimator, X = open_both(model, data, is_shown=not as_json)
     values = pd.DataFrame(method(estimator, "transform")(X), columns=estimator.get_feature_names_out())

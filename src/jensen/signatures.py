@@ -1,4 +1,4 @@
-"""The arguments of a public class, read from its source: nothing is imported, so that a typing error costs no wait."""
+"""The arguments of a public class, read from its source without an import: a typing error is reported at once."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Argument:
 
 @cache
 def arguments_of(class_name: str) -> dict[str, Argument] | None:
-    """The constructor's arguments by name; None where the source is not at hand or does not tell."""
+    """The constructor's arguments by name; None where the source is not available or has *args or **kwargs."""
     source = source_of(_HOMES[class_name])
     if source is None:
         return None

@@ -3,6 +3,7 @@
 import io
 import math
 import re
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -20,6 +21,7 @@ from sklearn.neighbors import KernelDensity
 
 import jensen
 from jensen import VAE, Autoencoder, Diffusion, GaussianMixture, KMeans, ProbabilisticPCA, ResidualMLP, compare
+from jensen.engines.interrupt import InterruptedFitWarning
 from jensen.evaluate.compare import count_classes
 from jensen.evaluate.entrants import EFFORTS, Effort, entrants
 from jensen.evaluate.footing import find_footing
@@ -223,6 +225,15 @@ class TestTable:
         assert set(board.models) == {"GaussianMixture"}
         assert "Autoencoder is not ranked: " in repr(board)
         assert "Autoencoder is not ranked: " in board._repr_html_()
+
+    def test_an_interrupted_fit_ends_the_comparison(self):
+        class Interrupted(GaussianMixture):
+            def fit(self, X, y=None):
+                warnings.warn("the best parameters so far are kept", InterruptedFitWarning, stacklevel=1)
+                return super().fit(X)
+
+        with pytest.raises(KeyboardInterrupt):
+            compare(IRIS, [Interrupted(1)], cv=2)
 
     def test_if_all_fail_there_is_an_error(self):
         with pytest.raises(ValueError, match="every model failed, GaussianMixture with: n_components=1000 needs"):

@@ -10,7 +10,8 @@ from sklearn.base import clone
 
 import jensen
 from jensen import MLP, VAE, Diffusion, GaussianMixture, KMeans, LatentDiffusion, ResidualMLP, compare
-from jensen.evaluate.agreement import agreed, disagreement
+from jensen.evaluate.agreement import agreed, disagreement, scored_by_all
+from jensen.evaluate.entry import Entry
 
 RNG = np.random.default_rng(0)
 NETWORK = MLP(hidden=(8,))
@@ -144,7 +145,7 @@ class TestRanking:
     def test_grey_values_have_no_probability_of_their_own(self):
         X = RNG.integers(0, 5, (60, 2, 2)) / 4
         board = compare(X, {"grey": vae("bernoulli"), "levels": vae("categorical")}, cv=2)
-        assert "it takes values between 0 and 1 for probabilities of a 1" in board.failures["grey"]
+        assert "it reads values between 0 and 1 as probabilities of a 1" in board.failures["grey"]
 
     def test_a_flag_that_a_fold_has_one_value_of_is_one_for_all_models(self):
         X = MIXED.assign(flag=(np.arange(80) < 2).astype(int))
@@ -171,14 +172,19 @@ class TestRows:
         models = {"mixture": GaussianMixture(1), "levels": vae("categorical")}
         board = compare(RARE, models, cv=4)
         assert sorted(set(range(80)) - set(board.scores.index)) == [3, 77]
-        words = (
-            "2 of 80 held-out rows are left out for all models: they have values that levels had no row of in training"
-        )
+        words = "2 of 80 held-out rows are left out for all models: they have values that levels cannot score"
         assert words in board.caption
         assert words in repr(board)
         alone = compare(RARE, {"mixture": GaussianMixture(1)}, cv=4)
         # The mixture has the same fits and scores as without the other model.
         assert_array_equal(board.scores["mixture"].sort_index(), alone.scores["mixture"].drop([3, 77]).sort_index())
+
+    def test_if_no_row_is_left_there_is_an_error(self):
+        is_first = np.arange(4) < 2
+        nats = {"a": np.where(is_first, np.nan, 0.0), "b": np.where(is_first, 0.0, np.nan), "c": np.zeros(4)}
+        entries = [Entry(name, None, values, "", None, 0.0, 0.0) for name, values in nats.items()]
+        with pytest.raises(ValueError, match="of 4 rows a cannot score 2, b cannot score 2; leave one of these"):
+            scored_by_all(entries)
 
     def test_no_model_is_trained_on_held_out_rows(self):
         seen = []

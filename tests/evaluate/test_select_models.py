@@ -19,6 +19,7 @@ from sklearn.model_selection import ShuffleSplit
 from torch.utils.data import TensorDataset
 
 from jensen import MLP, VAE, Autoencoder, Diffusion, GaussianMixture, KMedoids, LatentDiffusion, ResidualMLP, select
+from jensen.engines.interrupt import InterruptedFitWarning
 from jensen.evaluate import pool
 from jensen.registry import MODELS, model_class
 
@@ -247,9 +248,14 @@ class TestProcesses:
 
     def test_an_interrupted_training_ends_the_search(self):
         def interrupted() -> None:
-            warnings.warn(
-                "interrupted after step 3 of epoch 1; the best weights so far are kept", RuntimeWarning, stacklevel=1
-            )
+            warnings.warn("the best weights so far are kept", InterruptedFitWarning, stacklevel=1)
 
         with pytest.raises(KeyboardInterrupt):
             pool.run_all([interrupted], None, "select", False)
+
+    def test_other_warnings_do_not(self):
+        def warned() -> None:
+            warnings.warn("interrupted after all", RuntimeWarning, stacklevel=1)
+
+        with pytest.warns(RuntimeWarning, match="interrupted after all"):
+            pool.run_all([warned], None, "select", False)

@@ -97,6 +97,11 @@ def test_an_npy_file_that_claims_more_than_it_holds(tmp_path, little):
     path.write_bytes(whole.replace(b"(3, 2), }" + b" " * 20, b"(274877906944, 1), }" + b" " * 9))
     with pytest.raises(ValueError, match=r"x.npy .*claims the shape \(274877906944, 1\), 2 TiB .* holds 48 bytes"):
         read_npy(path)
+    # Version 3 has four bytes for the length of its header, where version 1 has two.
+    claims = b"{'descr': '<f8', 'fortran_order': False, 'shape': (274877906944, 1), }\n"
+    path.write_bytes(b"\x93NUMPY\x03\x00" + len(claims).to_bytes(4, "little") + claims + bytes(48))
+    with pytest.raises(ValueError, match=r"claims the shape \(274877906944, 1\), 2 TiB .* holds 48 bytes"):
+        read_npy(path)
     path.write_bytes(whole[:-8])
     with pytest.raises(ValueError, match=r"48 bytes of numbers, and it holds 40 bytes; it is damaged or was cut off"):
         read_npy(path)

@@ -2,7 +2,7 @@
 
 Models: those that give the same columns a density and the same a probability. ln of a density has a unit and moves with
 it, ln of a probability does not: between two models that differ in a single column, the difference of scores is one of
-units. Rows: those that all of these models have a score of.
+units. Rows: those that all of these models can score.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ MOST_NAMED = 5
 
 
 def agreed(measures: Mapping[str, Measure], wanted: Measure, is_asked: bool = False) -> Measure:
-    """What ranked models give every column: what the table is taken for, where that is asked or some model does so, or
-    else what most of them give.
+    """What ranked models give every column: `wanted` if it is asked for or some model gives it, or else what most of
+    them give.
     """
     if is_asked or not measures or wanted in measures.values():
         return wanted
@@ -69,24 +69,24 @@ def with_one_measure(entries: Sequence[Entry], ranked: Measure, footing: Footing
 
 
 def scored_by_all(entries: Sequence[Entry]) -> np.ndarray:
-    """Which held-out rows, in the order of the folds, every ranked model has a score of."""
+    """Which held-out rows, in the order of the folds, every ranked model can score."""
     good = [entry for entry in entries if not entry.failure]
     kept: np.ndarray = ~np.any([np.isnan(entry.nats) for entry in good], 0)
     if not kept.any():
-        lost = ", ".join(f"{entry.name} of {int(np.isnan(entry.nats).sum())}" for entry in good)
+        lost = ", ".join(f"{entry.name} cannot score {n}" for entry in good if (n := int(np.isnan(entry.nats).sum())))
         raise ValueError(
-            f"no held-out row has a score of every model; of {len(kept)} rows there is none by {lost}; leave out one"
+            f"no held-out row is scored by every model: of {len(kept)} rows {lost}; leave one of these models out"
         )
     return kept
 
 
 def of_rows_left_out(entries: Sequence[Entry], numbers: np.ndarray, kept: np.ndarray) -> str:
-    """For a caption: how many of the held-out rows, and by whose lack."""
+    """For a caption: how many of the held-out rows, and which models cannot score them."""
     lacking = [entry.name for entry in entries if not entry.failure and np.isnan(entry.nats).any()]
     n_rows, n_left_out = len(np.unique(numbers)), len(np.unique(numbers[~kept]))
     return (
         f"{n_left_out} of {n_rows} held-out rows are left out for all models: they have values that "
-        f"{', '.join(lacking)} had no row of in training"
+        f"{', '.join(lacking)} cannot score"
     )
 
 
@@ -109,7 +109,7 @@ def unit_of(measure: Measure) -> str:
     if set(measure) == {"probability"}:
         return "nats of ln P(x) per row, bits per entry; densities are dequantised"
     return (
-        "nats of ln p(x) per row in the units of the data; bits per observed entry, which of a density may be negative "
+        "nats of ln p(x) per row in the units of the data; bits per observed entry: bits of a density may be negative "
         "and are not a code length"
     )
 

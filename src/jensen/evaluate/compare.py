@@ -21,6 +21,7 @@ from sklearn.utils import check_random_state
 from torch import Tensor
 
 from jensen.bound import averaging
+from jensen.engines.interrupt import InterruptedFitWarning
 from jensen.evaluate.agreement import (
     agreed,
     columns_of_new_values,
@@ -34,7 +35,7 @@ from jensen.evaluate.agreement import (
 from jensen.evaluate.criterion import mean_and_error, n_parameters
 from jensen.evaluate.entrants import EFFORTS, NAMES, Chosen, entrants
 from jensen.evaluate.entry import Entry, failed, reason_of
-from jensen.evaluate.footing import Footing, Measure, find_footing, is_observed
+from jensen.evaluate.footing import Footing, Measure, find_footing, is_observed, names_of
 from jensen.evaluate.leaderboard import HeldOut, Leaderboard
 from jensen.evaluate.scoring import can_score, given, how_tight, measure_of, on_footing, score
 from jensen.evaluate.select import configured
@@ -79,7 +80,7 @@ def compare(
         verbose: 1 shows a progress bar on a terminal.
 
     A model that fails is a row with its reason, and so is one that gives a density where the ranked models give a
-    probability, or the reverse. Held-out rows that some model has no score of are left out for all.
+    probability, or the reverse. Held-out rows that some model cannot score are left out for all.
 
     Example:
         >>> from sklearn.datasets import load_iris
@@ -99,7 +100,7 @@ def compare(
         raise ValueError(f"y has {n_rows(y)} labels, but X has {n} rows; give one per row, -1 for an unknown one")
     footing = find_footing(X, discrete)
     task = Task(X, y, None, default_cv(n, effort, seed) if cv is None else cv, 0, seed)
-    splits, names = task.splits, names_of(X, footing)
+    splits, names = task.splits, names_of(X)
     wanted = {
         name: model if isinstance(model, Chosen) else on_footing(model, footing)
         for name, model in named(models, footing, len(splits[0][0]), count_classes(y), effort, seed).items()
@@ -128,11 +129,6 @@ def compare(
     return board_of(entries, footing, task, tested[kept], "; ".join([*how, unit_of(ranked)]), held_out)
 
 
-def names_of(X: Any, footing: Footing) -> list[str]:
-    """Of the columns, as messages have them."""
-    return [repr(name) for name in X.columns] if hasattr(X, "columns") else [*map(str, range(footing.n_entries))]
-
-
 def default_cv(n: int, effort: str, seed: int) -> Any:
     return 5 if n < FEW_ROWS and effort != "quick" else ShuffleSplit(1, test_size=HELD_OUT, random_state=seed)
 
@@ -140,7 +136,7 @@ def default_cv(n: int, effort: str, seed: int) -> Any:
 def before_any_fit(
     wanted: Mapping[str, Any], task: Task, footing: Footing, names: Sequence[str], is_asked: bool
 ) -> tuple[Measure, dict[str, str]]:
-    """What ranked models give every column, and the reasons of those that are known to have no place among them."""
+    """What ranked models give every column, and the reasons why some models cannot be ranked."""
     measures, reasons = {}, {}
     for name, model in wanted.items():
         try:
@@ -224,7 +220,7 @@ def attempt(name: str, model: Any, task: Task, footing: Footing) -> Entry:
 
 
 def scores_of(fitted: Any, task: Task, footing: Footing, rows: np.ndarray, seed: int) -> np.ndarray:
-    """Nats of rows (n,), NaN where they have a value that the model was not trained on and has no score of."""
+    """Nats of rows (n,), NaN where the model cannot score a value that it was not trained on."""
     nats, known = np.full(len(rows), np.nan), can_score(fitted, footing, task.rows(rows))
     if known.any():
         nats[known] = found = score(fitted, footing, task.rows(rows[known]), seed)
@@ -253,12 +249,12 @@ def fit(model: Any, task: Task, footing: Footing, rows: np.ndarray, seed: int) -
     with own_filters():
         warnings.simplefilter("ignore")
         # An interrupted fit keeps its best parameters and warns; here it ends the whole comparison.
-        warnings.filterwarnings("error", "interrupted after", RuntimeWarning)
+        warnings.simplefilter("error", InterruptedFitWarning)
         estimator = clone(model)
         try:
             return estimator.fit(given(model, footing, X, np.random.default_rng(seed)), y)
-        except RuntimeWarning as warning:
-            raise KeyboardInterrupt from warning
+        except InterruptedFitWarning:
+            raise KeyboardInterrupt from None
 
 
 def board_of(

@@ -22,6 +22,7 @@ import numpy as np
 import pandas as pd
 from sklearn.metrics import pairwise_distances_chunked
 
+from jensen.caller import levels_inside
 from jensen.evaluate.criterion import Criterion, Score, Settings, is_number, n_parameters, varied_names
 from jensen.evaluate.held_out import measure_cv, measure_held_out, measure_reconstruction
 from jensen.evaluate.task import Task, fit_copy
@@ -150,7 +151,7 @@ def first_within_error(settings: Settings, gaps: np.ndarray, errors: np.ndarray)
             return here
     if len(order) > 1:
         message = f"the gap still rises at the end of the grid, {dict(settings[order[-1]])}; give larger values as well"
-        warnings.warn(message, UserWarning, stacklevel=4)
+        warnings.warn(message, UserWarning, stacklevel=levels_inside())
     return order[-1]
 
 

@@ -1,4 +1,4 @@
-"""What one model of a comparison came to, or why it came to nothing."""
+"""The result of one model in a comparison, or the reason why there is none."""
 
 from __future__ import annotations
 

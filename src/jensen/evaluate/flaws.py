@@ -2,7 +2,7 @@
 
 The likelihood of a mixture grows beyond bounds where a component shrinks on a few rows, as far as the floor of
 `reg_covar` allows, and BIC with it; so it does where there are more parameters than entries to fit them to. Such a fit
-wins only if all others are as bad.
+wins only if all others are degenerate, too.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ def flaw_of(fitted: Any, task: Task) -> str:
 
 
 def without_flawed(values: np.ndarray, flaws: Sequence[str]) -> np.ndarray:
-    """The values to choose among, NaN where an entry is out: degenerate ones are, unless all that are left are such."""
+    """The values to choose among; those of degenerate fits are NaN, unless all fits are degenerate."""
     is_flawed = np.array([bool(flaw) for flaw in flaws])
     left = np.where(is_flawed, np.nan, values)
     return values if np.isnan(left).all() else left
 
 
 def edge_of_grid(settings: Settings, best: int) -> str:
-    """The numbers of the winner beyond which the grid has none, in words; empty if there are none.
+    """Which numbers of the winner are the largest or the smallest of the grid, in words; empty if none is.
 
-    One of something is no edge: there cannot be less.
+    A value of 1 is not an edge: there cannot be fewer.
     """
     found = []
     for name, value in settings[best].items():

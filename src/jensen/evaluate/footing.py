@@ -25,7 +25,7 @@ from jensen.interop.grids import MOST_LEVELS, find_grid
 from jensen.interop.levels import is_zero_one
 from jensen.interop.rows import as_array
 
-__all__ = ["FEW_LEVELS", "Footing", "Measure", "find_footing", "is_observed", "numbers_of"]
+__all__ = ["FEW_LEVELS", "Footing", "Measure", "find_footing", "is_observed", "names_of", "numbers_of"]
 
 # Of every column "density" or "probability".
 Measure = tuple[str, ...]
@@ -123,8 +123,7 @@ def find_footing(X: Any, discrete: Any) -> Footing:
     has_flags = hasattr(X, "columns") and bool((whole.all(0) & (numbers == 0).any(0) & (numbers == 1).any(0)).any())
     if discrete is False:
         return Footing("density", None, 0, shape, densities, "numbers have a density, as asked", has_flags=has_flags)
-    names = [repr(name) for name in X.columns] if hasattr(X, "columns") else [*map(str, range(numbers.shape[1]))]
-    steps, n_levels, wrong = steps_of(numbers, len(shape) > 1, names)
+    steps, n_levels, wrong = steps_of(numbers, len(shape) > 1, names_of(X))
     if steps is None and discrete is True:
         raise ValueError(f"discrete=True needs columns of whole numbers of at most {MOST_LEVELS} levels; {wrong}")
     if steps is None:
@@ -132,6 +131,11 @@ def find_footing(X: Any, discrete: Any) -> Footing:
     size = f"steps of {steps[0]:g}" if np.ptp(steps) == 0 and steps[0] != 1 else "whole numbers"
     reason = f"all values are {size} with at most {n_levels} levels: probabilities"
     return Footing("probability", steps, n_levels, shape, probabilities, reason)
+
+
+def names_of(X: Any) -> list[str]:
+    """The columns' names as messages show them; their numbers where they have none."""
+    return [repr(name) for name in X.columns] if hasattr(X, "columns") else [*map(str, range(math.prod(X.shape[1:])))]
 
 
 def numbers_of(X: Any) -> np.ndarray:

@@ -16,15 +16,13 @@ from joblib import Parallel, delayed, effective_n_jobs  # type: ignore[import-un
 
 from jensen.bound import averaging
 from jensen.caller import levels_inside
+from jensen.engines.interrupt import InterruptedFitWarning
 from jensen.interop.filters import recorded_warnings
 from jensen.progress import Bar
 
 __all__ = ["check_n_jobs", "run_all"]
 
 Outcome = TypeVar("Outcome")
-
-# How the warning of a fit begins that Ctrl-C ended, and that keeps its best parameters.
-INTERRUPTED = "interrupted after"
 
 
 class Done(NamedTuple, Generic[Outcome]):
@@ -71,13 +69,12 @@ def do_with_one_thread(number: int, job: Callable[[], Outcome]) -> Done[Outcome]
 def do(number: int, job: Callable[[], Outcome]) -> Done[Outcome]:
     with recorded_warnings() as heard:
         warnings.simplefilter("always")
-        warnings.filterwarnings("error", INTERRUPTED, RuntimeWarning)
+        # An interrupted fit keeps its best parameters and warns; here it ends the whole search.
+        warnings.simplefilter("error", InterruptedFitWarning)
         try:
             with averaging():
                 outcome = job()
-        except RuntimeWarning as warning:
-            if not str(warning).startswith(INTERRUPTED):
-                raise
+        except InterruptedFitWarning:
             raise KeyboardInterrupt from None
     return Done(number, outcome, [(str(one.message), one.category) for one in heard])
 

@@ -32,7 +32,7 @@ def score(fitted: Any, footing: Footing, X: Any, seed: int) -> np.ndarray:
 
 
 def can_score(fitted: Any, footing: Footing, X: Any) -> np.ndarray:
-    """Which rows (n,) the model has a score of; models from elsewhere are asked for all."""
+    """Which rows (n,) the model can score; models of other libraries are taken to score all."""
     if not hasattr(fitted, "can_score"):
         return np.ones(len(X), dtype=bool)
     return np.asarray(fitted.can_score(given(fitted, footing, X, np.random.default_rng(0))))
@@ -81,12 +81,12 @@ def on_footing(model: Any, footing: Footing) -> Any:
 
 
 def check_grey(fitted: Any, footing: Footing, X: Any) -> None:
-    """x ln p + (1-x) ln(1-p) is a probability of 0 and 1, and of no value between them."""
+    """An error for values between 0 and 1: x ln p + (1-x) ln(1-p) is the log-probability of 0 and 1 only."""
     kinds = getattr(getattr(fitted, "columns_", None), "kinds", ())
     numbers = numbers_of(X)[:, [j for j, kind in enumerate(kinds) if kind == "binary"]] if "binary" in kinds else None
     if footing.unit == "probability" and numbers is not None and ((numbers > 0) & (numbers < 1)).any():
         raise ValueError(
-            "it takes values between 0 and 1 for probabilities of a 1, and gives these values none of their own; "
+            "it reads values between 0 and 1 as probabilities of a 1, and gives them no probability of their own; "
             'choose likelihood="categorical" or "gaussian"'
         )
 

@@ -124,8 +124,8 @@ def select(
 
 
 def tell_of_the_winner(rule: Criterion, settings: Settings, best: int, flaw: str) -> None:
-    """A warning of what makes the choice a doubtful one."""
-    # A criterion with a rule of its own says by itself what it makes of the end of the grid.
+    """Warn if the chosen fit is degenerate or at the edge of the grid."""
+    # A criterion with a rule of its own warns about the end of the grid itself.
     edge = edge_of_grid(settings, best) if rule.choose is None else ""
     if flaw:
         message = f"the chosen fit is degenerate, as all others are: {flaw}; give a prior, or try smaller models"

@@ -24,7 +24,7 @@ WIDE = 50
 MANY = 12
 # Entries that are listed below a matrix: the winner and those behind it.
 N_LISTED = 3
-# Stands at the value of a fit that is degenerate.
+# Marks the value of a degenerate fit.
 FLAWED = "†"
 # What the bars of a picture are, the best first.
 ERRORS = ("behind_error", "standard_error")
@@ -37,8 +37,8 @@ class Selection:
     Args:
         table: a row per entry, in the order of the grid: its parameters, the criterion, its `standard_error` where it
             has one, how far the entry is `behind` the winner, `behind_error`, the standard error of that from row to
-            row, `n_parameters` where they are known, `seconds`, `degenerate`, why a fit means nothing and is chosen
-            only if all are such, and `failure`, the reason why an entry has no value.
+            row, `n_parameters` where they are known, `seconds`, `degenerate`, the reason why a fit is chosen
+            only if all are degenerate, and `failure`, the reason why an entry has no value.
         winner: the chosen model, fitted to all rows.
         best_params: its entry of the grid.
         best_index: its row of the table.

@@ -118,7 +118,7 @@ class Columns:
         return torch.from_numpy(values)
 
     def are_known(self, X: Any, takes_missing: bool = True) -> np.ndarray:
-        """Which cells (n, d) of X hold a number, or a level that was learnt; missing ones count unless told."""
+        """Which cells (n, d) of X hold a number or a level of the fit, or are missing where `takes_missing`."""
         cells = read_cells(X)
         self.check_names(cells)
         is_there: np.ndarray = takes_missing | ~np.isnan(cells.numbers)

@@ -18,6 +18,7 @@ from sklearn.utils.validation import validate_data
 from torch import Tensor
 from torch.utils.data import Dataset
 
+from jensen.caller import levels_inside
 from jensen.interop.cells import read_cells, shown
 from jensen.interop.columns import Columns
 from jensen.interop.grids import find_grid, with_grid
@@ -247,7 +248,7 @@ def open_array(estimator: BaseEstimator, X: Any, reset: bool) -> Given:
             f"X has shape {array.shape}, read as images with {array.shape[1]} channels; if the channels are the last "
             "axis, move them: np.moveaxis(X, -1, 1)",
             UserWarning,
-            stacklevel=2,
+            stacklevel=levels_inside(),
         )
     remember_width(estimator, array.shape[1:], reset)
     kind = Kind(

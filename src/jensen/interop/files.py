@@ -26,6 +26,7 @@ from safetensors.torch import save
 from sklearn.base import BaseEstimator
 from torch import Tensor
 
+from jensen.caller import levels_inside
 from jensen.interop.labels_in_files import encode_label, place_label, time_type
 from jensen.interop.replacing import replacing
 
@@ -79,7 +80,7 @@ def read_record(path: str | os.PathLike[str], *, way_out: str | None = None) -> 
         warnings.warn(
             f"{path} has no checksum, because an older jensen saved it, so damage goes unnoticed; {way_out}",
             UserWarning,
-            stacklevel=3,
+            stacklevel=levels_inside(),
         )
     try:
         content = json.loads(metadata["content"], object_pairs_hook=distinct, parse_constant=refuse_constant)
@@ -94,7 +95,7 @@ def read_record(path: str | os.PathLike[str], *, way_out: str | None = None) -> 
 
 
 def opened(path: str | os.PathLike[str]) -> tuple[dict[str, str], dict[str, Tensor]]:
-    """Metadata and tensors of a safetensors file in whose header no key stands twice."""
+    """Metadata and tensors of a safetensors file in whose header no key appears twice."""
     try:
         with safe_open(path, framework="pt") as file:
             metadata = file.metadata() or {}
@@ -135,11 +136,11 @@ def type_name(tensor: Tensor) -> str:
 
 
 def distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """A JSON object, in which a key that stands twice could be read in two ways."""
+    """A JSON object; a key that appears twice could be read in two ways, and is an error."""
     found = dict(pairs)
     if len(found) < len(pairs):
         twice = next(key for i, (key, _) in enumerate(pairs) if any(key == other for other, _ in pairs[:i]))
-        raise ValueError(f"the key {twice!r} stands twice")
+        raise ValueError(f"the key {twice!r} appears twice")
     return found
 
 

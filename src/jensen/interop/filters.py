@@ -16,7 +16,7 @@ ONE_AT_A_TIME = threading.RLock()
 
 @contextmanager
 def own_filters() -> Iterator[None]:
-    """Within it filters may be changed; the caller's come back, and other threads that ask for their own wait."""
+    """Filters changed inside are restored at the end; other threads that enter wait."""
     with ONE_AT_A_TIME, warnings.catch_warnings():
         yield
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from jensen.caller import levels_inside
 from jensen.interop.filters import own_filters
 from jensen.interop.memory import in_units, need_memory
 from jensen.interop.places import SEPARATORS, check_holds_text, known_suffix
@@ -143,7 +144,7 @@ def check_header(path: str | os.PathLike[str], frame: pd.DataFrame) -> None:
             f"the first line of {path} is taken as column names, but holds only numbers ({', '.join(names[:3])}, ...); "
             "add a line of names if it is data",
             UserWarning,
-            stacklevel=3,
+            stacklevel=levels_inside(),
         )
 
 
@@ -183,7 +184,9 @@ def read_npy(path: str | os.PathLike[str], kinds: str = "biuf") -> np.ndarray:
 
 def check_size(path: str | os.PathLike[str]) -> None:
     """An npy file must hold the numbers that its header claims, and these must fit into memory."""
-    readers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+    first, second = np.lib.format.read_array_header_1_0, np.lib.format.read_array_header_2_0
+    # Version 3 differs in the encoding of field names only.
+    readers = {(1, 0): first, (2, 0): second, (3, 0): second}
     with open(path, "rb") as file:
         is_npy = file.read(len(MAGIC)) == MAGIC
         file.seek(0)

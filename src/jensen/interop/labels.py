@@ -16,6 +16,8 @@ import torch
 from sklearn.utils.multiclass import type_of_target
 from torch import Tensor
 
+from jensen.caller import levels_inside
+
 __all__ = ["decode_labels", "encode_labels", "numbers_of_classes"]
 
 UNLABELLED = -1
@@ -51,7 +53,7 @@ def encode_labels(
             warnings.warn(
                 "y holds only -1 and 1, and -1 means unlabelled: use other values, such as 0 and 1, if it is a class",
                 UserWarning,
-                stacklevel=4,
+                stacklevel=levels_inside(),
             )
     else:
         unknown = np.array([is_unlabelled(value) for value in y.tolist()], dtype=bool)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from jensen.caller import levels_inside
 from jensen.interop.cells import Cells, read_cells, shown
 from jensen.interop.columns import Columns
 from jensen.interop.levels import asked_kinds, learn_kind, numbers_of_text
@@ -77,7 +78,7 @@ def tell_of_names(cells: Cells, found: Sequence[tuple[str, Any]]) -> None:
                 f"column {shown(cells.names[j])} has {len(levels)} different texts in {n} rows, each a category of its "
                 "own; leave the column out if it is a name of the row, and mend its texts if it holds numbers",
                 UserWarning,
-                stacklevel=4,
+                stacklevel=levels_inside(),
             )
 
 

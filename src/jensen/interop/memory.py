@@ -1,4 +1,4 @@
-"""How much memory there is, and an error before more is asked for."""
+"""The memory that is available, and an error before more is allocated."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
 
 
 def need_memory(n_bytes: int, what: str, way_out: str) -> None:
-    """An error where something takes more than there is; where that is not known, nothing."""
+    """An error if n_bytes are not available; no error where the system does not report its memory."""
     free = available_bytes()
     if free is not None and n_bytes > free:
         raise ValueError(f"{what} takes {in_units(n_bytes)} of memory, and {in_units(free)} are available; {way_out}")

@@ -66,7 +66,7 @@ def named_errors(path: str | os.PathLike[str]) -> Iterator[None]:
         raise
     except OSError as error:
         reason = os.strerror(error.errno) if error.errno else error
-        told = type(error)(f"{path} cannot be written: {reason}; if it was there, it is unchanged")
+        told = type(error)(f"{path} cannot be written: {reason}; an existing file is unchanged")
         told.errno = error.errno
         raise told from error
 

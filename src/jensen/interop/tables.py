@@ -167,7 +167,7 @@ def read_weights(sample_weight: Any, n_rows: int) -> Tensor | None:
 
 
 def check_table(X: Any) -> None:
-    """Rows of features, unless scikit-learn's reader has the better word for it."""
+    """An error for images and other shapes than (n, d); scikit-learn reports what is left."""
     shape = tuple(X.shape) if hasattr(X, "shape") else np.shape(X) if isinstance(X, list) else None
     if shape is not None and len(shape) > 2:
         raise ValueError(
@@ -239,7 +239,7 @@ def first_text(column: Any) -> str:
 
 
 def check_finite(array: Any, names: list[str], largest: float = np.inf) -> None:
-    """No infinity, and where a model squares the values none above the largest."""
+    """An error for infinity and for values beyond `largest`, the most that a model can square."""
     is_sparse = issparse(array)
     values: np.ndarray = array.data if is_sparse else array
     # One product tells in one pass that all is well; NaN or a sum that overflows asks for a closer look.
@@ -273,8 +273,8 @@ def check_columns(values: np.ndarray, names: list[str]) -> None:
 
 
 def check_spread(values: np.ndarray, names: list[str]) -> None:
-    """Where a model squares the values, a column that varies must do so by more than the least."""
-    # What varies by so little is near 0 everywhere, the first row included: floating point is not as fine elsewhere.
+    """An error for a column that varies by too little to be squared."""
+    # A column that varies by so little is near 0 in every row, the first included: floats are not as fine elsewhere.
     for column in np.flatnonzero(~(np.abs(values[0]) > SMALLEST / np.finfo(np.float64).eps)):
         spread = np.fmax.reduce(values[:, column]) - np.fmin.reduce(values[:, column])
         if 0 < spread < SMALLEST:

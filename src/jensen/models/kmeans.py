@@ -24,6 +24,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from jensen.bound import Bound
+from jensen.caller import levels_inside
 from jensen.contract import EMEstimator, Stream, warn_unused, whole_number
 from jensen.engines import em
 from jensen.engines.lloyd import best_partition
@@ -289,7 +290,7 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, EM
                     "Explicit initial center position passed: performing only one init in KMeans instead of "
                     f"n_init={self.n_init}.",
                     RuntimeWarning,
-                    stacklevel=3,
+                    stacklevel=levels_inside(),
                 )
             return 1
         if self.n_init == "auto":
@@ -303,7 +304,7 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, EM
             warnings.warn(
                 "algorithm='elkan' doesn't make sense for a single cluster. Using 'lloyd' instead.",
                 RuntimeWarning,
-                stacklevel=3,
+                stacklevel=levels_inside(),
             )
             algorithm = "lloyd"
         found = best_partition(

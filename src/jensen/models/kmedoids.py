@@ -22,6 +22,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
+from jensen.caller import levels_inside
 from jensen.contract import LatentVariableModel, not_offered, warn_unused
 from jensen.engines import dissimilarity
 from jensen.engines.start import check_distinct, distinct_rows, draw_different
@@ -221,7 +222,7 @@ class KMedoids(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
             warnings.warn(
                 f"swaps still lowered the loss in round max_iter={self.max_iter}; raise max_iter",
                 ConvergenceWarning,
-                stacklevel=3,
+                stacklevel=levels_inside(),
             )
         return best
 

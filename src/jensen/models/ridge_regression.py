@@ -22,6 +22,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
+from jensen.caller import levels_inside
 from jensen.contract import Persistent, warn_unused
 from jensen.engines.threads import threads_for
 from jensen.formulas import ridge
@@ -141,7 +142,7 @@ class RidgeRegression(RegressorMixin, MultiOutputMixin, Persistent):
                 f"the evidence still rose by more than tol={self.tol} in step max_iter={self.max_iter}; "
                 "raise max_iter or tol",
                 ConvergenceWarning,
-                stacklevel=3,
+                stacklevel=levels_inside(),
             )
         exact = (found.noise == 0).nonzero().flatten().tolist()
         if exact:
@@ -149,7 +150,7 @@ class RidgeRegression(RegressorMixin, MultiOutputMixin, Persistent):
                 f"target {exact[0]} has no noise about its line, as a constant y has none, so that the evidence has no "
                 "bound; drop the target, or give noise_variance",
                 UserWarning,
-                stacklevel=3,
+                stacklevel=levels_inside(),
             )
         return found.alpha, found.noise, found.n_iter
 

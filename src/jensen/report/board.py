@@ -56,7 +56,7 @@ def board_html(table: pd.DataFrame, caption: str) -> str:
 WORDS = {
     "nats per row": "The natural logarithm of how probable a model finds a row that it has not seen, on average: more "
     "is better. Numbers have a density, which may be above 1, so nats may be positive.",
-    "bits per dim": "The same for one entry, in bits; less is better. Of probabilities it is the length of a code. Of "
+    "bits per dim": "The same for one entry, in bits; less is better. For probabilities it is a code length. For "
     "densities it is not a code length: it changes with the unit of the data and may be negative.",
     "to the best": "How many nats a model is behind the first one, row by row; the true difference lies within ± of it "
     "in 95 of 100 such tables.",

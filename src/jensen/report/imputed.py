@@ -43,7 +43,7 @@ def of_images(subject: Subject) -> tuple[str, str, str]:
     return (
         "Imputations",
         "Above real rows, between them the same with their middle hidden, below filled in with its posterior mean."
-        + draws_of(subject),
+        + sentence_on_draws(subject),
         picture(
             np.concatenate([images, holed, filled]),
             "real rows, rows with a hole, and filled in",
@@ -78,7 +78,7 @@ def of_a_table(subject: Subject) -> tuple[str, str, str] | None:
     text = (
         f"A fifth of the entries of {shown.n_rows} rows is hidden and filled in. The error is {error} standard "
         "deviations of a column; filling in means would give about 1. Good is the diagonal."
-    ) + draws_of(subject)
+    ) + sentence_on_draws(subject)
     low, high = charts.span([x, y])
     drawn = charts.scatter(
         [Series("entries", x, y, tips)],
@@ -91,13 +91,13 @@ def of_a_table(subject: Subject) -> tuple[str, str, str] | None:
 
 
 def shortened(subject: Subject) -> dict[str, int]:
-    """What keeps an imputation short, whichever of it the model takes."""
+    """Options that keep an imputation short; the model gets those that it takes."""
     n_draws = subject.quick.n_draws
     return SHORT if n_draws is None else {**SHORT, "importance_samples": n_draws}
 
 
-def draws_of(subject: Subject) -> str:
-    """A sentence on how many draws a filled entry rests on, where it is a mean of some."""
+def sentence_on_draws(subject: Subject) -> str:
+    """A sentence on the number of draws behind a filled entry, where it is a mean of draws."""
     known, short = signature(subject.model.impute).parameters, shortened(subject)
     counts = [short[name] for name in ("importance_samples", "n_draws") if name in known]
     return "".join(f" Every filled entry rests on {n} draws." for n in counts)

@@ -296,7 +296,7 @@ def least_likely(subject: Subject) -> Made:
 
 
 def surprises(subject: Subject) -> tuple[Subject, np.ndarray | None, str, str]:
-    """The rows that are asked about, a value for each, and what it is called."""
+    """The rows that are scored, a value for each, what it is called, and what the lowest are."""
     model = subject.model
     if subject.nats is not None:
         return subject, subject.nats, "nats", "least likely"

@@ -118,9 +118,9 @@ def check_images(shape: tuple[int, ...]) -> None:
 
 
 def scale_of(low: float, high: float) -> tuple[float, float]:
-    """Black and white of images whose values lie between these two.
+    """The values shown as black and white, for images with values between low and high.
 
-    Bytes are those that reach the upper half: of data with few levels, such as 0 to 16, the greatest one is white.
+    Values are taken as bytes only if some are above 127: with few levels, such as 0 to 16, the highest one is white.
     """
     if low >= UNIT[0] and high <= UNIT[1]:
         return UNIT
@@ -128,7 +128,7 @@ def scale_of(low: float, high: float) -> tuple[float, float]:
         return SIGNED
     if low >= BYTES[0] and BYTES[1] / 2 < high <= BYTES[1]:
         return BYTES
-    # One value alone is black.
+    # A single value is black.
     return float(low), float(high if high > low else low + 1)
 
 

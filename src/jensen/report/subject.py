@@ -62,7 +62,7 @@ class Subject:
 
     @cached_property
     def quick(self) -> Quick:
-        """How much the model is asked of these rows."""
+        """How many of these rows are scored, and from how many draws."""
         return Quick.of(self.model, self.n_rows)
 
     @cached_property
@@ -131,7 +131,7 @@ class Subject:
         return new_rows(self.ask("sample", n_samples, random_state=self.seed, **quick))
 
     def with_few_draws(self) -> Subject:
-        """With a model whose bounds rest on fewer draws; they are as right on average, and less sharp."""
+        """With a model whose bounds are means of fewer draws: unbiased, but noisier."""
         quick = self.quick
         if quick.option != "importance_samples" or not quick.is_short:
             return self
