@@ -610,6 +610,10 @@ def test_an_output_is_refused_before_the_work(folder, monkeypatch):
     score = ("score", folder / "plain.jensen", folder / "bare.csv", "-o")
     assert "has the suffix '.xyz'; give a file that ends in .csv" in fail(*score, folder / "scores.xyz")
     assert "--output nowhere/scores.csv cannot be written" in fail(*score, "nowhere/scores.csv")
+    monkeypatch.setattr("jensen.questions.open_model", None)
+    monkeypatch.setattr("jensen.questions.open_both", None)
+    for verb in (("sample", folder / "plain.jensen"), ("impute", folder / "plain.jensen", folder / "bare.csv")):
+        assert "--output nowhere/new.csv cannot be written" in fail(*verb, "-o", "nowhere/new.csv")
 
 
 def test_single_precision_is_reported_like_double(folder, iris, tmp_path):

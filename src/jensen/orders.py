@@ -26,6 +26,7 @@ __all__ = [
     "Order",
     "check_files",
     "check_page",
+    "check_place",
     "check_rows_fit",
     "check_safe",
     "check_writable",
@@ -95,6 +96,12 @@ def check_files(model: Path, data: Path | None = None, output: Path | None = Non
     if output is not None:
         check_writable(output)
         known_suffix(output)
+
+
+def check_place(output: Path | None) -> None:
+    """An error where there is no folder for an output of any kind, before libraries are loaded."""
+    if output is not None and not output.absolute().parent.is_dir():
+        check_writable(output)
 
 
 def only(flag: str, given: Sequence[str] | None) -> str | None:

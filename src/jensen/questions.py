@@ -15,6 +15,7 @@ import typer
 from jensen.options import value_of
 from jensen.orders import (
     check_files,
+    check_place,
     check_rows_fit,
     check_safe,
     is_folder,
@@ -129,6 +130,7 @@ def sample(
       jensen sample digits.jensen -n 64 --y 3 --guidance 1 --output threes.png
       jensen sample digits.jensen -n 64 --output new/
     """
+    check_place(output)
     check_safe(safe_csv, output, is_printed=not as_json)
     estimator = open_model(model, seed, is_shown=not as_json)
     classes = {str(value): value for value in getattr(estimator, "classes_", [])}
@@ -165,6 +167,7 @@ def impute(
     if draws and draws > 1 and output is None:
         raise ValueError(f"--draws {draws} makes {draws} tables, too many for standard output; give --output")
     check_files(model, data)
+    check_place(output)
     check_safe(safe_csv, output, is_printed=not as_json)
     import numpy as np
     import pandas as pd

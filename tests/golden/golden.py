@@ -100,6 +100,11 @@ def rows_of(variant: Variant) -> tuple[Any, Any]:
     return (gaps if variant.has_missing else rows), gaps
 
 
+def stored(rows: tuple[Any, Any]) -> dict[str, np.ndarray]:
+    """The rows themselves, where an array holds them: cases may change their data."""
+    return dict(zip(("rows", "gaps"), rows, strict=True)) if isinstance(rows[0], np.ndarray) else {}
+
+
 def answers(model: Any, rows: Any, gaps: Any, y: Any = None) -> dict[str, np.ndarray]:
     """Everything that a fitted model returns about rows, as arrays by name."""
     found: dict[str, np.ndarray] = {}
@@ -287,7 +292,8 @@ def write() -> None:
             model = variant.fitted()
             model.save(variant.path)
             loaded = jensen.load(variant.path)
-            np.savez_compressed(variant.answers_path, **answers(loaded, *rows_of(variant), variant.y))
+            found = answers(loaded, *rows_of(variant), variant.y)
+            np.savez_compressed(variant.answers_path, **found, **stored(rows_of(variant)))
             print(variant.path.name, variant.path.stat().st_size)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import os
 import platform
 import time
@@ -83,7 +84,7 @@ def here() -> str:
 def clear_leftovers(target: Path) -> None:
     """Remove files aside of this target whose process is gone, or which are a day old."""
     for_target = mark_of(target).removesuffix(here())
-    for found in target.parent.glob(f"{for_target}*{target.suffix}"):
+    for found in target.parent.glob(f"{glob.escape(for_target)}*{glob.escape(target.suffix)}"):
         with suppress(OSError, ValueError):
             machine, process = found.name.removeprefix(for_target).split("-")[:2]
             is_gone = machine == here() and not is_running(int(process))
