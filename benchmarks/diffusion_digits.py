@@ -39,7 +39,7 @@ from threadpoolctl import threadpool_limits
 
 import jensen
 from jensen import MLP, VAE, ConjugatePrior, Diffusion, GaussianMixture, MixtureOfFactorAnalysers, UNet
-from jensen.report.pictures import image_grid, write_png
+from jensen.report.images import image_grid, write_png
 
 N_PIXELS, N_LEVELS = 64, 17
 BITS = N_PIXELS * math.log(2)

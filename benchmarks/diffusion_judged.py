@@ -49,7 +49,7 @@ from torch import nn
 
 import jensen
 from jensen import MLP, VAE, ConjugatePrior, Diffusion, GaussianMixture, Trainer, UNet
-from jensen.report.pictures import image_grid, write_png
+from jensen.report.images import image_grid, write_png
 
 N_LABELS = 20  # per class, where labels are few
 N_SHOWN, PICTURE_WIDTH = 10, 1600

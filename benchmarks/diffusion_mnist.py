@@ -63,7 +63,7 @@ def evaluate(arguments: argparse.Namespace) -> None:
     )
     print(bound)
     if arguments.picture:
-        from jensen.report.pictures import image_grid, write_png
+        from jensen.report.images import image_grid, write_png
 
         began = time.perf_counter()
         samples, _ = model.sample(64, random_state=0, steps=arguments.steps)

@@ -36,7 +36,7 @@ from torch import Tensor, nn
 from torch.nn.functional import mse_loss
 
 from jensen import Diffusion, Schedule, Trainer, UNet
-from jensen.formulas.diffusion import prior_kl
+from jensen.formulas.noising import prior_kl
 
 CHANNELS = (32, 64)
 NETWORK = UNet(channels=CHANNELS, n_blocks=1, dropout=0.0)

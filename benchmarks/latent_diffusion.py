@@ -26,7 +26,7 @@ from diffusion_judged import network_probabilities, real_digits, real_mnist
 import jensen
 import mnist
 from jensen import MLP, VAE, Bernoulli, Diffusion, LatentDiffusion, ResidualMLP, Trainer
-from jensen.report.pictures import image_grid, write_png
+from jensen.report.images import image_grid, write_png
 
 CONFIDENCE = 0.9
 N_SAMPLES, N_STEPS = 1000, 200

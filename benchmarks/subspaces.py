@@ -21,9 +21,9 @@ import sklearn.decomposition
 import torch
 
 import jensen
-from jensen.formulas.subspace import SubspaceGaussians
-from jensen.models.linear_fit import one
-from jensen.models.mixture_answers import log_evidence
+from jensen.models.factors.subspace import SubspaceGaussians
+from jensen.models.factors.fit import one
+from jensen.models.mixtures.inference import log_evidence
 
 torch.set_num_threads(THREADS)
 

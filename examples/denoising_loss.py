@@ -18,7 +18,7 @@ from scipy.stats import norm
 
 from drawing import COLOURS, GREY, INK, figure, picture_path, save, title
 from jensen import Schedule, gaussian_kl
-from jensen.formulas.diffusion import discretised_gaussian
+from jensen.formulas.noising import discretised_gaussian
 
 PICTURE = picture_path(__doc__)
 D, N_DRAWS, N_LEVELS, N_GREYS = 3, 20_000, 1000, 17

@@ -13,7 +13,7 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import save_file
 
-from jensen.interop.files import checksum
+from jensen.files.records import checksum
 
 __all__ = ["KINDS", "altered", "contents", "rewrite"]
 

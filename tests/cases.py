@@ -32,7 +32,7 @@ from jensen import (
     ResidualMLP,
 )
 from jensen.contract.gradient import GradientEstimator
-from jensen.models.diffusion_module import DiffusionModule
+from jensen.models.diffusion.module import DiffusionModule
 
 __all__ = ["CASES", "Case", "diffusion_step", "standardisation"]
 

@@ -16,10 +16,10 @@ from sklearn.datasets import load_digits
 from torch import nn
 
 from jensen import MLP, VAE, Trainer
-from jensen.engines import sgd
-from jensen.engines.feeds import Minibatch, TensorFeed
-from jensen.engines.processes import World
-from jensen.engines.sgd import DivergenceError, Phase, Plan, fit_sgd
+from jensen.engines.sgd import loop as sgd
+from jensen.engines.sgd.feeds import Minibatch, TensorFeed
+from jensen.engines.sgd.loop import DivergenceError, Phase, Plan, fit_sgd
+from jensen.engines.sgd.processes import World
 
 __all__ = ["digits", "digits_vae", "fingerprint"]
 

@@ -6,9 +6,9 @@ import numpy as np
 import torch
 from torch import nn
 
-from jensen.interop.learning import learn_columns
-from jensen.models.diffusion_module import DiffusionModule
-from jensen.models.diffusion_space import Space
+from jensen.data.infer import learn_columns
+from jensen.models.diffusion.module import DiffusionModule
+from jensen.models.diffusion.space import Space
 
 __all__ = [
     "MEANS",

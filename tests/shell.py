@@ -6,7 +6,7 @@ from typing import Any
 
 from typer.testing import CliRunner
 
-from jensen.cli import app
+from jensen.cli.app import app
 
 __all__ = ["fail", "run", "succeed"]
 

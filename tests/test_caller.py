@@ -12,7 +12,7 @@ from torch.utils.data import TensorDataset
 
 import jensen
 from jensen import MLP, VAE, GaussianMixture, KMeans, select
-from jensen.interop.datasets import read_dataset
+from jensen.files.datasets import read_dataset
 
 ROOT = Path(jensen.__file__).parent
 RNG = np.random.default_rng(0)

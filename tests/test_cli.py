@@ -19,14 +19,14 @@ from sklearn.datasets import load_iris
 from sklearn.exceptions import ConvergenceWarning
 
 import jensen
-from jensen.interop.datasets import read_dataset, write_dataset
-from jensen.options import convert, read_grid
+from jensen.cli.arguments import convert, read_grid
+from jensen.cli.signatures import arguments_of
+from jensen.files.datasets import read_dataset, write_dataset
 from jensen.registry import MODELS, RECIPES
-from jensen.signatures import arguments_of
 from shell import fail, run, succeed
 
 NAMES = ["sepal length", "sepal width", "petal length", "petal width"]
-COMMAND = [sys.executable, "-c", "from jensen.cli import main; main()"]
+COMMAND = [sys.executable, "-c", "from jensen.cli.app import main; main()"]
 
 
 @pytest.fixture(scope="module")
@@ -539,7 +539,7 @@ def test_a_first_line_of_numbers_warns(tmp_path):
 def test_help_answers_at_once():
     code = """if True:
         import sys, time
-        from jensen.cli import app
+        from jensen.cli.app import app
         app(["--help"], standalone_mode=False)
         assert not {"torch", "pandas", "numpy", "sklearn"} & set(sys.modules)
         # Processor time, because other tests may be running beside this one.
@@ -553,7 +553,7 @@ def test_help_answers_at_once():
 def test_threads_sleep_while_they_wait_unless_told_otherwise(given, policy):
     code = """if True:
         import os, sys
-        from jensen import cli
+        from jensen.cli import app as cli
         cli.app = lambda **_: print(os.environ["OMP_WAIT_POLICY"], "torch" in sys.modules)
         cli.main()
     """
@@ -583,7 +583,7 @@ def test_a_mistake_in_a_word_or_a_name_does_not_wait_for_libraries():
     ]
     code = f"""if True:
         import sys
-        from jensen.cli import app
+        from jensen.cli.app import app
         for words in {commands}:
             try:
                 app(words.split())
@@ -610,8 +610,8 @@ def test_an_output_is_refused_before_the_work(folder, monkeypatch):
     score = ("score", folder / "plain.jensen", folder / "bare.csv", "-o")
     assert "has the suffix '.xyz'; give a file that ends in .csv" in fail(*score, folder / "scores.xyz")
     assert "--output nowhere/scores.csv cannot be written" in fail(*score, "nowhere/scores.csv")
-    monkeypatch.setattr("jensen.questions.open_model", None)
-    monkeypatch.setattr("jensen.questions.open_both", None)
+    monkeypatch.setattr("jensen.cli.apply.open_model", None)
+    monkeypatch.setattr("jensen.cli.apply.open_both", None)
     for verb in (("sample", folder / "plain.jensen"), ("impute", folder / "plain.jensen", folder / "bare.csv")):
         assert "--output nowhere/new.csv cannot be written" in fail(*verb, "-o", "nowhere/new.csv")
 

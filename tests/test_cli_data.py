@@ -12,7 +12,7 @@ from PIL import Image
 from sklearn.datasets import load_digits, load_iris
 
 import jensen
-from jensen.interop.datasets import read_dataset
+from jensen.files.datasets import read_dataset
 from shell import fail, run, succeed
 
 SMALL = ("--encoder", "MLP((8,))", "--decoder", "MLP((8,))", "--max-epochs", 2, "--n-components", 2)

@@ -19,8 +19,8 @@ from sklearn.datasets import load_digits
 
 import jensen
 from jensen import MLP, VAE, Bernoulli, ConvEncoder, Elbo, Gaussian, Trainer
-from jensen.interop.datasets import read_dataset, write_dataset
-from jensen.options import convert, read_grid
+from jensen.cli.arguments import convert, read_grid
+from jensen.files.datasets import read_dataset, write_dataset
 from shell import fail, run, succeed
 
 SMALL = ("--encoder", "MLP(hidden=(20,))", "--decoder", "MLP((20,))", "--max-epochs", 15)
@@ -29,7 +29,7 @@ COLUMNS = ["age", "smokes", "town"]
 COMMAND = [
     sys.executable,
     "-c",
-    "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from jensen.cli import main; main()",
+    "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from jensen.cli.app import main; main()",
 ]
 
 
@@ -370,13 +370,15 @@ class TestProcesses:
     def test_a_mistake_in_the_data_is_told_once(self, tmp_path, monkeypatch):
         told, data = [], tmp_path / "empty.csv"
         data.touch()
-        monkeypatch.setattr("jensen.engines.launch.launch", lambda command, n: told.append(command) or (2, ""))
+        monkeypatch.setattr("jensen.engines.sgd.launch.launch", lambda command, n: told.append(command) or (2, ""))
         result = run("fit", "vae", data, "-o", tmp_path / "m", "--processes", 3)
         assert (result.exit_code, result.output) == (2, "")
         assert told[0][3:] == ["fit", "vae", str(data), "-o", str(tmp_path / "m"), "--processes", "3"]
 
     def test_what_another_process_says_before_it_dies_is_told(self, tmp_path, monkeypatch):
-        monkeypatch.setattr("jensen.engines.launch.launch", lambda command, n: (1, "Traceback\nMemoryError: 3 GB\n"))
+        monkeypatch.setattr(
+            "jensen.engines.sgd.launch.launch", lambda command, n: (1, "Traceback\nMemoryError: 3 GB\n")
+        )
         result = run("fit", "vae", "iris", "-o", tmp_path / "m", "--processes", 3)
         assert (result.exit_code, result.stderr) == (1, "in a process beside the first: MemoryError: 3 GB\n")
 

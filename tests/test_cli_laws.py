@@ -15,12 +15,12 @@ import pytest
 import typer
 
 import jensen
-from jensen.cli import app
+from jensen.cli.app import app
+from jensen.cli.arguments import read_grid
+from jensen.cli.inputs import read_order
 from jensen.contract import gradient
-from jensen.evaluate.entrants import Effort
-from jensen.interop.datasets import write_dataset
-from jensen.options import read_grid
-from jensen.orders import read_order
+from jensen.evaluate.candidates import Effort
+from jensen.files.datasets import write_dataset
 from jensen.registry import ANSWERS, MATERIAL, MODELS, PAGES, abilities, model_class
 from shell import fail, run, succeed
 

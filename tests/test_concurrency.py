@@ -14,8 +14,8 @@ from sklearn.datasets import make_blobs
 
 from jensen import MLP, VAE, Diffusion, GaussianMixture, KMeans, ResidualMLP, compare
 from jensen.bound import averaging, is_averaging
-from jensen.engines.randomness import seeded
-from jensen.interop.filters import own_filters, recorded_warnings
+from jensen.runtime.messages import own_filters, recorded_warnings
+from jensen.runtime.randomness import seeded
 
 N_THREADS = 4
 X, _ = make_blobs(200, centers=3, n_features=3, random_state=0)

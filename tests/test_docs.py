@@ -235,7 +235,7 @@ class TestMarkdown:
         )
 
     def test_public_names_are_shown_where_they_live(self):
-        assert "::: jensen.models.vae.VAE\n" in with_api("::: jensen.VAE", jensen._HOMES)
+        assert "::: jensen.models.autoencoders.vae.VAE\n" in with_api("::: jensen.VAE", jensen._HOMES)
 
     def test_sections_end_at_the_next_of_their_rank(self):
         text = "# A\n\none\n\n## B\n\ntwo\n\n### C\n\nthree\n\n## D\n"

@@ -13,9 +13,9 @@ from sklearn.exceptions import NotFittedError
 
 import jensen
 from jensen import DiffusersUNet, Diffusion, ResidualMLP, Schedule, UNet, from_diffusers
-from jensen.models.diffusion_answers import Chain
+from jensen.models.diffusion.inference import Chain
+from jensen.models.diffusion.samplers.ancestral import ancestral
 from jensen.nets.denoiser import build_denoiser
-from jensen.samplers.ancestral import ancestral
 
 diffusers = pytest.importorskip("diffusers")
 

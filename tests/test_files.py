@@ -17,7 +17,7 @@ from sklearn.datasets import load_iris
 import jensen
 from altered import contents, rewrite
 from jensen import MLP, VAE, ConjugatePrior, Diffusion, GaussianMixture, ResidualMLP, UNet
-from jensen.interop.files import MIGRATIONS, VERSION, checksum, decode, encode, place, read_record
+from jensen.files.records import MIGRATIONS, VERSION, checksum, decode, encode, place, read_record
 
 X, Y = load_iris(return_X_y=True)
 
@@ -163,7 +163,7 @@ def test_every_older_version_has_a_way_to_this_one():
 def test_a_migration_is_taken_step_by_step(path, monkeypatch):
     """A record of version 1 goes through every later one."""
     as_version_1(path)
-    monkeypatch.setattr("jensen.interop.files.VERSION", 3)
+    monkeypatch.setattr("jensen.files.records.VERSION", 3)
     monkeypatch.setitem(MIGRATIONS, 2, lambda record: record | {"class": record["class"].lower()})
     assert read_record(path)["class"] == "gaussianmixture"
 
@@ -322,7 +322,7 @@ def test_a_value_that_needs_pickle_is_an_error_before_writing(tmp_path):
 
 def test_a_failed_write_leaves_the_old_file(path, monkeypatch):
     old = path.read_bytes()
-    monkeypatch.setattr("jensen.interop.files.save", lambda *a, **k: 1 / 0)
+    monkeypatch.setattr("jensen.files.records.save", lambda *a, **k: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         jensen.load(path).save(path)
     assert path.read_bytes() == old

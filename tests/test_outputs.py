@@ -19,10 +19,10 @@ from sklearn.datasets import load_iris
 
 import jensen
 from jensen import MLP, VAE, GaussianMixture, Trainer, write_report
-from jensen.interop import replacing as aside
-from jensen.interop.datasets import write_dataset
-from jensen.interop.replacing import replacing
-from jensen.report.pictures import write_png
+from jensen.files import replacing as aside
+from jensen.files.datasets import write_dataset
+from jensen.files.replacing import replacing
+from jensen.report.images import write_png
 from shell import fail, succeed
 
 X = load_iris().data
@@ -123,7 +123,7 @@ class TestReplacing:
 
     def test_what_a_killed_process_has_left_is_cleared_by_the_next(self, tmp_path):
         code = (
-            "import os, signal, sys; from jensen.interop.replacing import replacing\n"
+            "import os, signal, sys; from jensen.files.replacing import replacing\n"
             "with replacing(sys.argv[1]) as path:\n"
             "    path.write_text('half')\n"
             "    os.kill(os.getpid(), signal.SIGKILL)\n"
@@ -187,7 +187,7 @@ class TestCommandLine:
         )
 
     def command(self, *words, stdout=subprocess.PIPE, **environment):
-        run = [sys.executable, "-c", "from jensen.cli import main; main()", *map(str, words)]
+        run = [sys.executable, "-c", "from jensen.cli.app import main; main()", *map(str, words)]
         return subprocess.run(run, stdout=stdout, stderr=subprocess.PIPE, text=True, env={**os.environ, **environment})
 
     def test_a_full_standard_output_is_one_line(self, model):

@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 
 import jensen
-from jensen import progress as shown
-from jensen.engines.interrupt import InterruptedFitWarning
-from jensen.interop.datasets import write_dataset
-from jensen.models.vae_module import VAEModule
-from jensen.progress import Bar, hide_progress, progress, shown_progress
+from jensen.files.datasets import write_dataset
+from jensen.models.autoencoders.module import VAEModule
+from jensen.runtime import progress as shown
+from jensen.runtime.interrupt import InterruptedFitWarning
+from jensen.runtime.progress import Bar, hide_progress, progress, shown_progress
 from shell import run, succeed
 
 SMALL = ("--encoder", "MLP(hidden=(8,))", "--decoder", "MLP((8,))", "--max-epochs", 2, "--n-components", 2)
@@ -222,7 +222,7 @@ class TestCtrlC:
         def interrupted(*_, **__):
             raise KeyboardInterrupt
 
-        monkeypatch.setattr("jensen.cli.summary_of_fit", interrupted)
+        monkeypatch.setattr("jensen.cli.app.summary_of_fit", interrupted)
         result = run("fit", "kmeans", "iris", "-o", tmp_path / "m", "--quiet")
         assert (result.exit_code, result.stderr) == (130, f"interrupted; wrote {tmp_path / 'm'}\n")
         monkeypatch.setattr("jensen.report.page.page", interrupted)

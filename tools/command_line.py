@@ -7,7 +7,7 @@ from typing import Any
 
 import typer
 
-from jensen.cli import app
+from jensen.cli.app import app
 
 __all__ = ["commands"]
 

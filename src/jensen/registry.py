@@ -148,7 +148,7 @@ def load(path: str | os.PathLike[str], recipes: Sequence[type[BaseEstimator]] = 
         >>> jensen.load(path).means_.shape
         (1, 3)
     """
-    from jensen.interop.files import decode, read_record
+    from jensen.files.records import decode, read_record
 
     record = read_record(path, way_out="save the model again, with load(path).save(path)")
     known = recipe_classes() | {recipe.__name__: recipe for recipe in recipes}

@@ -22,8 +22,8 @@ import jensen
 from altered import rewrite
 from deep_runs import digits, digits_vae, fingerprint
 from jensen import VAE, GaussianMixture, Trainer
-from jensen.engines.feeds import TensorFeed
-from jensen.engines.sgd import Phase, Plan, fit_sgd
+from jensen.engines.sgd.feeds import TensorFeed
+from jensen.engines.sgd.loop import Phase, Plan, fit_sgd
 
 N_STEPS = 6  # per epoch; a round has nine
 

@@ -9,7 +9,7 @@ from scipy.spatial.distance import cdist
 from sklearn.metrics import pairwise_distances
 from sklearn.metrics.pairwise import PAIRWISE_BOOLEAN_FUNCTIONS
 
-from jensen.engines.dissimilarity import METRICS, all_distances, blocks_to, check_distances, spread_params
+from jensen.models.clusters.distances import METRICS, all_distances, blocks_to, check_distances, spread_params
 
 
 def rows(n, d, seed=0):
@@ -72,7 +72,7 @@ def test_memory_stays_at_the_matrix(metric, dtype):
 
 
 def test_distances_to_medoids_come_in_blocks(monkeypatch):
-    monkeypatch.setattr("jensen.engines.dissimilarity.NUMBERS_AT_ONCE", 20)
+    monkeypatch.setattr("jensen.models.clusters.distances.NUMBERS_AT_ONCE", 20)
     x = rows(50, 3)
     blocks = list(blocks_to(x, x[:4], "euclidean", {}))
     assert {len(block) for block in blocks} == {5}

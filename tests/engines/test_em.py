@@ -7,8 +7,8 @@ import pytest
 import torch
 from numpy.testing import assert_allclose
 
-from jensen.engines import em
-from jensen.statistics import Additive, Summary
+from jensen.engines.em import loop as em
+from jensen.engines.em.batch import Additive, Summary
 
 
 @dataclass(frozen=True)

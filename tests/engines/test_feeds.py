@@ -6,9 +6,9 @@ import torch
 from torch.utils.data import Dataset
 
 from jensen import Trainer
-from jensen.engines.feeds import ReadFeed, TensorFeed
-from jensen.engines.sgd import Plan, fit_sgd
-from jensen.interop.events import read_items
+from jensen.data.rows import read_items
+from jensen.engines.sgd.feeds import ReadFeed, TensorFeed
+from jensen.engines.sgd.loop import Plan, fit_sgd
 
 N = 200
 RNG = np.random.default_rng(0)

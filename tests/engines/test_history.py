@@ -3,7 +3,7 @@
 import matplotlib.pyplot as plt
 import pytest
 
-from jensen.engines.history import History
+from jensen.engines.sgd.history import History
 
 ROWS = [
     {"epoch": 5 * r, "objective": -9.0 / r, "reconstruction": -8.0 / r, "latent": 1.0 / r, "held_out": -10.0 / r}

@@ -5,8 +5,8 @@ import pytest
 import scipy.sparse
 from numpy.testing import assert_allclose, assert_array_equal
 
-from jensen.engines import lloyd as module
-from jensen.engines.lloyd import lloyd
+from jensen.models.clusters import lloyd as module
+from jensen.models.clusters.lloyd import lloyd
 
 
 @pytest.fixture

@@ -15,8 +15,8 @@ import torch
 import deep_runs
 from deep_runs import digits, digits_vae
 from jensen import VAE
-from jensen.engines.launch import launch
-from jensen.engines.processes import World, choose_device
+from jensen.engines.sgd.launch import launch
+from jensen.engines.sgd.processes import World, choose_device
 
 
 @pytest.fixture(scope="module")
@@ -94,7 +94,7 @@ class TestLaunch:
         assert capfd.readouterr().out == "0 3 1\n"
 
     def test_a_failure_of_another_process_ends_all_and_is_told(self, monkeypatch):
-        monkeypatch.setattr("jensen.engines.launch.GRACE", 0.3)
+        monkeypatch.setattr("jensen.engines.sgd.launch.GRACE", 0.3)
         code = "import os, sys, time; time.sleep(60) if os.environ['RANK'] == '0' else sys.exit('no memory')"
         assert launch([sys.executable, "-c", code], 2) == (1, "no memory\n")
 

@@ -12,9 +12,9 @@ from sklearn.datasets import load_iris
 from torch import nn
 
 from jensen import VAE, Trainer
-from jensen.engines import sgd
-from jensen.engines.feeds import TensorFeed
-from jensen.engines.sgd import DivergenceError, Phase, Plan, fit_sgd
+from jensen.engines.sgd import loop as sgd
+from jensen.engines.sgd.feeds import TensorFeed
+from jensen.engines.sgd.loop import DivergenceError, Phase, Plan, fit_sgd
 
 PLAIN = Trainer(warm_up=0, decay=None, clip=None, averaging=None)
 

@@ -5,8 +5,8 @@ import pytest
 import torch
 from numpy.testing import assert_allclose
 
-from jensen.batch import Footprint
-from jensen.engines.sources import ArraySource, Frame, stack_by_pattern
+from jensen.engines.em.batch import Footprint
+from jensen.engines.em.sources import ArraySource, Frame, stack_by_pattern
 
 
 def frame_of(x, weight=None):

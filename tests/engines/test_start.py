@@ -6,7 +6,7 @@ import scipy.sparse
 import torch
 from numpy.testing import assert_allclose, assert_array_equal
 
-from jensen.engines import start
+from jensen.engines.em import seeding as start
 
 
 @pytest.fixture

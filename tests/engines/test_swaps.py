@@ -9,8 +9,8 @@ import torch
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.spatial.distance import cdist
 
-from jensen.engines import swaps
-from jensen.engines.start import draw_different
+from jensen.engines.em.seeding import draw_different
+from jensen.models.clusters import faster_pam as swaps
 
 TEXTBOOK = np.array(
     [[0, 2, 3, 4, 5], [2, 0, 6, 7, 8], [3, 6, 0, 9, 10], [4, 7, 9, 0, 11], [5, 8, 10, 11, 0]], dtype=np.float64

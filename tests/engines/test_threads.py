@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from jensen.engines.threads import FEW, threads_for
+from jensen.runtime.threads import FEW, threads_for
 
 
 @pytest.fixture(autouse=True)

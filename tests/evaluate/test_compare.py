@@ -21,10 +21,10 @@ from sklearn.neighbors import KernelDensity
 
 import jensen
 from jensen import VAE, Autoencoder, Diffusion, GaussianMixture, KMeans, ProbabilisticPCA, ResidualMLP, compare
-from jensen.engines.interrupt import InterruptedFitWarning
+from jensen.evaluate.candidates import EFFORTS, Effort, entrants
 from jensen.evaluate.compare import count_classes
-from jensen.evaluate.entrants import EFFORTS, Effort, entrants
 from jensen.evaluate.footing import find_footing
+from jensen.runtime.interrupt import InterruptedFitWarning
 
 IRIS = load_iris().data
 TWO = [GaussianMixture(1), ProbabilisticPCA(1)]

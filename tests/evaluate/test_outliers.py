@@ -24,8 +24,8 @@ from jensen import (
     outlier_scores,
 )
 from jensen.evaluate.outliers import band_levels, band_nats, profile
-from jensen.models.diffusion_answers import all_levels
-from jensen.models.diffusion_module import level_shares
+from jensen.models.diffusion.inference import all_levels
+from jensen.models.diffusion.module import level_shares
 from known_denoisers import known_module, mixture_rows
 
 CPU = torch.device("cpu")

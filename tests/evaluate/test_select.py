@@ -30,7 +30,7 @@ from jensen import (
     Selection,
     select,
 )
-from jensen.engines import em
+from jensen.engines.em import loop as em
 from jensen.evaluate import criteria
 from jensen.evaluate.criteria import Criterion, Score, first_within_error, silhouette
 

@@ -21,9 +21,9 @@ from jensen import (
     MixtureOfPPCA,
     select,
 )
-from jensen.evaluate import neighbours
+from jensen.evaluate import warm_starts as neighbours
 from jensen.evaluate.flaws import edge_of_grid
-from jensen.evaluate.task import Task
+from jensen.evaluate.trial import Task
 
 IRIS = load_iris().data
 GRID = {"n_components": [1, 2, 3, 9], "covariance_type": ["full", "tied"]}

@@ -18,8 +18,9 @@ from sklearn.datasets import load_iris
 from sklearn.mixture import GaussianMixture as SklearnMixture
 
 from jensen import ConjugatePrior, GaussianMixture, MixtureOfFactorAnalysers, MixtureOfPPCA, Selection, select
-from jensen.evaluate import neighbours
-from jensen.evaluate.neighbours import (
+from jensen.evaluate import warm_starts as neighbours
+from jensen.evaluate.trial import Task
+from jensen.evaluate.warm_starts import (
     chains,
     least_needed,
     longest_axes,
@@ -30,7 +31,6 @@ from jensen.evaluate.neighbours import (
     split,
     starts,
 )
-from jensen.evaluate.task import Task
 
 IRIS = load_iris().data
 K = list(range(1, 7))

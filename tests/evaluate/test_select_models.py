@@ -19,9 +19,9 @@ from sklearn.model_selection import ShuffleSplit
 from torch.utils.data import TensorDataset
 
 from jensen import MLP, VAE, Autoencoder, Diffusion, GaussianMixture, KMedoids, LatentDiffusion, ResidualMLP, select
-from jensen.engines.interrupt import InterruptedFitWarning
-from jensen.evaluate import pool
+from jensen.evaluate import parallel as pool
 from jensen.registry import MODELS, model_class
+from jensen.runtime.interrupt import InterruptedFitWarning
 
 IRIS, SPECIES = load_iris(return_X_y=True)
 IMAGES = load_digits().images[:80]

@@ -6,9 +6,9 @@ import scipy.stats
 import torch
 from numpy.testing import assert_allclose
 
-from jensen.batch import Batch
-from jensen.formulas.covariance import STRUCTURES, Moments, dense, diagonal
-from jensen.formulas.normal_inverse_wishart import NormalInverseWishart
+from jensen.engines.em.batch import Batch
+from jensen.formulas.wishart import NormalInverseWishart
+from jensen.models.mixtures.gaussians import STRUCTURES, Moments, dense, diagonal
 
 K, D, N = 3, 4, 60
 

@@ -9,7 +9,8 @@ from numpy.testing import assert_allclose
 from scipy.stats import norm
 
 from jensen import Schedule
-from jensen.formulas.diffusion import (
+from jensen.formulas.gaussian import gaussian_kl
+from jensen.formulas.noising import (
     PREDICTIONS,
     Noising,
     data_of,
@@ -18,7 +19,6 @@ from jensen.formulas.diffusion import (
     prior_kl,
     simple_weight,
 )
-from jensen.formulas.gaussian import gaussian_kl
 
 SCHEDULES = {
     "linear": Schedule.linear(1000),

@@ -9,7 +9,7 @@ from sklearn.decomposition import PCA
 from sklearn.decomposition._factor_analysis import _ortho_rotation
 
 from jensen import ProbabilisticPCA
-from jensen.formulas.principal import (
+from jensen.models.factors.principal import (
     bic_rank,
     leading_spectrum,
     minka_rank,
@@ -17,7 +17,7 @@ from jensen.formulas.principal import (
     spectrum_of,
     spectrum_of_rows,
 )
-from jensen.formulas.rotation import rotated
+from jensen.models.factors.rotation import rotated
 
 
 def rows(n=400, d=6):

@@ -11,7 +11,7 @@ from scipy.optimize import minimize
 from scipy.stats import multivariate_normal
 
 from jensen.formulas import ridge
-from jensen.models.ridge_evidence import maximise_evidence
+from jensen.models.regression.evidence import maximise_evidence
 
 # Tall, square, wide, and a column twice and another constant: s has zeros in the last two.
 SHAPES = {"tall": (30, 4), "square": (6, 6), "wide": (5, 9), "deficient": (30, 5)}

@@ -6,10 +6,10 @@ import torch
 from numpy.testing import assert_allclose
 from scipy.stats import invwishart, multivariate_normal
 
-from jensen.batch import Batch
+from jensen.engines.em.batch import Batch
 from jensen.formulas.gaussian import gaussian_kl
-from jensen.formulas.normal_inverse_wishart import NormalInverseWishart
-from jensen.formulas.subspace import SubspaceFamily, SubspaceGaussians, inverse_and_log_det
+from jensen.formulas.wishart import NormalInverseWishart
+from jensen.models.factors.subspace import SubspaceFamily, SubspaceGaussians, inverse_and_log_det
 
 K, D, M, N = 2, 6, 2, 80
 KINDS = ["isotropic", "diagonal"]

@@ -9,15 +9,15 @@ from scipy.optimize import minimize
 from scipy.stats import norm
 from sklearn.linear_model import Ridge
 
-from jensen.formulas.centres import CentreMoments
-from jensen.formulas.topographic import (
+from jensen.models.clusters.centres import CentreMoments
+from jensen.models.curves.em import CurveTheta
+from jensen.models.curves.mapping import (
     LatentSpace,
     coefficients_of,
     magnification_of,
     midpoints,
     noise_variance_of,
 )
-from jensen.models.topographic import CurveTheta
 
 
 @pytest.fixture

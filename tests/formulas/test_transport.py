@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.optimize import linear_sum_assignment, linprog
 
-from jensen.formulas.transport import transport
+from jensen.models.clusters.transport import transport
 
 
 def check_feasible(flow, supply, lower, upper):

@@ -12,9 +12,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 from pandas.testing import assert_frame_equal
 from scipy.stats import norm
 
-from jensen.interop.columns import Columns
-from jensen.interop.files import read_record, write_record
-from jensen.interop.learning import learn_columns
+from jensen.data.columns import Columns
+from jensen.data.infer import learn_columns
+from jensen.files.records import read_record, write_record
 
 NAN = float("nan")
 N = 12

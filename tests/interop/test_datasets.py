@@ -10,8 +10,8 @@ import pytest
 from PIL import Image
 from sklearn.datasets import load_digits, load_iris, load_wine
 
-from jensen.interop.datasets import read_cells, read_dataset, select_features, split_columns, write_dataset
-from jensen.interop.places import EMBEDDED
+from jensen.files.datasets import read_cells, read_dataset, select_features, split_columns, write_dataset
+from jensen.files.places import EMBEDDED
 
 RNG = np.random.default_rng(0)
 GREY = RNG.integers(0, 256, (3, 4, 5), np.uint8)

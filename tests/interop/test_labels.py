@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from jensen.interop.labels import decode_labels, encode_labels
+from jensen.data.labels import decode_labels, encode_labels
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,8 @@ from jensen import (
     ProbabilisticPCA,
     RidgeRegression,
 )
-from jensen.interop import memory
-from jensen.interop.formats import read_npy
+from jensen.files.tables import read_npy
+from jensen.runtime import memory
 
 WIDE = np.zeros((4, 100_000))
 WIDE[:, 0] = np.arange(4)

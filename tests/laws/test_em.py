@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from jensen.engines import em, sources
+from jensen.engines.em import loop as em
+from jensen.engines.em import sources
 
 pytestmark = pytest.mark.asks("untrained")
 

@@ -20,7 +20,7 @@ from sklearn.preprocessing import StandardScaler
 
 import jensen
 from jensen import MLP, Autoencoder, ConvDecoder, ConvEncoder, ProbabilisticPCA, Trainer
-from jensen.models.autoencoder import AutoencoderModule
+from jensen.models.autoencoders.autoencoder import AutoencoderModule
 
 IRIS = load_iris().data
 STANDARD = (IRIS - IRIS.mean(0)) / IRIS.std(0)

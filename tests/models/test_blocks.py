@@ -10,7 +10,9 @@ from torch.utils._pytree import tree_leaves
 from cases import CASES
 from jensen.contract import gradient
 from jensen.contract.gradient import GradientEstimator
-from jensen.models import autoencoder, vae_answers, vae_module
+from jensen.models.autoencoders import autoencoder
+from jensen.models.autoencoders import inference as vae_answers
+from jensen.models.autoencoders import module as vae_module
 
 DEEP = {case.name: case for case in CASES if isinstance(case.make(), GradientEstimator)}
 ANSWERS = ("score_samples", "bound", "transform", "predict", "impute", "reconstruction_error")

@@ -16,11 +16,11 @@ from torch.utils.data import TensorDataset
 
 import jensen
 from jensen import MLP, Denoiser, Diffusion, ResidualMLP, Schedule, Trainer, UNet
-from jensen.interop.grids import Grid, find_grid, with_grid
-from jensen.interop.learning import learn_columns
-from jensen.models.diffusion_answers import all_levels, some_levels
-from jensen.models.diffusion_module import DiffusionModule, evaluation_levels, level_shares, training_levels
-from jensen.models.diffusion_space import Space
+from jensen.data.infer import learn_columns
+from jensen.data.levels import Grid, find_grid, with_grid
+from jensen.models.diffusion.inference import all_levels, some_levels
+from jensen.models.diffusion.module import DiffusionModule, evaluation_levels, level_shares, training_levels
+from jensen.models.diffusion.space import Space
 from known_denoisers import MEANS, STD, known_module, mixture_log_density, mixture_rows
 
 CPU = torch.device("cpu")
@@ -426,7 +426,7 @@ def test_a_killed_run_goes_on_to_the_same_weights(digits, tmp_path):
     class KilledError(Exception):
         pass
 
-    from jensen.engines import sgd
+    from jensen.engines.sgd import loop as sgd
 
     write, count = sgd.Training.write, [0]
 

@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose
 from scipy.stats import norm
 
 from cases import CASES, diffusion_step, standardisation
-from jensen.formulas.diffusion import Noising
+from jensen.formulas.noising import Noising
 
 DRAWS = 20_000
 

@@ -9,9 +9,9 @@ from torch import nn
 
 import jensen
 from jensen import Diffusion, ResidualMLP, Schedule
-from jensen.models.diffusion_classifier import classify_rows
-from jensen.models.diffusion_module import DiffusionModule
-from jensen.models.diffusion_space import Space
+from jensen.models.diffusion.classifier import classify_rows
+from jensen.models.diffusion.module import DiffusionModule
+from jensen.models.diffusion.space import Space
 from known_denoisers import MEANS, STD, MixtureData, mixture_rows, unit_columns
 
 CPU = torch.device("cpu")
@@ -166,7 +166,7 @@ def test_far_rows_have_the_classes_of_the_prior(known):
 
 
 def test_guidance_extrapolates_what_is_said(known):
-    from jensen.formulas.diffusion import Noising
+    from jensen.formulas.noising import Noising
 
     x = torch.randn(4, 2, generator=torch.Generator().manual_seed(0))
     level = torch.full((4,), 50)

@@ -15,12 +15,12 @@ from torch.utils.data import TensorDataset
 
 import jensen
 from jensen import VAE, Denoiser, Diffusion, ResidualMLP, Schedule, UNet
-from jensen.interop.grids import Grid, with_grid
-from jensen.interop.learning import learn_columns
-from jensen.models.diffusion_answers import mean_of_draws
-from jensen.models.diffusion_build import NoisedView
-from jensen.models.diffusion_module import DiffusionModule
-from jensen.models.diffusion_space import Space
+from jensen.data.infer import learn_columns
+from jensen.data.levels import Grid, with_grid
+from jensen.models.diffusion.build import NoisedView
+from jensen.models.diffusion.inference import mean_of_draws
+from jensen.models.diffusion.module import DiffusionModule
+from jensen.models.diffusion.space import Space
 from known_denoisers import GaussianData, conditional, unit_columns
 
 COVARIANCE = [[1.0, 0.8, 0.5], [0.8, 1.0, 0.6], [0.5, 0.6, 1.0]]

@@ -25,9 +25,9 @@ from jensen import (
     MixtureOfPPCA,
     ProbabilisticPCA,
 )
-from jensen.batch import Batch
+from jensen.engines.em.batch import Batch
 from jensen.formulas.gaussian import Observed
-from jensen.formulas.subspace import SubspaceGaussians
+from jensen.models.factors.subspace import SubspaceGaussians
 
 TABLES = ("total", "copy", "nearly a copy", "constant", "nearly constant")
 

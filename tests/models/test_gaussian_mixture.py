@@ -16,7 +16,7 @@ from sklearn.naive_bayes import GaussianNB
 
 import jensen
 from jensen import ConjugatePrior, GaussianMixture
-from jensen.models import mixture_problem
+from jensen.models.mixtures import fit as mixture_problem
 
 X, Y = load_iris(return_X_y=True)
 STRUCTURES = ["full", "tied", "diag", "spherical"]

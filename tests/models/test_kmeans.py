@@ -21,7 +21,7 @@ from sklearn.utils.estimator_checks import (
 
 import jensen
 from jensen import Depot, GaussianMixture, KMeans
-from jensen.engines import start
+from jensen.engines.em import seeding as start
 
 IRIS = load_iris().data
 
@@ -74,7 +74,7 @@ class TestPlain:
     def test_many_rows_are_seeded_on_some_of_them(self, monkeypatch):
         """Above the limit the start sees a sample; the outcome still does not depend on the order of the rows."""
         monkeypatch.setattr(start, "LIMIT", 300)
-        monkeypatch.setattr("jensen.models.kmeans_start.LIMIT", 300)
+        monkeypatch.setattr("jensen.models.clusters.kmeans_start.LIMIT", 300)
         x = make_blobs(3000, centers=6, n_features=3, random_state=0)[0]
         model = KMeans(6, random_state=0).fit(x)
         again = KMeans(6, random_state=0).fit(x[::-1])
@@ -228,9 +228,9 @@ class TestDepot:
         """Where rows are many some are searched, and no answer is worse than that of plain steps."""
         x = np.where(np.random.default_rng(0).random(blobs.shape) < 0.2, np.nan, blobs)
         searched = KMeans(4, random_state=1, depot=Depot([1.0, -2.0], 2.0)).fit(x).cost_
-        monkeypatch.setattr("jensen.models.kmeans_problem.SEARCHED", 100)
+        monkeypatch.setattr("jensen.models.clusters.kmeans_em.SEARCHED", 100)
         of_some = KMeans(4, random_state=1, depot=Depot([1.0, -2.0], 2.0)).fit(x).cost_
-        monkeypatch.setattr("jensen.models.kmeans_problem.lines", lambda *_: None)
+        monkeypatch.setattr("jensen.models.clusters.kmeans_em.lines", lambda *_: None)
         plain = KMeans(4, random_state=1, depot=Depot([1.0, -2.0], 2.0)).fit(x).cost_
         assert searched < 0.99 * plain
         assert searched <= of_some <= plain
@@ -326,7 +326,7 @@ class TestSizeLimits:
         assert model.cluster_weights_.min() >= limits[0] - 1e-9
         assert model.cluster_weights_.max() <= limits[1] + 1e-9
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("jensen.models.kmeans_problem.moves", lambda _: None)
+            patch.setattr("jensen.models.clusters.kmeans_em.moves", lambda _: None)
             plain = KMeans(4, random_state=0, size_limits=limits, depot=depot).fit(x, sample_weight=weight)
         assert model.cost_ <= plain.cost_ * (1 + 1e-9)
 

@@ -12,8 +12,8 @@ from typer.testing import CliRunner
 
 import jensen
 from jensen import GaussianMixture, LatentCurve
-from jensen.cli import app
-from jensen.engines.em import CollapseError
+from jensen.cli.app import app
+from jensen.engines.em.loop import CollapseError
 
 
 def arc(n, std, seed=0):
@@ -255,7 +255,7 @@ class TestWeights:
         assert_allclose(weighted.points_, repeated.points_, rtol=1e-6, atol=1e-8)
 
     def test_a_start_on_some_of_many_rows(self, monkeypatch):
-        monkeypatch.setattr("jensen.models.latent_curve_start.MANY_ROWS", 300)
+        monkeypatch.setattr("jensen.models.curves.start.MANY_ROWS", 300)
         x, z = spiral(2000, 0.03)
         model = LatentCurve().fit(x)
         assert rank_correlation(model.transform(x)[:, 0], z) > 0.98

@@ -11,9 +11,9 @@ from sklearn.datasets import load_iris
 
 import jensen
 from jensen import MLP, VAE, Diffusion, LatentDiffusion, ResidualMLP, Trainer, UNet
-from jensen.engines.checkpoint import seed_in
-from jensen.models.latent_answers import log_tilt
-from jensen.models.vae_module import VAEModule
+from jensen.engines.sgd.checkpoint import seed_in
+from jensen.models.autoencoders.module import VAEModule
+from jensen.models.latent_diffusion.inference import log_tilt
 
 X = load_iris().data
 SMALL = ResidualMLP(width=32, n_blocks=1)

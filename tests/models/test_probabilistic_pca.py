@@ -134,16 +134,16 @@ def test_the_posterior_mode_is_one_with_and_without_holes():
 
 
 def test_the_posterior_mode_is_the_largest_of_its_neighbours():
-    from jensen.formulas.subspace import SubspaceGaussians
+    from jensen.models.factors.subspace import SubspaceGaussians
 
     prior = ConjugatePrior(scale=2.0)
     model = ProbabilisticPCA(1, prior=prior).fit(IRIS)
     found = model.theta_.components
     x = torch.from_numpy(IRIS)
-    from jensen.engines.sources import Frame
-    from jensen.formulas.subspace import SubspaceFamily
-    from jensen.models.linear_fit import one
-    from jensen.models.mixture_answers import log_evidence
+    from jensen.engines.em.sources import Frame
+    from jensen.models.factors.fit import one
+    from jensen.models.factors.subspace import SubspaceFamily
+    from jensen.models.mixtures.inference import log_evidence
 
     family = SubspaceFamily(1, True)
     variance = x.var(0, correction=0)

@@ -15,9 +15,9 @@ from sklearn.datasets import load_digits, load_iris, load_wine
 import jensen
 from jensen import MLP, VAE, Bernoulli, Elbo, FactorAnalysis, Gaussian, ProbabilisticPCA, Recipe, Trainer, compare
 from jensen.bound import HeavyTailWarning
-from jensen.engines.feeds import TensorFeed
-from jensen.engines.sgd import Phase, Plan, fit_sgd
-from jensen.models.vae_answers import elbo
+from jensen.engines.sgd.feeds import TensorFeed
+from jensen.engines.sgd.loop import Phase, Plan, fit_sgd
+from jensen.models.autoencoders.inference import elbo
 
 LINE = MLP(hidden=())
 ALL_ROWS = Trainer(validation_fraction=0.0, averaging=None)

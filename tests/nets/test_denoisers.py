@@ -9,12 +9,11 @@ from numpy.testing import assert_allclose
 from sklearn.base import clone
 from torch import nn
 
-from jensen.interop.files import decode, encode, place
+from jensen.files.records import decode, encode, place
 from jensen.nets.conv import ConvEncoder
 from jensen.nets.denoiser import Denoiser, TimeEmbedding, build_denoiser, sinusoids
-from jensen.nets.mlp import MLP
+from jensen.nets.mlp import MLP, ResidualMLP
 from jensen.nets.recipe import Recipe
-from jensen.nets.residual_mlp import ResidualMLP
 from jensen.nets.unet import UNet, group_count
 
 N_CLASSES = 3

@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose
 from sklearn.base import clone
 from torch import nn
 
-from jensen.interop.files import decode, encode, place
+from jensen.files.records import decode, encode, place
 from jensen.nets.conv import ConvDecoder, ConvEncoder
 from jensen.nets.mlp import MLP
 from jensen.nets.recipe import Recipe

@@ -7,7 +7,7 @@ import pytest
 import torch
 from PIL import Image
 
-from jensen.report.pictures import check_images, image_grid, scale_of, strip, write_png
+from jensen.report.images import check_images, image_grid, scale_of, strip, write_png
 
 LIGHT = 224
 RAMP = np.array([[[0.0, 1.0], [2.0, 3.0]], [[4.0, 5.0], [5.0, 5.0]], [[0.0, 0.0], [0.0, 5.0]]])

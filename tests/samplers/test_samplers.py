@@ -11,11 +11,11 @@ from scipy.stats import ks_2samp
 from torch import nn
 
 from jensen import Schedule
-from jensen.models.diffusion_answers import Chain
-from jensen.samplers.ancestral import ancestral
-from jensen.samplers.ddim import ddim
-from jensen.samplers.dpm_solver import dpm_solver
-from jensen.samplers.repaint import put_known, repaint
+from jensen.models.diffusion.inference import Chain
+from jensen.models.diffusion.samplers.ancestral import ancestral
+from jensen.models.diffusion.samplers.ddim import ddim
+from jensen.models.diffusion.samplers.dpm_solver import dpm_solver
+from jensen.models.diffusion.samplers.repaint import put_known, repaint
 from known_denoisers import MEANS, STD, known_module, mixture_rows
 
 

@@ -4,7 +4,7 @@ Persistent -> LatentVariableModel -> EMEstimator | GradientEstimator -> final cl
 class of their kind: mixtures, one Gaussian around a subspace, models that are fitted by EM alone.
 """
 
-from jensen.contract.iterated import Answers, EMEstimator, Problem, Stream
+from jensen.contract.em import Answers, EMEstimator, Problem, Stream
 from jensen.contract.model import (
     LatentVariableModel,
     Persistent,

@@ -23,18 +23,17 @@ from torch import Tensor, nn
 
 from jensen.contract.measured import ColumnsModel
 from jensen.contract.model import warn_unused
-from jensen.engines.checkpoint import seed_in
-from jensen.engines.feeds import Feed, ReadFeed, TensorFeed
-from jensen.engines.processes import World, choose_device
-from jensen.engines.randomness import seeded
-from jensen.engines.sgd import Objective, Phase, Plan, fit_sgd
-from jensen.engines.threads import threads_for
-from jensen.engines.trainer import Trainer
-from jensen.interop.columns import Columns
-from jensen.interop.events import Events, image_shape, read_events
-from jensen.interop.rows import as_array
-from jensen.interop.tables import Kind
+from jensen.data.columns import Columns
+from jensen.data.container import Kind, as_array
+from jensen.data.rows import Events, image_shape, read_events
+from jensen.engines.sgd.checkpoint import seed_in
+from jensen.engines.sgd.feeds import Feed, ReadFeed, TensorFeed
+from jensen.engines.sgd.loop import Objective, Phase, Plan, fit_sgd
+from jensen.engines.sgd.plan import Trainer
+from jensen.engines.sgd.processes import World, choose_device
 from jensen.nets.allowance import Allowance, check_weights
+from jensen.runtime.randomness import seeded
+from jensen.runtime.threads import threads_for
 
 __all__ = ["MOST_ROWS", "GradientEstimator", "Lesson", "blocks", "has_classes"]
 
@@ -124,7 +123,7 @@ class GradientEstimator(ColumnsModel):
     def history_(self) -> Any:
         """One row per round of the training, a data frame with a `plot()`."""
         check_is_fitted(self)
-        from jensen.engines.history import History
+        from jensen.engines.sgd.history import History
 
         return History(self._history)
 

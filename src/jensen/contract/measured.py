@@ -11,8 +11,8 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from jensen.contract.model import LatentVariableModel
-from jensen.interop.columns import Columns
-from jensen.interop.events import Events, known_rows
+from jensen.data.columns import Columns
+from jensen.data.rows import Events, known_rows
 
 __all__ = ["ColumnsModel"]
 

@@ -21,19 +21,19 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from jensen.bound import Bound
-from jensen.caller import levels_inside
-from jensen.interop.files import write_record
-from jensen.interop.labels import encode_labels
-from jensen.interop.rows import n_rows
-from jensen.interop.tables import (
+from jensen.data.container import (
     CONTAINERS,
     Kind,
     check_columns,
     check_spread,
     column_names,
+    n_rows,
     read_table,
     read_weights,
 )
+from jensen.data.labels import encode_labels
+from jensen.files.records import write_record
+from jensen.runtime.messages import levels_inside
 
 __all__ = ["LatentVariableModel", "Persistent", "Rows", "not_offered", "warn_unused", "whole_number"]
 

@@ -16,7 +16,7 @@ import pandas as pd
 
 from jensen.evaluate.entry import Entry
 from jensen.evaluate.footing import Footing, Measure
-from jensen.evaluate.task import Task
+from jensen.evaluate.trial import Task
 
 __all__ = [
     "agreed",

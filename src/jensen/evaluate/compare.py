@@ -21,7 +21,7 @@ from sklearn.utils import check_random_state
 from torch import Tensor
 
 from jensen.bound import averaging
-from jensen.engines.interrupt import InterruptedFitWarning
+from jensen.data.container import as_array, n_rows, take
 from jensen.evaluate.agreement import (
     agreed,
     columns_of_new_values,
@@ -32,19 +32,19 @@ from jensen.evaluate.agreement import (
     unit_of,
     with_one_measure,
 )
+from jensen.evaluate.candidates import EFFORTS, NAMES, Chosen, entrants
 from jensen.evaluate.criterion import mean_and_error, n_parameters
-from jensen.evaluate.entrants import EFFORTS, NAMES, Chosen, entrants
 from jensen.evaluate.entry import Entry, failed, reason_of
 from jensen.evaluate.footing import Footing, Measure, find_footing, is_observed, names_of
 from jensen.evaluate.leaderboard import HeldOut, Leaderboard
 from jensen.evaluate.scoring import can_score, given, how_tight, measure_of, on_footing, score
 from jensen.evaluate.select import configured
-from jensen.evaluate.task import Task
-from jensen.interop.filters import own_filters
-from jensen.interop.rows import as_array, n_rows, take
-from jensen.models.diffusion import Diffusion
-from jensen.progress import Bar
+from jensen.evaluate.trial import Task
+from jensen.models.diffusion.diffusion import Diffusion
 from jensen.registry import model_class
+from jensen.runtime.interrupt import InterruptedFitWarning
+from jensen.runtime.messages import own_filters
+from jensen.runtime.progress import Bar
 
 __all__ = ["Leaderboard", "compare"]
 

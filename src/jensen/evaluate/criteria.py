@@ -22,11 +22,11 @@ import numpy as np
 import pandas as pd
 from sklearn.metrics import pairwise_distances_chunked
 
-from jensen.caller import levels_inside
+from jensen.data.container import as_array
 from jensen.evaluate.criterion import Criterion, Score, Settings, is_number, n_parameters, varied_names
 from jensen.evaluate.held_out import measure_cv, measure_held_out, measure_reconstruction
-from jensen.evaluate.task import Task, fit_copy
-from jensen.interop.rows import as_array
+from jensen.evaluate.trial import Task, fit_copy
+from jensen.runtime.messages import levels_inside
 
 __all__ = ["AUTO", "CRITERIA", "Criterion", "Score"]
 

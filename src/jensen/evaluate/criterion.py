@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from jensen.evaluate.task import Task
+from jensen.evaluate.trial import Task
 
 __all__ = ["Criterion", "Score", "Settings", "is_number", "mean_and_error", "n_parameters", "varied_names"]
 

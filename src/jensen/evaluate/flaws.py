@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from jensen.evaluate.criterion import Settings, is_number
-from jensen.evaluate.task import Task
+from jensen.evaluate.trial import Task
 
 __all__ = ["edge_of_grid", "flaw_of", "without_flawed"]
 

@@ -20,10 +20,9 @@ import numpy as np
 import pandas as pd
 from scipy.sparse import issparse
 
-from jensen.interop.cells import Cells, read_cells
-from jensen.interop.grids import MOST_LEVELS, find_grid
-from jensen.interop.levels import is_zero_one
-from jensen.interop.rows import as_array
+from jensen.data.cells import Cells, read_cells
+from jensen.data.container import as_array
+from jensen.data.levels import MOST_GRID_LEVELS, find_grid, is_zero_one
 
 __all__ = ["FEW_LEVELS", "Footing", "Measure", "find_footing", "is_observed", "names_of", "numbers_of"]
 
@@ -125,7 +124,7 @@ def find_footing(X: Any, discrete: Any) -> Footing:
         return Footing("density", None, 0, shape, densities, "numbers have a density, as asked", has_flags=has_flags)
     steps, n_levels, wrong = steps_of(numbers, len(shape) > 1, names_of(X))
     if steps is None and discrete is True:
-        raise ValueError(f"discrete=True needs columns of whole numbers of at most {MOST_LEVELS} levels; {wrong}")
+        raise ValueError(f"discrete=True needs columns of whole numbers of at most {MOST_GRID_LEVELS} levels; {wrong}")
     if steps is None:
         return Footing("density", None, 0, shape, densities, f"numbers have a density: {wrong}", has_flags=has_flags)
     size = f"steps of {steps[0]:g}" if np.ptp(steps) == 0 and steps[0] != 1 else "whole numbers"
@@ -170,14 +169,14 @@ def steps_of(numbers: np.ndarray, is_image: bool, names: Sequence[str]) -> tuple
     if is_image:
         grid = find_grid(numbers, "auto", True)
         if grid is None:
-            return None, 0, f"pixels have more than {MOST_LEVELS} levels, or stand on no grid"
+            return None, 0, f"pixels have more than {MOST_GRID_LEVELS} levels, or stand on no grid"
         return np.full(d, grid.step), grid.n_levels, ""
     low, high = np.fmin.reduce(numbers, 0), np.fmax.reduce(numbers, 0)
     fractional = (np.abs(numbers - np.rint(numbers)) > 0).any(0)
     if fractional.any():
         return None, 0, f"column {names[int(fractional.argmax())]} has numbers that are not whole"
     n_levels = np.nan_to_num(high - low) + 1
-    if (n_levels > MOST_LEVELS).any():
+    if (n_levels > MOST_GRID_LEVELS).any():
         most = int(n_levels.argmax())
-        return None, 0, f"column {names[most]} has {int(n_levels[most])} levels, more than {MOST_LEVELS}"
+        return None, 0, f"column {names[most]} has {int(n_levels[most])} levels, more than {MOST_GRID_LEVELS}"
     return np.ones(d), int(n_levels.max()), ""

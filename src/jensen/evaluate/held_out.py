@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from jensen.data.container import as_array
 from jensen.evaluate.criterion import Score, mean_and_error, n_parameters
-from jensen.evaluate.task import Task
-from jensen.interop.rows import as_array
-from jensen.models.denoising_model import DenoisingModel
+from jensen.evaluate.trial import Task
+from jensen.models.diffusion.base import DenoisingModel
 
 __all__ = ["difference", "measure_cv", "measure_held_out", "measure_reconstruction"]
 

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from jensen.data.container import as_array
 from jensen.evaluate.footing import Footing
 from jensen.evaluate.scoring import dequantised, given
-from jensen.interop.replacing import write_text
-from jensen.interop.rows import as_array
-from jensen.report.board import board_html
+from jensen.files.replacing import write_text
+from jensen.report.html import board_html
+from jensen.report.images import scale_of, shades
 from jensen.report.page import page
-from jensen.report.pictures import scale_of, shades
 from jensen.report.subject import Subject, new_rows
 
 if TYPE_CHECKING:

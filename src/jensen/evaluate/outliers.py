@@ -17,11 +17,11 @@ from sklearn.covariance import LedoitWolf
 from torch import Tensor
 
 from jensen.contract.gradient import blocks
-from jensen.interop.tables import Kind
-from jensen.models.denoising_model import DenoisingModel
-from jensen.models.diffusion_answers import number_of_levels
-from jensen.models.diffusion_module import DiffusionModule
-from jensen.progress import progress
+from jensen.data.container import Kind
+from jensen.models.diffusion.base import DenoisingModel
+from jensen.models.diffusion.inference import number_of_levels
+from jensen.models.diffusion.module import DiffusionModule
+from jensen.runtime.progress import progress
 
 __all__ = ["outlier_scores", "profile"]
 

@@ -9,11 +9,11 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils import get_tags
 
+from jensen.data.container import as_array
 from jensen.evaluate.footing import N_DRAWS, Footing, Measure, numbers_of
-from jensen.interop.rows import as_array
-from jensen.models.diffusion import Diffusion
-from jensen.models.latent_diffusion import LatentDiffusion
-from jensen.models.vae import VAE
+from jensen.models.autoencoders.vae import VAE
+from jensen.models.diffusion.diffusion import Diffusion
+from jensen.models.latent_diffusion.latent_diffusion import LatentDiffusion
 
 __all__ = ["can_score", "dequantised", "given", "how_tight", "measure_of", "on_footing", "score"]
 

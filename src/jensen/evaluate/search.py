@@ -16,10 +16,10 @@ import numpy as np
 
 from jensen.evaluate.criterion import Criterion, Score, Settings
 from jensen.evaluate.flaws import flaw_of
-from jensen.evaluate.neighbours import chains, nested, refined
 from jensen.evaluate.offers import lack_of
-from jensen.evaluate.pool import run_all
-from jensen.evaluate.task import FAILURES, Task
+from jensen.evaluate.parallel import run_all
+from jensen.evaluate.trial import FAILURES, Task
+from jensen.evaluate.warm_starts import chains, nested, refined
 
 __all__ = ["Attempt", "Search"]
 

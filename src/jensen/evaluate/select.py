@@ -13,18 +13,17 @@ from sklearn.base import clone, is_regressor
 from sklearn.model_selection import ParameterGrid
 from sklearn.utils import check_random_state
 
-from jensen.caller import levels_inside
+from jensen.data.container import n_rows, read_weights
 from jensen.evaluate.criteria import CRITERIA
 from jensen.evaluate.criterion import Criterion, Score, Settings
 from jensen.evaluate.flaws import edge_of_grid, without_flawed
 from jensen.evaluate.held_out import difference
 from jensen.evaluate.offers import find_criterion, lack_of, offered, quoted
-from jensen.evaluate.pool import check_n_jobs
+from jensen.evaluate.parallel import check_n_jobs
 from jensen.evaluate.search import Search
 from jensen.evaluate.selection import Selection
-from jensen.evaluate.task import Task
-from jensen.interop.rows import n_rows
-from jensen.interop.tables import read_weights
+from jensen.evaluate.trial import Task
+from jensen.runtime.messages import levels_inside
 
 __all__ = ["Selection", "configured", "select"]
 

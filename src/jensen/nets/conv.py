@@ -11,7 +11,8 @@ from itertools import pairwise
 
 from torch import nn
 
-from jensen.nets.layers import (
+from jensen.nets.recipe import (
+    Recipe,
     activation_layer,
     check_dropout,
     check_shape,
@@ -20,7 +21,6 @@ from jensen.nets.layers import (
     dense_layers,
     glorot,
 )
-from jensen.nets.recipe import Recipe
 
 __all__ = ["ConvDecoder", "ConvEncoder"]
 

@@ -18,8 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from jensen.formulas.schedule import Schedule
-from jensen.nets.layers import check_shape, is_size
-from jensen.nets.recipe import Recipe, build_network
+from jensen.nets.recipe import Recipe, build_network, check_shape, is_size
 
 __all__ = ["Denoiser", "TimeEmbedding", "build_denoiser", "check_blocks", "sinusoids", "zeroed"]
 

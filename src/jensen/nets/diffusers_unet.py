@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from jensen.formulas.diffusion import Noising, data_of
+from jensen.formulas.noising import Noising, data_of
 from jensen.formulas.schedule import Schedule
 from jensen.nets.conv import check_image
 from jensen.nets.denoiser import Denoiser

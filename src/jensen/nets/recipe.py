@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
+from itertools import pairwise
+from numbers import Integral, Real
+from typing import Any
 
 import torch
 from sklearn.base import BaseEstimator
 from torch import nn
 
-__all__ = ["Recipe", "build_network"]
+__all__ = [
+    "Recipe",
+    "activation_layer",
+    "build_network",
+    "check_dropout",
+    "check_shape",
+    "check_size",
+    "check_sizes",
+    "dense_layers",
+    "glorot",
+]
 
 
 class Recipe(BaseEstimator, ABC):
@@ -49,3 +63,67 @@ def build_network(name: str, recipe: Recipe, in_shape: tuple[int, ...], out_shap
             f"{name}={recipe!r} makes {found[1:]} of a row of shape {in_shape}; `build` was asked for {out_shape}"
         )
     return network.train()
+
+
+# A gain keeps the variance of a signal through the layer before the activation; where none is derived it is 1.
+ACTIVATIONS: dict[str, tuple[type[nn.Module], float]] = {
+    "tanh": (nn.Tanh, 5 / 3),
+    "relu": (nn.ReLU, math.sqrt(2)),
+    "gelu": (nn.GELU, math.sqrt(2)),
+    "silu": (nn.SiLU, math.sqrt(2)),
+    "softplus": (nn.Softplus, 1.0),
+    "elu": (nn.ELU, 1.0),
+}
+
+
+def activation_layer(activation: str) -> tuple[nn.Module, float]:
+    """The layer, and the gain of the weights before it."""
+    if not isinstance(activation, str) or activation not in ACTIVATIONS:
+        raise ValueError(f"activation={activation!r} is not known; choose one of {', '.join(map(repr, ACTIVATIONS))}")
+    layer, gain = ACTIVATIONS[activation]
+    return layer(), gain
+
+
+def glorot(layer: nn.Linear | nn.Conv2d, gain: float = 1.0) -> nn.Module:
+    """Uniform weights of variance 2 gain² / (fan in + fan out) and zero biases; Glorot & Bengio (2010)."""
+    nn.init.xavier_uniform_(layer.weight, gain)
+    if layer.bias is not None:
+        nn.init.zeros_(layer.bias)
+    return layer
+
+
+def dense_layers(sizes: list[int], activation: str, dropout: float = 0.0, last_gain: float = 1.0) -> list[nn.Module]:
+    """Linear layers between the sizes, each but the last followed by the activation."""
+    layers: list[nn.Module] = []
+    for n_in, n_out in pairwise(sizes[:-1]):
+        nonlinearity, gain = activation_layer(activation)
+        layers += [glorot(nn.Linear(n_in, n_out), gain), nonlinearity]
+        if dropout:
+            layers.append(nn.Dropout(dropout))
+    return [*layers, glorot(nn.Linear(sizes[-2], sizes[-1]), last_gain)]
+
+
+def check_shape(name: str, shape: tuple[int, ...]) -> None:
+    if not shape or not all(is_size(size) for size in shape):
+        raise ValueError(f"{name}={shape!r} is not the shape of a row; give positive integers, such as (784,)")
+
+
+def check_sizes(name: str, sizes: Any) -> list[int]:
+    if not isinstance(sizes, (tuple, list)) or not all(is_size(size) for size in sizes):
+        raise ValueError(f"{name}={sizes!r} are not sizes of layers; give a tuple of positive integers, such as (64,)")
+    return [int(size) for size in sizes]
+
+
+def check_size(name: str, size: Any) -> int:
+    if not is_size(size):
+        raise ValueError(f"{name}={size!r} is not the size of a layer; give a positive integer")
+    return int(size)
+
+
+def check_dropout(dropout: float) -> None:
+    if not isinstance(dropout, Real) or not 0 <= dropout < 1:
+        raise ValueError(f"dropout={dropout!r} is not a share of the units; give a number from 0 to below 1")
+
+
+def is_size(value: Any) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool) and int(value) > 0

@@ -19,7 +19,7 @@ from torch.nn.functional import interpolate, scaled_dot_product_attention, silu
 
 from jensen.nets.conv import check_image
 from jensen.nets.denoiser import Denoiser, TimeEmbedding, check_blocks, zeroed
-from jensen.nets.layers import check_dropout, check_sizes
+from jensen.nets.recipe import check_dropout, check_sizes
 
 __all__ = ["UNet"]
 

@@ -13,10 +13,10 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from jensen.interop.replacing import write_text
-from jensen.progress import Bar
+from jensen.files.replacing import write_text
 from jensen.report.panels import PANELS, Panel, panels_of
 from jensen.report.subject import Subject
+from jensen.runtime.progress import Bar
 
 __all__ = ["page", "write_report"]
 

@@ -12,15 +12,15 @@ import numpy as np
 import pandas as pd
 from sklearn.base import is_regressor
 
-from jensen.interop.rows import as_array
-from jensen.progress import Bar
+from jensen.data.container import as_array
 from jensen.report import charts
 from jensen.report.charts import Series, number
-from jensen.report.imputed import imputations
-from jensen.report.markup import picture, side_by_side, table
+from jensen.report.html import picture, side_by_side, table
+from jensen.report.imputation import imputations
 from jensen.report.quick import quick_scores
 from jensen.report.regression import coefficients, predictions
 from jensen.report.subject import Subject, as_frame
+from jensen.runtime.progress import Bar
 
 __all__ = ["PANELS", "Panel", "panels_of"]
 

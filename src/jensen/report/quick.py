@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from jensen.bound import averaging
-from jensen.interop.rows import as_array
+from jensen.data.container import as_array
 
 __all__ = ["Quick", "quick_scores"]
 

@@ -6,10 +6,10 @@ import numpy as np
 import pandas as pd
 from sklearn.base import is_regressor
 
-from jensen.interop.rows import as_array
+from jensen.data.container import as_array
 from jensen.report import charts
 from jensen.report.charts import Series, number
-from jensen.report.markup import table
+from jensen.report.html import table
 from jensen.report.subject import Subject
 
 __all__ = ["coefficients", "predictions"]

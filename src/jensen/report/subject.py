@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from jensen.interop.rows import as_array, take
-from jensen.report.pictures import scale_of
+from jensen.data.container import as_array, take
+from jensen.report.images import scale_of
 from jensen.report.quick import Quick
 
 __all__ = ["Subject", "as_frame", "new_rows"]

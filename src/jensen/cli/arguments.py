@@ -1,0 +1,287 @@
+"""A model's constructor arguments from words on the command line, by their annotations and defaults.
+
+A recipe is written as in Python, MLP(hidden=(50, 50)), also inside JSON: {"age": "Gaussian(variance='feature')"}. Where
+only one recipe is meant, a JSON object of its arguments will do.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import json
+import os
+import re
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from decimal import Decimal
+from difflib import get_close_matches
+from types import NoneType, UnionType
+from typing import Any, Union, get_args, get_origin
+
+from jensen.cli.signatures import arguments_of
+
+__all__ = [
+    "argument_descriptions",
+    "convert",
+    "default_text",
+    "flag_of",
+    "parts_with",
+    "read_arguments",
+    "read_grid",
+    "sort_grid",
+    "sort_words",
+    "type_text",
+    "unknown",
+    "value_of",
+]
+
+BOOLEANS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
+NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?"
+MANY = 10_000
+WORDS = {"true": True, "false": False, "none": None, "null": None}
+
+
+def read_arguments(
+    tokens: Sequence[str], parameters: Mapping[str, inspect.Parameter], refuse: Callable[[str], Exception]
+) -> tuple[str, dict[str, Any]]:
+    """The data file, and the model's arguments from `--name value` and `--name=value`; a bare `--flag` is true."""
+    switches = {name: isinstance(parameter.default, bool) for name, parameter in parameters.items()}
+    path, texts = sort_words(tokens, switches, refuse)
+    for name, text in texts.items():
+        if text is None:
+            raise ValueError(f"{flag_of(name)} needs a value: {type_text(parameters[name])}")
+    return path, {name: convert(text, parameters[name]) for name, text in texts.items() if text is not None}
+
+
+def sort_words(
+    tokens: Sequence[str], switches: Mapping[str, bool], refuse: Callable[[str], Exception]
+) -> tuple[str, dict[str, str | None]]:
+    """The data file, and the text of every option; None where a text is missing.
+
+    Args:
+        switches: the options there are, and which of them need no text.
+        refuse: the error for an option that there is not.
+    """
+    words: list[str] = []
+    texts: dict[str, str | None] = {}
+    queue = deque(tokens)
+    while queue:
+        flag, equals, text = (token := queue.popleft()).partition("=")
+        name = flag.removeprefix("--").replace("-", "_")
+        if not token.startswith("--"):
+            words.append(token)
+            continue
+        if name not in switches:
+            raise refuse(flag)
+        if equals:
+            texts[name] = text
+        elif switches[name]:
+            texts[name] = queue.popleft() if queue and queue[0].lower() in BOOLEANS else "true"
+        else:
+            texts[name] = queue.popleft() if queue and not queue[0].startswith("--") else None
+    if len(words) != 1:
+        raise ValueError(f"give one data file, got {', '.join(words) or 'none'}; options start with --")
+    return words[0], texts
+
+
+def read_grid(texts: Sequence[str], parameters: Mapping[str, inspect.Parameter]) -> dict[str, list[Any]]:
+    """Values to try, from texts such as `n-clusters=1:10` and `tol=1e-3,1e-4`; a:b and a:b:step end with b."""
+    return {
+        name: [convert(value, parameters[name]) for part in split(values) for value in spread(part.strip())]
+        for name, values in sort_grid(texts, parameters).items()
+    }
+
+
+def sort_grid(texts: Sequence[str], names: Collection[str]) -> dict[str, str]:
+    """The text of the values of every option in a grid."""
+    grid: dict[str, str] = {}
+    for text in texts:
+        flag, equals, values = text.partition("=")
+        name = flag.removeprefix("--").replace("-", "_")
+        if not (equals and values):
+            raise ValueError(f"--grid {text!r} must be a name and values, such as n-clusters=1:10 or tol=1e-3,1e-4")
+        if name not in names:
+            raise unknown(flag_of(name), map(flag_of, names))
+        if name in grid:
+            raise ValueError(f"--grid {text!r} names {name} a second time; write all its values in one list")
+        grid[name] = values
+    return grid
+
+
+def split(text: str) -> list[str]:
+    """The parts between commas that stand in no brackets."""
+    parts, depth = [""], 0
+    for sign in text:
+        depth += (sign in "([{") - (sign in ")]}")
+        if sign == "," and not depth:
+            parts.append("")
+        else:
+            parts[-1] += sign
+    return parts
+
+
+def spread(text: str) -> list[str]:
+    """The values of a range a:b or a:b:step, as texts; any other text is itself."""
+    if not re.fullmatch(f"{NUMBER}:{NUMBER}(:{NUMBER})?", text, re.IGNORECASE):
+        return [text]
+    # Decimals count exactly: 0.1:0.3:0.1 has three values.
+    start, stop, step = (*map(Decimal, text.split(":")), Decimal(1))[:3]
+    if step <= 0 or not 0 <= (stop - start) / step < MANY:
+        raise ValueError(
+            f"the range {text} has no values, or more than {MANY}; write from:to or from:to:step, "
+            "with from <= to and step > 0"
+        )
+    return [format((start + i * step).normalize(), "f") for i in range(int((stop - start) / step) + 1)]
+
+
+def unknown(flag: str, flags: Iterable[str], parts: Sequence[str] = ()) -> ValueError:
+    flags = sorted(flags)
+    close = "".join(f"; did you mean {match}?" for match in get_close_matches(flag, flags, 1))
+    parts_text = f"; it belongs to a part: {' or '.join(parts)}." if parts else ""
+    return ValueError(f"there is no option {flag}{parts_text or close or ';'} There are {', '.join(flags)}")
+
+
+def parts_with(name: str, class_name: str) -> list[str]:
+    """How an argument is given that is one of a model's parts."""
+    return [
+        f"{flag_of(part)} '{kind}({name}=...)'"
+        for part, argument in (arguments_of(class_name) or {}).items()
+        for kind in argument.parts
+        if name in (arguments_of(kind) or {})
+    ]
+
+
+def convert(text: str, parameter: inspect.Parameter) -> Any:
+    """The value that a text means for an argument, by its annotation, or else by its default."""
+    kinds = kinds_of(parameter)
+    if text.lower() == "none" and (parameter.default is None or NoneType in kinds):
+        return None
+    flag, default = flag_of(parameter.name), default_text(parameter.default)
+    reason = ""
+    for kind in sorted((kind for kind in kinds if kind is not NoneType), key=lambda kind: kind is str):
+        try:
+            return value_of(text, kind)
+        except RecipeError as error:
+            reason = f": {error}"
+            break
+        except (ValueError, KeyError, TypeError):
+            continue
+    raise ValueError(f"{flag} {text!r} cannot be read as {type_text(parameter)}{reason}; its default is {default}")
+
+
+def value_of(text: str, kind: Any) -> Any:
+    import numpy as np
+    from sklearn.base import BaseEstimator
+
+    if get_origin(kind) in (Union, UnionType):
+        if text.lower() == "none" and NoneType in get_args(kind):
+            return None
+        return value_of(text, next(option for option in get_args(kind) if option is not NoneType))
+    if kind is bool:
+        return BOOLEANS[text.lower()]
+    if kind in (int, float, str):
+        return kind(text)
+    if get_origin(kind) is os.PathLike:
+        return text
+    if get_origin(kind) in (list, tuple, Sequence) or kind in (list, tuple):
+        item = (get_args(kind) or (Any,))[0]
+        return tuple(value_of(part.strip(" '\""), item) for part in text.strip("[]()").split(",") if part.strip())
+    try:
+        value = json.loads(text)
+    except json.JSONDecodeError:
+        if text.startswith(("[", "{")):
+            raise
+        value = text
+    value = with_recipes(value)
+    if isinstance(kind, type) and issubclass(kind, BaseEstimator):
+        return value if isinstance(value, kind) else kind(**value)
+    return np.array(value) if isinstance(value, list) else value
+
+
+class RecipeError(ValueError):
+    """A recipe that is known, but not with these arguments."""
+
+
+def with_recipes(value: Any) -> Any:
+    """Texts that call a recipe become it, in lists and dictionaries, too."""
+    if isinstance(value, dict):
+        return {key: with_recipes(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [with_recipes(item) for item in value]
+    called = re.match(r"([A-Z]\w*)(\(|$)", value.strip()) if isinstance(value, str) else None
+    if called is None:
+        return value
+    from jensen.registry import RECIPES
+
+    if called[1] not in RECIPES:
+        return value
+    try:
+        return built(ast.parse(value.strip(), mode="eval").body)
+    except (SyntaxError, TypeError, ValueError) as error:
+        raise RecipeError(f"{error.msg if isinstance(error, SyntaxError) else error}") from None
+
+
+def built(node: ast.expr) -> Any:
+    """The value of an expression of literals and recipes; nothing else is called or looked up."""
+    from jensen.registry import recipe_classes
+
+    if isinstance(node, ast.Name) and node.id in WORDS:
+        return WORDS[node.id]
+    call = ast.Call(node, [], []) if isinstance(node, ast.Name) else node
+    if isinstance(call, ast.Call):
+        known = recipe_classes()
+        name = ast.unparse(call.func)
+        if name not in known:
+            raise ValueError(f"{name} is no recipe, and text stands in quotes; recipes are {', '.join(sorted(known))}")
+        if any(keyword.arg is None for keyword in call.keywords):
+            raise ValueError("arguments must be written one by one")
+        named = {str(keyword.arg): built(keyword.value) for keyword in call.keywords}
+        return known[name](*(built(argument) for argument in call.args), **named)
+    return ast.literal_eval(node)
+
+
+def kinds_of(parameter: inspect.Parameter) -> tuple[Any, ...]:
+    hint = parameter.annotation
+    if hint is parameter.empty:
+        return (Any if parameter.default is None else type(parameter.default),)
+    return get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+
+
+def flag_of(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
+
+
+def type_text(parameter: inspect.Parameter) -> str:
+    names = {Any: "number, word or JSON", NoneType: "none"}
+    kinds = kinds_of(parameter)
+    if Any in kinds:
+        # It says what words and objects are.
+        kinds = tuple(kind for kind in kinds if kind is not str and get_origin(kind) is not Mapping)
+    return " | ".join(names.get(kind) or kind_text(kind) for kind in kinds if get_origin(kind) is not os.PathLike)
+
+
+def kind_text(kind: Any) -> str:
+    from jensen.registry import recipe_classes
+
+    if hasattr(kind, "get_params"):
+        if inspect.isabstract(kind):
+            return " | ".join(call_text(recipe) for recipe in recipe_classes().values() if issubclass(recipe, kind))
+        return f"JSON object of {', '.join(inspect.signature(kind).parameters)} or {kind.__name__}(...)"
+    return re.sub(r"[\w.]+\.", "", inspect.formatannotation(kind))
+
+
+def call_text(recipe: type) -> str:
+    return f"{recipe.__name__}({', '.join(inspect.signature(recipe).parameters)})"
+
+
+def default_text(default: Any) -> str:
+    if default is None or isinstance(default, bool):
+        return str(default).lower()
+    return ",".join(map(str, default)) if isinstance(default, (list, tuple)) else str(default)
+
+
+def argument_descriptions(cls: type) -> dict[str, str]:
+    """What the class's docstring says of each argument."""
+    section = re.search(r"^Args:\n(.*?)(?:\n\n|\Z)", inspect.getdoc(cls) or "", re.DOTALL | re.MULTILINE)
+    entries = re.findall(r"^    (\w[\w, ]*): (.*(?:\n {8}.*)*)", section[1] if section else "", re.MULTILINE)
+    return {name: " ".join(text.split()) for names, text in entries for name in names.split(", ")}

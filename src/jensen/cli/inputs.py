@@ -1,0 +1,346 @@
+"""What a command is asked for: a model, its options, and tables, read from words and files.
+
+Libraries are imported inside functions, so that `jensen --help` answers at once.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from jensen.cli.arguments import flag_of, parts_with, read_arguments, sort_grid, sort_words, unknown
+from jensen.cli.output import tell
+from jensen.cli.signatures import arguments_of
+from jensen.files.places import SEPARATORS, check_data, known_suffix
+from jensen.runtime.progress import hide_progress
+
+__all__ = [
+    "MODEL_OPTIONS",
+    "TABLE",
+    "Drop",
+    "FitSeed",
+    "Json",
+    "Keep",
+    "Label",
+    "Name",
+    "Order",
+    "Quiet",
+    "SafeCsv",
+    "Weight",
+    "Word",
+    "check_files",
+    "check_page",
+    "check_place",
+    "check_rows_fit",
+    "check_safe",
+    "check_writable",
+    "is_first_process",
+    "is_folder",
+    "is_picture",
+    "is_trained_by_gradients",
+    "method",
+    "only",
+    "open_both",
+    "open_labelled",
+    "open_model",
+    "options_for",
+    "predicts_numbers",
+    "read_order",
+    "run_together",
+    "takes_images",
+    "tell_of_ignored",
+]
+
+
+@dataclass(frozen=True)
+class Order:
+    """What a command is asked for: a table, an estimator, which of its arguments were given, and which there are."""
+
+    path: str
+    estimator: Any
+    given: Mapping[str, Any]
+    parameters: Mapping[str, inspect.Parameter]
+
+
+def read_order(ctx: typer.Context, model: str, data: str, seed: int | None, grid: Sequence[str] = ()) -> Order:
+    """The model and its options among the words of the command line; of a grid the names are checked."""
+    from jensen.registry import MODELS, class_name, model_class
+
+    # An unknown option may have been taken for a positional argument: the model's name tells which word is which.
+    words = [model, data, *ctx.args]
+    words.remove(name := next((word for word in words if word in MODELS), model))
+    own_flags = [flag for parameter in ctx.command.params for flag in parameter.opts if flag.startswith("--")]
+    known = arguments_of(class_name(name))
+
+    def refuse(flag: str, names: Iterable[str]) -> Exception:
+        option = flag.removeprefix("--").replace("-", "_")
+        return unknown(flag, [*map(flag_of, names), *own_flags], parts_with(option, class_name(name)))
+
+    if known is not None:
+        # A mistake in a word need not wait for the import of torch.
+        switches = {option: argument.is_switch for option, argument in known.items()}
+        path, _ = sort_words(words, switches, partial(refuse, names=known))
+        sort_grid(grid, known)
+        check_data(path)
+    cls = model_class(name)
+    parameters = inspect.signature(cls, eval_str=True).parameters
+    path, given = read_arguments(words, parameters, partial(refuse, names=parameters))
+    if seed is not None and "random_state" in given:
+        raise ValueError(f"--seed {seed} and --random-state {given['random_state']} are the same option; give one")
+    usual = {"random_state": seed or 0} if "random_state" in parameters else {}
+    return Order(path, cls(**(usual | given)), given, parameters)
+
+
+def check_files(model: Path, data: Path | None = None, output: Path | None = None) -> None:
+    """Errors of the files that are read and written, before libraries are loaded; the output is a table."""
+    if data is not None:
+        check_data(data)
+    if not model.is_file():
+        raise FileNotFoundError(f"there is no model {model}; `jensen fit` writes one")
+    if output is not None:
+        check_writable(output)
+        known_suffix(output)
+
+
+def check_place(output: Path | None) -> None:
+    """An error where there is no folder for an output of any kind, before libraries are loaded."""
+    if output is not None and not output.absolute().parent.is_dir():
+        check_writable(output)
+
+
+def only(flag: str, given: Sequence[str] | None) -> str | None:
+    """The value of an option that may be given once."""
+    if given and len(given) > 1:
+        raise ValueError(f"{flag} names {', '.join(given)}; give one column")
+    return given[0] if given else None
+
+
+def check_writable(output: Path, option: str = "--output") -> None:
+    """Before the work, not after it."""
+    if output.is_dir() or not os.access(output.parent, os.W_OK):
+        raise ValueError(f"{option} {output} cannot be written; give a file in a directory that exists")
+
+
+def check_safe(is_safe: bool, *files: Path | None, is_printed: bool) -> None:
+    """An error, before the work, where --safe-csv would have no effect on what is written."""
+    if not is_safe:
+        return
+    given = [file for file in files if file is not None]
+    if not (any(file.suffix.lower() in SEPARATORS for file in given) if given else is_printed):
+        raise ValueError("--safe-csv applies to .csv and .tsv tables, and none is written here; leave it out")
+
+
+def check_page(output: Path, option: str = "--output") -> None:
+    if output.suffix.lower() not in (".html", ".htm"):
+        raise ValueError(f"{option} {output} is to be a page of HTML; give a file that ends in .html")
+
+
+def is_picture(output: Path | None) -> bool:
+    return output is not None and output.suffix.lower() == ".png"
+
+
+def is_folder(output: Path | None) -> bool:
+    """Whether images are to go to a folder, one file each: a name without a suffix, as a path drops its last slash."""
+    return output is not None and not output.suffix
+
+
+def check_rows_fit(estimator: Any, output: Path | None) -> None:
+    """An error where the rows of a model cannot go to this file: before they are drawn, which may take long."""
+    from jensen.report.images import check_images
+
+    shape = getattr(estimator, "_shape", ())
+    if output is not None and len(shape) > 1 and is_folder(output) and output.is_dir():
+        if any(output.iterdir()):
+            raise ValueError(f"--output {output} is a folder with files in it; give a new or an empty one")
+    elif output is not None:
+        check_writable(output)
+    if len(shape) > 1 and (is_picture(output) or is_folder(output)):
+        try:
+            check_images((1, *shape))
+        except ValueError as error:
+            raise ValueError(f"--output {output}: {error}; an .npy file takes all") from None
+    elif len(shape) > 1 and (output is None or output.suffix.lower() != ".npy"):
+        raise ValueError(
+            f"rows of shape {shape} are no table; write them to an .npy or .png file, or to a folder, with --output"
+        )
+    elif is_picture(output):
+        raise ValueError(
+            f"--output {output} is a picture, but {type(estimator).__name__} was fitted on a table and not on images; "
+            "give a file that ends in .csv, .tsv, .parquet or .npy"
+        )
+    elif output is not None:
+        known_suffix(output)
+
+
+def is_trained_by_gradients(estimator: Any) -> bool:
+    from jensen.contract.gradient import GradientEstimator
+
+    return isinstance(estimator, GradientEstimator)
+
+
+def takes_images(estimator: Any) -> bool:
+    from sklearn.utils import get_tags
+
+    return bool(get_tags(estimator).input_tags.three_d_array)
+
+
+def is_first_process() -> bool:
+    """Whether this process is to print and write: the others only help it to train."""
+    return os.environ.get("RANK", "0") == "0" or os.environ.get("WORLD_SIZE", "1") == "1"
+
+
+def run_together(order: Order, words: Sequence[str], processes: int | None) -> bool:
+    """Do what the words ask in several processes, unless this is one of them; whether it is done."""
+    if processes is None or processes == 1 or "WORLD_SIZE" in os.environ:
+        return False
+    if not is_trained_by_gradients(order.estimator):
+        name = type(order.estimator).__name__
+        raise ValueError(f"--processes is for models trained by gradients, which {name} is not; leave it out")
+    if find_spec("accelerate") is None:
+        raise ImportError(f"--processes {processes} needs accelerate: pip install 'jensen[scale]'")
+    from jensen.engines.sgd.launch import launch
+
+    code, unheard = launch([sys.executable, "-c", "from jensen.cli.app import main; main()", *words], processes)
+    if code:
+        for line in unheard.splitlines()[-1:]:
+            tell(f"in a process beside the first: {line}")
+        raise typer.Exit(code)
+    return True
+
+
+def predicts_numbers(estimator: Any, label: str | None) -> bool:
+    """Whether the label is a number to predict, which a regression cannot do without."""
+    from sklearn.base import is_regressor
+
+    if is_regressor(estimator) and label is None:
+        raise ValueError(f"{type(estimator).__name__} predicts one column from the others; name it with --label")
+    return bool(is_regressor(estimator))
+
+
+def tell_of_ignored(estimator: Any, label: str | None) -> None:
+    """A fit that read labels knows their classes, one that read numbers is a regression's."""
+    from sklearn.base import is_regressor
+
+    if label is not None and not (is_regressor(estimator) or hasattr(estimator, "classes_")):
+        tell(f"warning: {type(estimator).__name__} ignores --label; {named(label)} is left out")
+
+
+def named(label: str) -> str:
+    return label if Path(label).is_file() else f"the column {label!r}"
+
+
+def open_model(model: Path, seed: int | None = None, is_shown: bool = True) -> Any:
+    """A fitted model, with a seed if one is given, and a bar on a terminal for what may take long."""
+    from jensen.registry import load
+
+    check_files(model)
+    estimator = load(model)
+    asked = {"verbose": int(is_shown)} | ({} if seed is None else {"random_state": seed})
+    known = estimator.get_params(deep=False)
+    return estimator.set_params(**{name: value for name, value in asked.items() if name in known})
+
+
+def open_both(model: Path, data: Path, seed: int | None = None, is_shown: bool = True) -> tuple[Any, Any]:
+    """A fitted model, and its own columns of a table."""
+    estimator, X, _ = open_labelled(model, data, None, seed, is_shown, needed=False)
+    return estimator, X
+
+
+def open_labelled(
+    model: Path, data: Path, label: str | None, seed: int | None = None, is_shown: bool = True, needed: bool = True
+) -> tuple[Any, Any, Any]:
+    """The same, and the column that a regression predicts; without it an error where it is needed."""
+    from jensen.files.datasets import need_table, read_dataset, select_features, split_columns
+
+    table = read_dataset(data, images=True)
+    estimator = open_model(model, seed, is_shown)
+    if not takes_images(estimator):
+        need_table(data, table)
+    is_number = needed and predicts_numbers(estimator, label)
+    table, y, _ = split_columns(table, label=label, label_is_number=is_number)
+    if label is not None and not is_number:
+        tell(f"warning: {type(estimator).__name__} scores rows without their label; {named(label)} is left out")
+    return estimator, select_features(estimator, table), y if is_number else None
+
+
+def options_for(estimator: Any, verb: str, **asked: Any) -> dict[str, Any]:
+    """The options that were given, not None; an error where the model's verb does not take one."""
+    given = {name: value for name, value in asked.items() if value is not None}
+    taken = inspect.signature(getattr(estimator, verb, lambda: None)).parameters
+    for name in given:
+        if name not in taken:
+            raise ValueError(
+                f"{flag_of(name)} is for diffusions, which {type(estimator).__name__} is not; leave it out"
+            )
+    return given
+
+
+def method(estimator: Any, verb: str) -> Any:
+    try:
+        return getattr(estimator, verb)
+    except AttributeError as error:
+        offered = [
+            name for name in ("predict", "transform", "score_samples", "sample", "impute") if hasattr(estimator, name)
+        ]
+        reason = f": {error.__cause__}" if error.__cause__ else f"; it has {', '.join(offered)}"
+        raise ValueError(f"{type(estimator).__name__} has no {verb}{reason}") from None
+
+
+# A model's own options are not known before its name.
+MODEL_OPTIONS = {"allow_extra_args": True, "ignore_unknown_options": True}
+
+
+def silenced(wanted: bool) -> bool:
+    """An option that also hides progress."""
+    if wanted:
+        hide_progress()
+    return wanted
+
+
+TABLE = typer.Argument(
+    help="Table: .csv, .tsv, .parquet or .npy; empty cells are missing. Images: a folder, or .npy of (n, h, w) or "
+    "(n, c, h, w). Or data of scikit-learn: digits, iris, wine."
+)
+Name = Annotated[str, typer.Argument(help="Name of a model; `jensen models` lists them.")]
+# Where options of a model may follow, any word may land here.
+Word = Annotated[str, TABLE]
+Label = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="COLUMN|FILE",
+        help="Labels: a column (npy: its number), or a file of one per row, .npy, .csv or .txt; empty, NaN and -1 are "
+        "unlabelled. `folder`: the subfolders of images. `target`: of digits, iris, wine. Of a regression what to "
+        "predict.",
+    ),
+]
+Weight = Annotated[
+    str | None, typer.Option(metavar="COLUMN|FILE", help="Row weights: a column (npy: its number), or a file.")
+]
+Drop = Annotated[
+    list[str] | None, typer.Option(metavar="COLUMN", help="Column to leave out, or several: a,b; may be repeated.")
+]
+Keep = Annotated[
+    list[str] | None,
+    typer.Option(metavar="COLUMN", help="Column of the data to stand before the answer, or several: a,b."),
+]
+FitSeed = Annotated[int | None, typer.Option(help="Random seed; 0 when not given.")]
+SafeCsv = Annotated[
+    bool,
+    typer.Option(
+        "--safe-csv",
+        help="Write a quote before text that a spreadsheet would read as a formula: text that begins with = + - or @.",
+    ),
+]
+Json = Annotated[bool, typer.Option("--json", callback=silenced, help="Print one JSON object and nothing else.")]
+Quiet = Annotated[
+    bool, typer.Option("--quiet", "-q", callback=silenced, help="No progress bar, and nothing on standard output.")
+]

@@ -1,0 +1,239 @@
+"""What a command says: results to standard output, as a table, CSV or JSON, and messages to standard error."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from pathlib import Path
+from typing import Any
+
+import typer
+
+__all__ = [
+    "answer",
+    "cell",
+    "columns_of",
+    "deliver",
+    "deliver_pictures",
+    "in_units",
+    "noted",
+    "plain",
+    "report",
+    "show",
+    "summary_of_fit",
+    "tell",
+    "wrote",
+]
+
+BITS_OF_A_DENSITY = "Bits of a density may be negative and are not a code length."
+WRITTEN: ContextVar[list[str]] = ContextVar("written", default=[])  # noqa: B039 (outside of a command nobody reads it)
+
+
+def columns_of(name: str, values: Any) -> Any:
+    """A data frame of one column, or of numbered ones where every row has several values."""
+    import pandas as pd
+
+    names = [name] if values.ndim == 1 else [f"{name}_{i}" for i in range(values.shape[1])]
+    return pd.DataFrame(values, columns=names)
+
+
+def in_units(estimator: Any, nats: float, X: Any, weights: Any = None) -> dict[str, float]:
+    """Nats per row, and for a model of rows also bits per observed entry: a regression's density is of y."""
+    import numpy as np
+    import pandas as pd
+    from sklearn.base import is_regressor
+
+    if is_regressor(estimator):
+        return {"nats_per_row": nats}
+    n_observed = np.average(np.asarray(pd.notna(X)).reshape(len(X), -1).sum(1), weights=weights)
+    return {"nats_per_row": nats, "bits_per_dimension": -nats / (max(n_observed, 1e-300) * math.log(2))}
+
+
+def summary_of_fit(estimator: Any, X: Any, y: Any, weights: Any, is_scored: bool = True) -> dict[str, Any]:
+    """The results of a fit by name; a model trained by gradients is scored on some rows, from few draws."""
+    import numpy as np
+    import pandas as pd
+    from sklearn.base import is_regressor
+
+    from jensen.bound import averaging
+    from jensen.report.quick import Quick, quick_scores
+
+    summary = {"features": estimator.n_features_in_, "missing_entries": int(np.asarray(pd.isna(X)).sum())}
+    is_deep = hasattr(estimator, "history_")
+    # Rows of weight 0 may hold anything.
+    counted = np.ones(len(X)) if weights is None else weights
+    rows = np.flatnonzero(counted > 0)
+    if needs_complete_rows(estimator):
+        rows = rows[~np.asarray(pd.isna(X)).reshape(len(X), -1)[rows].any(1)]
+    quick = Quick.of(estimator, len(rows))
+    rows = rows[quick.some(len(rows))]
+    some = X.iloc[rows] if hasattr(X, "iloc") else X[rows]
+    if is_scored and is_regressor(estimator):
+        summary["r2"] = estimator.score(some, np.asarray(y)[rows], sample_weight=counted[rows])
+    elif is_scored and hasattr(estimator, "score_samples") and len(rows):
+        if len(rows) < (counted > 0).sum():
+            summary["scored_rows"] = len(rows)
+        if quick.is_short:
+            summary["levels_per_row" if quick.option == "levels" else "draws_per_row"] = quick.n_draws
+        with averaging():
+            scores = quick_scores(estimator, some, quick)
+        summary |= in_units(estimator, np.average(scores, weights=counted[rows]), some, counted[rows])
+    found = {
+        "components": "n_components_",
+        "alpha": "alpha_",
+        "noise_variance": "noise_variance_",
+        "log_evidence": "log_evidence_",
+        "inertia": "inertia_",
+        "loss": "loss_",
+        "epochs" if is_deep else "iterations": "n_iter_",
+        "converged": "converged_",
+    }
+    if getattr(estimator, "depot", None) is not None:
+        found = {"cost": "cost_", "supply_cost": "supply_cost_"} | found
+    values = {name: getattr(estimator, key) for name, key in found.items() if hasattr(estimator, key)}
+    # Noise may have a variance for every feature, too many for a table.
+    summary |= {name: value for name, value in values.items() if name != "noise_variance" or np.size(value) == 1}
+    if is_deep:
+        best = estimator.history_.max(numeric_only=True)
+        shown = {"objective": getattr(estimator, "lower_bound_", None), "held_out": best.get("held_out")}
+        # The simple loss of a diffusion is no nats, and beside nats per row it would look like some; of a prior trained
+        # alone it is of latent vectors.
+        if getattr(estimator, "objective", None) in ("simple", "hybrid") or hasattr(estimator, "vae_"):
+            shown = {"held_out": shown["held_out"]}
+        if needs_complete_rows(estimator) and summary["missing_entries"]:
+            # A sum over what is observed, which is no bound.
+            shown = {}
+        summary |= {f"{name}_per_row": float(value) for name, value in shown.items() if value is not None}
+    return summary
+
+
+def needs_complete_rows(estimator: Any) -> bool:
+    """Whether a model may learn from rows with holes, but has no score of them."""
+    from jensen.models.diffusion.base import DenoisingModel
+
+    return isinstance(estimator, DenoisingModel)
+
+
+def deliver(table: Any, output: Path | None, is_told: bool = True, is_safe: bool = False) -> None:
+    """A table to a file, or as CSV to standard output."""
+    from jensen.files.datasets import as_frame, without_formulas, write_dataset
+
+    if output is None:
+        frame = as_frame(table)
+        (without_formulas(frame) if is_safe else frame).to_csv(sys.stdout, index=False, lineterminator="\n")
+        return
+    write_dataset(output, table, is_safe=is_safe)
+    wrote(output)
+    if is_told:
+        tell(f"wrote {len(table)} rows to {output}")
+
+
+def answer(
+    estimator: Any, table: Any, output: Path | None, as_json: bool, is_safe: bool = False, **summary: Any
+) -> None:
+    """A table to a file, or to standard output as CSV, or all in one JSON object."""
+    if output or not as_json:
+        deliver(table, output, is_told=not as_json, is_safe=is_safe)
+    if not as_json:
+        return
+    from jensen.files.datasets import as_frame
+
+    if output is None:
+        frame = as_frame(table).astype(object)
+        summary["table"] = frame.where(frame.notna(), None).to_dict("list")
+    report(estimator, len(table), summary, output, as_json)
+
+
+def deliver_pictures(estimator: Any, images: Any, output: Path, is_told: bool = True) -> None:
+    """Images that a model made, side by side in one .png, or one by one in a folder, on the scale of the data."""
+    import numpy as np
+
+    from jensen.report.images import image_grid, scale_of, write_png
+
+    values, known = np.asarray(images), estimator.columns_.levels
+    # A file of an earlier version may have neither.
+    seen = np.concatenate(known).astype(float) if all(known) else getattr(estimator, "pixel_range_", None)
+    limits = None if seen is None else scale_of(float(np.min(seen)), float(np.max(seen)))
+    if output.suffix:
+        write_png(image_grid(values, limits=limits), output)
+        wrote(output)
+    else:
+        output.mkdir(exist_ok=True)
+        wrote(f"images in {output}")
+        n_digits = len(str(len(values) - 1))
+        for i, image in enumerate(values):
+            write_png(image_grid(image[None], scale=1, limits=limits), output / f"{i:0{n_digits}}.png")
+    if is_told:
+        tell(f"wrote {len(values)} images to {output}")
+
+
+def report(
+    estimator: Any, n_rows: int, summary: dict[str, Any], output: Path | None, as_json: bool, quiet: bool = False
+) -> None:
+    """One JSON object, or a table for people."""
+    summary = {"model": type(estimator).__name__, "rows": n_rows, **summary}
+    if output:
+        summary["output"] = str(output)
+    if as_json:
+        text = json.dumps(summary, default=lambda value: value.item())
+        # JSON has no NaN and no infinity.
+        typer.echo(json.dumps(json.loads(text, parse_constant=lambda _: None)))
+    elif not quiet:
+        least = summary.pop("least_likely", [])
+        caption = BITS_OF_A_DENSITY if "bits_per_dimension" in summary and "density" in estimator.measure_ else None
+        show(("", ""), [(name.replace("_", " "), cell(value)) for name, value in summary.items()], caption)
+        if least:
+            show(("least likely row, from 0", "nats"), [(cell(one["row"]), cell(one["nats"])) for one in least])
+
+
+def plain(value: Any) -> Any:
+    """A value that JSON knows, or else its text."""
+    import pandas as pd
+
+    if value is None or (pd.api.types.is_scalar(value) and pd.isna(value)):
+        return None
+    value = value.item() if hasattr(value, "item") and not getattr(value, "ndim", 0) else value
+    return value if isinstance(value, (bool, int, float, str)) else str(value)
+
+
+def cell(value: Any) -> str:
+    if value is None or isinstance(value, bool):
+        return {None: "-", True: "yes", False: "no"}[value]
+    return f"{value:.4f}" if isinstance(value, float) else str(value)
+
+
+def show(header: Sequence[str], rows: Sequence[Sequence[str]], caption: str | None = None) -> None:
+    from rich.console import Console
+    from rich.table import Column, Table
+    from rich.text import Text
+
+    # A name that is broken in two cannot be copied.
+    options: dict[str, Any] = {"caption": caption, "caption_justify": "left", "show_header": any(header)}
+    table = Table(Column(header[0], no_wrap=True), *header[1:], **options)
+    for row in rows:
+        table.add_row(*(Text(text, overflow="fold") for text in row))
+    Console().print(table)
+
+
+@contextmanager
+def noted() -> Iterator[list[str]]:
+    """The list of the files that are written inside."""
+    token = WRITTEN.set([])
+    try:
+        yield WRITTEN.get()
+    finally:
+        WRITTEN.reset(token)
+
+
+def wrote(what: str | Path) -> None:
+    """Note what is written, for the line that ends an interrupted command."""
+    WRITTEN.get().append(str(what))
+
+
+def tell(message: str) -> None:
+    """One line on standard error."""
+    typer.echo(" ".join(message.split()), err=True)

@@ -1,0 +1,232 @@
+"""Models that are fitted by EM: verbs for the engine, and answers from theta."""
+
+from __future__ import annotations
+
+import warnings
+from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import torch
+from sklearn.exceptions import ConvergenceWarning
+from torch import Tensor
+
+from jensen.contract.model import LatentVariableModel, Rows, warn_unused, whole_number
+from jensen.engines.em import loop as em
+from jensen.engines.em.sources import ArraySource, Frame
+from jensen.runtime.messages import levels_inside
+from jensen.runtime.threads import threads_for
+
+__all__ = [
+    "Answers",
+    "EMEstimator",
+    "IteratedModel",
+    "Problem",
+    "Stream",
+]
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What EM needs to fit a model to rows.
+
+    Args:
+        verbs: the model's E- and M-step in the source's frame.
+        source: the rows.
+        start: draws a first theta.
+        plausibility: of (theta, objective, weight), both for all rows: by it the best of several fits is chosen.
+        stop: when the fit has converged.
+        algorithm: how it steps.
+        is_monotone: whether a step can only raise the objective; if not, the best theta seen is kept.
+    """
+
+    verbs: em.Verbs
+    source: ArraySource
+    start: Callable[[torch.Generator], Any]
+    plausibility: Callable[[Any, float, float], float]
+    stop: em.Stop
+    algorithm: em.Algorithm = em.plain
+    is_monotone: bool = True
+
+
+@dataclass(frozen=True)
+class Stream:
+    """What stepwise EM keeps between batches: units, verbs, mean statistics and, where the model's own theta is another
+    form of it, the theta they belong to.
+    """
+
+    frame: Frame
+    verbs: em.Verbs
+    running: em.Running
+    theta: Any = None
+
+
+@dataclass(frozen=True)
+class Answers:
+    """What a fitted theta says about rows (n, d) in the user's units, as pure functions.
+
+    Args:
+        log_evidence: ln p(x) of every row (n,), over what is observed.
+        fill: rows with missing entries at their posterior mean.
+        fill_draws: n copies of the rows, missing entries drawn from their posterior.
+    """
+
+    log_evidence: Callable[[Any, Tensor], Tensor]
+    fill: Callable[[Any, Tensor], Tensor]
+    fill_draws: Callable[[Any, Tensor, int, torch.Generator], list[Tensor]]
+
+
+class EMEstimator(LatentVariableModel):
+    """A model that gives verbs to the EM engine, and answers from its theta."""
+
+    _answers: ClassVar[Answers]
+    max_iter: int
+    tol: float
+    verbose: int
+
+    def _run(self, problem: Problem, generator: torch.Generator, n_init: int, progress_every: int = 1) -> em.Fit:
+        """The most plausible of `n_init` fits."""
+        best, best_value, collapse = None, -np.inf, None
+        for attempt in range(n_init):
+            try:
+                with threads_for(problem.source.n_numbers):
+                    fitted = em.fit(
+                        problem.verbs,
+                        problem.start(generator),
+                        problem.source,
+                        max_iter=self.max_iter,
+                        stop=problem.stop,
+                        algorithm=problem.algorithm,
+                        is_monotone=problem.is_monotone,
+                        progress=f"{type(self).__name__} {attempt + 1}/{n_init}" if self.verbose else None,
+                        progress_every=progress_every,
+                    )
+            except em.CollapseError as error:
+                collapse = error
+                continue
+            value = problem.plausibility(fitted.theta, fitted.objective * fitted.weight, fitted.weight)
+            # Fits to one maximum differ by rounding, and the first of them is kept, whatever the order of the rows.
+            if best is None or value > best_value + 1e-9 * abs(best_value):
+                best, best_value = fitted, value
+            if fitted.interrupted:
+                break
+        if best is None:
+            assert collapse is not None
+            raise collapse
+        if not best.converged and not best.interrupted and self.max_iter > 0:
+            self._warn_of_no_convergence()
+        return best
+
+    def _unused(self, rows: Rows) -> dict[str, str]:
+        """Constructor arguments that a fit to these rows does not use, and why."""
+        return {}
+
+    def _warn_of_no_convergence(self) -> None:
+        is_plain = getattr(self, "acceleration", "none of its arguments") is None
+        faster = ", or try acceleration='squarem'" if is_plain else ""
+        warnings.warn(
+            f"{type(self).__name__} did not converge to tol={self.tol} in max_iter={self.max_iter} steps; "
+            f"raise max_iter or tol{faster}",
+            ConvergenceWarning,
+            stacklevel=levels_inside(),
+        )
+
+    def score_samples(self, X: Any) -> Any:
+        """ln p(x) per row, over the features that are observed; a row with none has ln p = 0."""
+        x, kind = self._read(X)
+        return kind.values(self._answers.log_evidence(self.theta_, x))
+
+    def impute(self, X: Any) -> Any:
+        """X with missing entries at their posterior mean; observed ones bit for bit."""
+        x, kind = self._read(X)
+        return kind.table(self._answers.fill(self.theta_, x))
+
+    def impute_draws(self, X: Any, n_draws: int = 1, random_state: Any = None) -> list[Any]:
+        """Copies of X with missing entries drawn from their posterior, for multiple imputation."""
+        x, kind = self._read(X)
+        n = whole_number("n_draws", n_draws)
+        return [kind.table(v) for v in self._answers.fill_draws(self.theta_, x, n, self._generator(random_state))]
+
+    @property
+    @abstractmethod
+    def n_parameters_(self) -> int:
+        """Free parameters."""
+
+    def bic(self, X: Any) -> float:
+        """-2 Σ ln p(x) + (number of parameters) ln n, ln p or its bound; smaller is better (Schwarz 1978)."""
+        scores = self.score_samples(X)
+        return float(-2 * scores.sum() + self.n_parameters_ * np.log(len(scores)))
+
+    def aic(self, X: Any) -> float:
+        """-2 Σ ln p(x) + 2 (number of parameters), ln p or its bound; smaller is better (Akaike 1974)."""
+        return float(-2 * self.score_samples(X).sum() + 2 * self.n_parameters_)
+
+
+class IteratedModel(EMEstimator):
+    """`fit` runs EM to its end, `partial_fit` one step of stepwise EM for a batch."""
+
+    _reads_labels: ClassVar[bool]
+    _stream: Stream | None
+
+    @abstractmethod
+    def _problem(self, rows: Rows, start: Any, frame: Frame | None) -> tuple[Problem, Frame]:
+        """What EM has to solve from `start`, or from a start of its own where that is None, in units of the frame, or
+        of the rows' own.
+        """
+
+    def _presented(self, theta: Any) -> Any:
+        """The theta to keep, among all that are the same model."""
+        return theta
+
+    def _remember(self, rows: Rows) -> None:
+        """What later calls need to know of the rows of the fit."""
+        self._kind = rows.kind.of_other_rows()
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Fit by EM from the most promising start.
+
+        Args:
+            X: rows (n, d), NaN where missing.
+            y: labels (n,), -1, None or NaN where unknown; None ignores labels, and so do models without classes.
+            sample_weight: a count per row: 2 is the row twice, 0 leaves it out.
+        """
+        self._validate_params()
+        rows = self._read_rows(X, y if self._reads_labels else None, sample_weight, reset=True)
+        warn_unused(self, self._unused(rows))
+        start = self.theta_ if getattr(self, "warm_start", False) and hasattr(self, "theta_") else None
+        problem, frame = self._problem(rows, start, None)
+        n_init, every = getattr(self, "n_init", 1), getattr(self, "verbose_interval", 1)
+        fitted = self._run(problem, self._generator(), n_init, every)
+        self.theta_ = self._presented(fitted.theta.outside(frame))
+        self.converged_, self.n_iter_ = fitted.converged, fitted.n_iter
+        self.lower_bound_, self.lower_bounds_ = fitted.objective, fitted.history[1:]
+        self.total_weight_ = fitted.weight
+        self._remember(rows)
+        running = em.Running(fitted.stats * (1 / fitted.weight), fitted.weight)
+        self._stream = Stream(frame, problem.verbs, running, fitted.theta)
+        return self
+
+    def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """One step of stepwise EM with a batch of rows; the first batch is a `fit`, for the units and the classes.
+
+        After `fit` or `jensen.load` it goes on from there; what a batch changes falls with the weight seen before it.
+        """
+        if not hasattr(self, "theta_"):
+            return self.fit(X, y, sample_weight)
+        self._validate_params()
+        rows = self._read_rows(X, y if self._reads_labels else None, sample_weight, reset=False)
+        stream = getattr(self, "_stream", None)
+        frame = stream.frame if stream else self.theta_.frame()
+        problem, _ = self._problem(rows, self.theta_, frame)
+        if stream is None:
+            # A loaded model has no statistics, but they are those of its own rows.
+            theta = self.theta_.within(frame)
+            running = em.Running(theta.expected_moments(), self.total_weight_)
+            stream = Stream(frame, problem.verbs, running, theta)
+        with threads_for(problem.source.n_numbers):
+            theta, running = em.stepwise(stream.verbs, stream.theta, problem.source, stream.running)
+        self.theta_, self.total_weight_ = self._presented(theta.outside(frame)), running.weight
+        self._stream = Stream(frame, stream.verbs, running, theta)
+        return self

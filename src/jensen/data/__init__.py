@@ -1,0 +1,1 @@
+"""Rows and columns of any kind of table."""

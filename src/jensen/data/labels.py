@@ -1,0 +1,167 @@
+"""Labels: any values, some of them unknown.
+
+-1, None, NaN and NaT mean unlabelled, as in scikit-learn's semi-supervised estimators; among texts and bytes also "",
+"nan" and "-1".
+"""
+
+from __future__ import annotations
+
+import warnings
+from datetime import date, timedelta
+from numbers import Real
+from typing import Any
+
+import numpy as np
+import torch
+from sklearn.utils.multiclass import type_of_target
+from torch import Tensor
+
+from jensen.runtime.messages import levels_inside
+
+__all__ = [
+    "decode_labels",
+    "encode_labels",
+    "numbers_of_classes",
+    "read_targets",
+]
+
+UNLABELLED = -1
+# What an array of objects may hold.
+LABELS = (str, bytes, Real, date, timedelta, type(None), np.datetime64, np.timedelta64)
+
+
+def encode_labels(
+    y: Any, n_rows: int, known: np.ndarray | None = None, counts: np.ndarray | None = None
+) -> tuple[Tensor | None, np.ndarray]:
+    """Class numbers (n,), -1 where unlabelled, and the classes in order; None when no row has a label.
+
+    With `known` classes, as in a later batch of the same data, others are an error. Where `counts` (n,) is false, a row
+    is left out, and so is its label.
+    """
+    no_labels = None, np.array([]) if known is None else known
+    if y is None:
+        return no_labels
+    y = np.asarray(y.cpu() if isinstance(y, Tensor) else y)
+    if y.ndim == 2 and y.shape[1] == 1:
+        y = y.ravel()
+    if y.shape != (n_rows,):
+        raise ValueError(
+            f"y has shape {y.shape}, but X has {n_rows} rows; give one label per row, -1 for an unknown one"
+        )
+    y = of_one_kind(y)
+    if y.dtype.kind in "mM":
+        unknown = np.isnat(y)
+    elif y.dtype.kind in "iuf":
+        unknown = (y == UNLABELLED) | np.isnan(y)
+        is_sign = (y[~unknown] == 1).all() and (y == UNLABELLED).any() and not unknown.all()
+        if is_sign and known is None:
+            warnings.warn(
+                "y holds only -1 and 1, and -1 means unlabelled: use other values, such as 0 and 1, if it is a class",
+                UserWarning,
+                stacklevel=levels_inside(),
+            )
+    else:
+        unknown = np.array([is_unlabelled(value) for value in y.tolist()], dtype=bool)
+    if counts is not None:
+        unknown = unknown | ~counts
+    if unknown.all():
+        return no_labels
+    if y.dtype.kind == "f" and type_of_target(y[~unknown]).startswith("continuous"):
+        raise ValueError(
+            f"Unknown label type: y holds continuous values such as {y[~unknown][0]}, but labels are classes; "
+            "pass y=None to ignore labels"
+        )
+    try:
+        classes, codes = np.unique(y[~unknown], return_inverse=True)
+    except TypeError:
+        kinds = sorted({type(value).__name__ for value in y[~unknown].tolist()})
+        raise ValueError(f"y mixes values of the kinds {', '.join(kinds)}; give labels of one kind") from None
+    if known is not None:
+        if not np.isin(classes, known).all():
+            new = classes[~np.isin(classes, known)].tolist()
+            raise ValueError(
+                f"y holds the classes {new}, unseen in the first batch or fit, whose classes are {known.tolist()}"
+            )
+        codes, classes = np.searchsorted(known, classes)[codes], known
+    label = np.full(n_rows, UNLABELLED, dtype=np.int64)
+    label[~unknown] = codes
+    return torch.from_numpy(label), classes
+
+
+def decode_labels(component: np.ndarray, classes: np.ndarray) -> np.ndarray:
+    """The class of each component; one beyond the classes is unlabelled: -1 among numbers, NaT among dates, or None."""
+    beyond = component >= len(classes)
+    if not beyond.any():
+        return np.take(classes, component)
+    if classes.dtype.kind in "mM":
+        return np.where(beyond, np.array("NaT", dtype=classes.dtype), classes[np.minimum(component, len(classes) - 1)])
+    numeric = classes.dtype.kind in "iufb"
+    table = classes.astype(np.result_type(classes.dtype, np.int8) if numeric else object)
+    decoded: np.ndarray = table[np.minimum(component, len(classes) - 1)]
+    decoded[beyond] = UNLABELLED if numeric else None
+    return decoded
+
+
+def numbers_of_classes(y: Any, known: np.ndarray, n: int) -> Tensor:
+    """The numbers of the classes asked for, one for all of n rows or one each."""
+    values = np.asarray(y)
+    if values.shape not in ((), (n,)):
+        raise ValueError(f"y has shape {values.shape}; give one class, or one for each of n_samples={n} rows")
+    values = np.broadcast_to(values, (n,))
+    if not np.isin(values, known).all():
+        raise ValueError(f"y={y!r} is not among {known.tolist()}; sample from one of these")
+    return torch.from_numpy(np.searchsorted(known, values))
+
+
+def is_unlabelled(value: Any) -> bool:
+    import pandas as pd  # slow to import, and only labels that are not numbers come here
+
+    # numpy writes NaN and -1 among texts as texts.
+    text = value.decode("latin-1") if isinstance(value, bytes) else value
+    return bool(pd.isna(value)) or text in ("", "nan", str(UNLABELLED)) or (text == UNLABELLED)
+
+
+def of_one_kind(y: np.ndarray) -> np.ndarray:
+    """Labels as values that a file can hold, too."""
+    if y.dtype.kind == "T":
+        return np.array(y.tolist())
+    if y.dtype.kind == "O":
+        import pandas as pd
+
+        values = [value.item() if isinstance(value, (np.number, np.bool_, np.str_)) else value for value in y]
+        strange = {type(value).__name__ for value in values if not isinstance(value, LABELS)}
+        strange -= {type(pd.NA).__name__}
+        y = np.array([*values, None], dtype=object)[:-1]
+    else:
+        strange = {str(y.dtype)} if y.dtype.kind in "cV" else set()
+    if strange:
+        raise ValueError(
+            f"y holds labels of the kind {', '.join(sorted(strange))}; give numbers, texts, bytes or dates"
+        )
+    return y
+
+
+def read_targets(y: Any, n_rows: int, counts: Tensor | None = None) -> tuple[Tensor, tuple[int, ...]]:
+    """y as float64 (n, t), and the shape of one row of it: () for a vector, (t,) for a table.
+
+    Where `counts` (n,) is false, a row is left out, and may hold anything.
+    """
+    if y is None:
+        raise ValueError("a regression requires y to be passed, but the target y is None; give a number per row")
+    given = np.asarray(y.detach().cpu().numpy() if isinstance(y, Tensor) else y)
+    if given.dtype.kind == "c":
+        raise ValueError("y holds complex numbers; give real ones, for example two targets y.real and y.imag")
+    try:
+        values = np.array(given, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"y must hold numbers, one or several per row: {error}") from None
+    if values.ndim not in (1, 2) or len(values) != n_rows or not values.size:
+        raise ValueError(f"y has shape {values.shape}, but X has {n_rows} rows; give y as (n,) or (n, n_targets)")
+    table = values.reshape(n_rows, -1)
+    bad = ~np.isfinite(table) & (True if counts is None else counts.numpy()[:, None])
+    if bad.any():
+        row, column = np.argwhere(bad)[0]
+        place = f"row {row}" + (f", column {column}" if values.ndim == 2 else "")
+        what = "NaN" if np.isnan(table[row, column]) else "infinity"
+        raise ValueError(f"y contains {what}, first in {place}; drop the row, or give it sample_weight 0")
+    return torch.from_numpy(table), values.shape[1:]

@@ -1,0 +1,1 @@
+"""Expectation-maximisation over additive statistics."""

@@ -1,0 +1,72 @@
+"""A batch: the rows an E-step reads at once.
+
+Rows lie feature-major, so that densities are matrix products and reductions run over the first axis. Rows with holes
+come in blocks that share their pattern of holes: every tensor then has a leading axis of blocks.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any, Self
+
+from torch import Tensor
+
+__all__ = [
+    "Additive",
+    "Batch",
+    "Footprint",
+    "Summary",
+]
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Rows in the engine's own units.
+
+    Args:
+        x: values (*blocks, d, n); missing entries are 0.
+        rows: where each column of x stands in the user's table (*blocks, n); padding points one past the end.
+        weight: (*blocks, n), or None when every row counts once; padding weighs 0.
+        observed: which features a block has (*blocks, d), or which entries (d, n) when the source does not sort rows by
+            their holes; None when all.
+        label: the class of a row (*blocks, n), -1 where unknown, or None when no row has one.
+        log_jacobian: ln |dx̃/dx| over the observed features (*blocks, 1 or n); a log-density plus it is in
+            the user's units.
+    """
+
+    x: Tensor
+    rows: Tensor
+    weight: Tensor | None
+    observed: Tensor | None
+    label: Tensor | None
+    log_jacobian: Tensor
+
+
+@dataclass(frozen=True)
+class Footprint:
+    """Numbers an E-step holds per row, and per block of rows with the same holes: they decide a batch's size."""
+
+    per_row: int
+    per_block: int
+
+
+@dataclass(frozen=True)
+class Additive:
+    """A frozen record whose fields add; subclass it as a frozen dataclass of tensors, numbers or such records."""
+
+    def __add__(self, other: Self) -> Self:
+        return type(self)(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
+
+    def __mul__(self, factor: float) -> Self:
+        return type(self)(*(getattr(self, f.name) * factor for f in fields(self)))
+
+    __rmul__ = __mul__
+
+
+@dataclass(frozen=True)
+class Summary(Additive):
+    """One sweep: the statistics, Σ_i w_i ELBO_i in nats, and the weight Σ_i w_i they rest on."""
+
+    stats: Any
+    bound: Any
+    weight: Any

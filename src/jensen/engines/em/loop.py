@@ -1,0 +1,276 @@
+"""Expectation-maximisation over additive statistics.
+
+    E:  stats, bound = Σ_batches e_step(θ, batch)        M:  θ ← m_step(θ, stats)
+The objective, Σ_i w_i ELBO_i + ln prior(θ) per unit of weight, never falls (Dempster, Laird & Rubin 1977), and is
+watched for it. Convergence is tested between E and M, so the θ returned is the θ scored.
+
+An algorithm is a generator of states, one per M-step: `plain`, `squarem` (Varadhan & Roland 2008) or `gradient`; a
+stopping rule compares a state with the one before it. `stepwise` is online EM (Cappé & Moulines 2009).
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import reduce
+from operator import add
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+from jensen.engines.em.batch import Batch, Summary
+from jensen.runtime.interrupt import InterruptedFitWarning
+from jensen.runtime.messages import levels_inside
+from jensen.runtime.progress import Bar
+
+__all__ = [
+    "CollapseError",
+    "Fit",
+    "Running",
+    "SmoothVerbs",
+    "State",
+    "Verbs",
+    "fit",
+    "gradient",
+    "plain",
+    "short_run",
+    "small_gain",
+    "squarem",
+    "stepwise",
+    "sweep",
+]
+
+# Sums of 10⁶ rows in float64 agree to about 1e-10 of their size, and the expanded square adds about 1e-8 nats a row.
+ROUNDING = 1e-8
+# An algorithm that may fall can go in circles.
+PATIENCE = 20
+
+
+class CollapseError(ValueError):
+    """A fit that cannot go on because its parameters have degenerated; another start may not."""
+
+
+class Verbs(Protocol):
+    """What a model tells the engine. All are pure; `theta` and `stats` are frozen values of the model's own."""
+
+    def e_step(self, theta: Any, batch: Batch) -> Summary: ...
+
+    def m_step(self, theta: Any, stats: Any) -> Any:
+        """A theta that raises the objective, given statistics taken at the old one; a closed form does not need it."""
+
+    def log_prior(self, theta: Any) -> Tensor: ...
+
+    def resolution(self, theta: Any) -> float:
+        """Nats per unit of weight by which rounding of theta itself moves the objective, beyond ROUNDING."""
+
+
+class SmoothVerbs(Verbs, Protocol):
+    """What `squarem` and `gradient` ask besides."""
+
+    def surrogate(self, theta: Any, stats: Any) -> Tensor:
+        """Σ_i w_i E_q[ln p(x_i, z)], differentiable in theta."""
+
+    def pack(self, theta: Any) -> Tensor:
+        """Unconstrained coordinates."""
+
+    def unpack(self, vector: Tensor) -> Any: ...
+
+    def project(self, theta: Any) -> Any:
+        """The nearest theta that keeps to the model's constraints."""
+
+
+@dataclass(frozen=True)
+class State:
+    """A theta with its sweep: the objective per unit weight, and what the last plain step gained."""
+
+    theta: Any
+    summary: Summary
+    objective: float
+    gain: float = math.inf
+
+
+@dataclass(frozen=True)
+class Fit:
+    theta: Any
+    objective: float
+    stats: Any
+    weight: float
+    history: list[float]
+    n_iter: int
+    converged: bool
+    interrupted: bool = False
+
+
+Evaluate = Callable[[Any], State]
+Algorithm = Callable[[Any, State, Evaluate], Iterator[State]]
+Stop = Callable[[State, State], bool]
+
+
+def small_gain(tol: float) -> Stop:
+    """Stop when the last plain step gained less than `tol` nats per unit of weight."""
+    return lambda old, new: abs(new.gain) < tol
+
+
+def sweep(verbs: Verbs, theta: Any, source: Iterable[Batch]) -> Summary:
+    """One pass over the data."""
+    return reduce(add, (verbs.e_step(theta, batch) for batch in source))
+
+
+def fit(
+    verbs: Verbs,
+    theta: Any,
+    source: Iterable[Batch],
+    *,
+    max_iter: int,
+    stop: Stop,
+    algorithm: Algorithm | None = None,
+    is_monotone: bool = True,
+    progress: str | None = None,
+    progress_every: int = 1,
+    survives_interrupt: bool = True,
+) -> Fit:
+    """Iterate from theta until `stop` says so, or `max_iter` M-steps are done; the best theta seen is kept.
+
+    With a monotone algorithm, which EM is, that is the last theta, and a fall is an error; another has also come to its
+    end when PATIENCE steps in a row found nothing better. `progress` names the bar shown on a terminal, which tells the
+    objective every `progress_every` steps. Ctrl-C ends a fit that survives it, and what it has come to is kept.
+    """
+
+    def evaluate(theta: Any) -> State:
+        summary = sweep(verbs, theta, source)
+        return State(theta, summary, float((summary.bound + verbs.log_prior(theta)) / summary.weight))
+
+    best = state = evaluate(theta)
+    history, converged, interrupted = [state.objective], False, False
+    steps = (algorithm or plain)(verbs, state, evaluate)
+    bar = Bar(progress, max_iter, unit="step")
+    try:
+        while len(history) <= max_iter and not converged:
+            new = next(steps)
+            if is_monotone and not check_rise(verbs, state, new, len(history)):
+                new, converged = state, True
+            state, converged = new, converged or stop(state, new)
+            best = state if is_monotone or state.objective > best.objective else best
+            history.append(best.objective)
+            if not is_monotone and history[-PATIENCE:] == [best.objective] * PATIENCE:
+                converged = True
+            bar.update()
+            if (len(history) - 1) % progress_every == 0:
+                bar.note(f"{best.objective:.6f} per row")
+    except KeyboardInterrupt:
+        if not survives_interrupt:
+            raise
+        interrupted = True
+        warnings.warn(
+            f"interrupted after {len(history) - 1} EM steps; the best parameters so far are kept",
+            InterruptedFitWarning,
+            stacklevel=levels_inside(),
+        )
+    finally:
+        bar.close()
+    stats, weight = best.summary.stats, float(best.summary.weight)
+    return Fit(best.theta, best.objective, stats, weight, history, len(history) - 1, converged, interrupted)
+
+
+def short_run(verbs: Verbs, theta: Any, source: Iterable[Batch], n_steps: int) -> Fit:
+    """A few steps, to compare starts by."""
+    return fit(verbs, theta, source, max_iter=n_steps, stop=small_gain(1e-5), survives_interrupt=False)
+
+
+def check_rise(verbs: Verbs, old: State, new: State, iteration: int) -> bool:
+    """Whether a step is to be taken. One that falls because theta has no more digits is not: nothing is left to gain.
+
+    A covariance with an eigenvalue λ is held to about ε, so ln λ only to ε/λ: with λ at its floor, where the objective
+    still has a slope, the exact M-step can lower what is computed. A fall beyond that is a wrong M-step.
+    """
+    fall, rounding = old.objective - new.objective, ROUNDING * (1 + abs(old.objective))
+    if fall <= rounding:
+        return True
+    if fall <= rounding + max(verbs.resolution(old.theta), verbs.resolution(new.theta)):
+        return False
+    raise ArithmeticError(
+        f"the objective fell from {old.objective!r} to {new.objective!r} in EM step {iteration}; "
+        "EM cannot do that, so this is a bug in jensen: please report it"
+    )
+
+
+def tried(verbs: SmoothVerbs, evaluate: Evaluate, vector: Tensor) -> State | None:
+    """The state at coordinates that no M-step gave; None where it cannot be evaluated, as they may lie anywhere."""
+    try:
+        state = evaluate(verbs.project(verbs.unpack(vector)))
+    except (CollapseError, torch.linalg.LinAlgError):  # type: ignore[attr-defined]
+        return None
+    return state if math.isfinite(state.objective) else None
+
+
+def plain(verbs: Verbs, state: State, evaluate: Evaluate) -> Iterator[State]:
+    while True:
+        old, state = state, evaluate(verbs.m_step(state.theta, state.summary.stats))
+        state = State(state.theta, state.summary, state.objective, gain=state.objective - old.objective)
+        yield state
+
+
+def squarem(verbs: SmoothVerbs, state: State, evaluate: Evaluate) -> Iterator[State]:
+    """Two plain steps, then an extrapolation through them; where that is worse than the step, the step is kept."""
+    while True:
+        first = next(plain(verbs, state, evaluate))
+        yield first
+        second_theta = verbs.m_step(first.theta, first.summary.stats)
+        v0, v1, v2 = (verbs.pack(theta) for theta in (state.theta, first.theta, second_theta))
+        r, v = v1 - v0, (v2 - v1) - (v1 - v0)
+        alpha = -r.norm() / v.norm() if v.norm() > 0 else -1.0
+        jump = None
+        if alpha < -1:
+            jump = tried(verbs, evaluate, v0 - 2 * alpha * r + alpha**2 * v)
+        state = jump if jump is not None and jump.objective >= first.objective else evaluate(second_theta)
+        yield state
+
+
+def gradient(learning_rate: float) -> Algorithm:
+    """Gradient EM: θ ← θ + η ∇_θ ELBO(q, θ) in unconstrained coordinates, η halved until the objective rises."""
+
+    def steps(verbs: SmoothVerbs, state: State, evaluate: Evaluate) -> Iterator[State]:
+        while True:
+            start = verbs.pack(state.theta).detach()
+            point = start.clone().requires_grad_()
+            theta = verbs.unpack(point)
+            value = (verbs.surrogate(theta, state.summary.stats) + verbs.log_prior(theta)) / state.summary.weight
+            (slope,) = torch.autograd.grad(value, point)
+            rate, new = learning_rate, None
+            while rate > 1e-12 * learning_rate and (new is None or new.objective < state.objective):
+                new, rate = tried(verbs, evaluate, start + rate * slope), rate / 2
+            if new is None or new.objective < state.objective:
+                new = state
+            gain = new.objective - state.objective
+            state = State(new.theta, new.summary, new.objective, gain)
+            yield state
+
+    return steps
+
+
+@dataclass(frozen=True)
+class Running:
+    """Stepwise EM's memory: mean statistics per unit weight, and the weight they rest on."""
+
+    stats: Any
+    weight: float
+
+
+def stepwise(
+    verbs: Verbs, theta: Any, source: Iterable[Batch], running: Running | None, exponent: float = 0.7
+) -> tuple[Any, Running]:
+    """One step of online EM: s ← (1-γ) s + γ s(batch), γ = (weight of all so far / weight of the batch)^-exponent.
+
+    With equal batches γ_t = t^-exponent, and any exponent in (½, 1] converges.
+    """
+    summary = sweep(verbs, theta, source)
+    weight = float(summary.weight)
+    now = Running(summary.stats * (1 / weight), weight)
+    if running is not None:
+        total = running.weight + weight
+        rate = (total / weight) ** -exponent
+        now = Running(running.stats * (1 - rate) + now.stats * rate, total)
+    return verbs.m_step(theta, now.stats * now.weight), now

@@ -1,0 +1,197 @@
+"""Where to begin: seeds that do not depend on the order of the rows, nor on whether a row stands twice or weighs 2.
+
+Greedy k-means++ (Arthur & Vassilvitskii 2007) on all distinct rows, or on some where there are more than LIMIT: chosen
+by a hash of their content, so duplicates share their fate, sorted, and drawn by the inverse of the cumulative weight.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import torch
+from scipy.sparse import issparse
+from torch import Tensor
+
+from jensen.models.clusters.faster_pam import Neighbours, TwoNearest, swapped, two_smallest
+
+__all__ = [
+    "LIMIT",
+    "check_distinct",
+    "distinct_rows",
+    "draw",
+    "draw_different",
+    "hash_rows",
+    "kmeans_plus_plus",
+    "squared_distances",
+    "swap_in",
+    "written_out",
+]
+
+LIMIT = 20_000
+ROWS_AT_ONCE = 8192
+FEW_NUMBERS = 2 * 10**7
+
+
+def distinct_rows(x: Any, weight: np.ndarray | None, limit: int, n_wanted: int) -> tuple[np.ndarray, np.ndarray, bool]:
+    """All distinct rows of x (n, d) when there are at most `limit`, else between half of n_wanted and n_wanted of them.
+
+    Their numbers in an order of their content, the weight of all copies of each, and whether these are all there are.
+    """
+    hashes = hash_rows(x)
+    chosen = below = np.arange(0)
+    # Double the share of hashes until there are too many: the outcome depends on the set of distinct rows alone.
+    for doubling in range(25):
+        below = np.flatnonzero(hashes >> np.uint64(40) < (1 << doubling))
+        n_distinct = len(np.unique(hashes[below]))
+        if n_distinct <= n_wanted:
+            chosen = below
+        if n_distinct > limit:
+            break
+    else:
+        chosen = below
+    _, first, copy_of = np.unique(hashes[chosen], return_index=True, return_inverse=True)
+    weights = np.bincount(copy_of, None if weight is None else weight[chosen]).astype(np.float64)
+    numbers = chosen[first]
+    order = order_by_content(x[numbers])
+    return numbers[order], weights[order], len(chosen) == len(hashes)
+
+
+def check_distinct(argument: str, n_wanted: int, n_distinct: int) -> None:
+    """K centres or components need K different rows to start from; the argument names K."""
+    if n_distinct < n_wanted:
+        raise ValueError(
+            f"{argument}={n_wanted} needs at least {n_wanted} distinct rows, got {n_distinct}; "
+            f"lower {argument} or add data"
+        )
+
+
+def hash_rows(x: Any) -> np.ndarray:
+    """A 64-bit hash per row of an array or a CSR matrix: Σ_j h(x_j) a_j mod 2⁶⁴ with odd a_j, then mixed.
+
+    h(0) = 0, so a sparse row hashes like the same row written out.
+    """
+    odd = mixed(np.arange(1, x.shape[1] + 1, dtype=np.uint64)) | np.uint64(1)
+    state = np.zeros(x.shape[0], dtype=np.uint64)
+    is_sparse: bool = issparse(x)
+    if is_sparse:
+        row_of = np.repeat(np.arange(x.shape[0]), np.diff(x.indptr))
+        np.add.at(state, row_of, hash_values(x.data) * odd[x.indices])
+    else:
+        for start in range(0, len(x), ROWS_AT_ONCE):
+            part = slice(start, start + ROWS_AT_ONCE)
+            state[part] = hash_values(x[part]) @ odd
+    return mixed(state)
+
+
+def hash_values(values: np.ndarray) -> np.ndarray:
+    """Equal values hash equally: adding 0 turns -0 into 0, and every NaN gets one pattern of bits."""
+    state = np.where(np.isnan(values), np.nan, values.astype(np.float64) + 0.0).view(np.uint64)
+    # Signs and exponents stand in the highest bits, where a sum of products would let them cancel.
+    state = (state ^ (state >> np.uint64(32))) * np.uint64(0xBF58476D1CE4E5B9)
+    out: np.ndarray = state ^ (state >> np.uint64(29))
+    return out
+
+
+def mixed(state: np.ndarray) -> np.ndarray:
+    """The finaliser of splitmix64: every bit of the outcome depends on every bit of the state."""
+    state = state + np.uint64(0x9E3779B97F4A7C15)
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        state = (state ^ (state >> np.uint64(shift))) * np.uint64(factor)
+    out: np.ndarray = state ^ (state >> np.uint64(31))
+    return out
+
+
+def written_out(x: Any) -> Any:
+    """A sparse matrix as an array, unless that is large: dense and sparse rows then have the same outcome."""
+    is_sparse = bool(issparse(x))
+    return x.toarray() if is_sparse and x.shape[0] * x.shape[1] <= FEW_NUMBERS else x
+
+
+def order_by_content(x: Any) -> np.ndarray:
+    """An order of distinct rows that survives a change of their units, for the draws from them to survive it too."""
+    x = written_out(x)
+    d, is_sparse = x.shape[1], bool(issparse(x))
+    if is_sparse:
+        # Rows are too wide to sort by every column: a fixed projection sorts them, and scales as they do.
+        projection = mixed(np.arange(d, dtype=np.uint64)).astype(np.float64) / 2.0**64
+        return np.argsort(x @ projection, kind="stable")
+    # Sorting by every column of wide rows takes long, and the first few usually tell them apart; NaN never do.
+    for n_keys in [d] if np.isnan(x).any() else sorted({min(d, m) for m in (1, 4, 16, d)}):
+        order = np.lexsort(x[:, :n_keys].T[::-1])
+        ranked = x[order, :n_keys]
+        if n_keys == d or (ranked[1:] != ranked[:-1]).any(1).all():
+            break
+    return order
+
+
+def kmeans_plus_plus(
+    x: Tensor, weight: Tensor, n_clusters: int, generator: torch.Generator, centres: Tensor | None = None
+) -> Tensor:
+    """Column numbers of greedy k-means++ seeds in feature-major x (d, n), beyond given centres (d, k).
+
+    Of 2 + ln k draws the one that lowers the loss most is kept.
+    """
+    n_draws = 2 + int(math.log(n_clusters))
+    squared = x.square().sum(0)
+    chosen: list[int] = []
+    closest = None if centres is None else squared_distances(x, squared, centres).amin(0)
+    for _ in range(n_clusters):
+        mass = weight if closest is None else weight * closest
+        draws = draw(mass, 1 if closest is None else n_draws, generator)
+        candidate = squared_distances(x, squared, x[:, draws])
+        if closest is not None:
+            candidate = torch.minimum(candidate, closest)
+        best = int((candidate @ weight).argmin())
+        chosen.append(int(draws[best]))
+        closest = candidate[best]
+        closest[chosen[-1]] = 0
+    return torch.tensor(chosen, device=x.device)
+
+
+def swap_in(x: Tensor, weight: Tensor, centres: Tensor, n_steps: int, generator: torch.Generator) -> Tensor:
+    """Centres (d, k) after trying `n_steps` times to put one of them on one of 2 + ln k points that k-means++ draws.
+
+    Of all such swaps the one that lowers the loss most is made, if any does (Lattanzi & Sohler 2019).
+    """
+    k = centres.shape[1]
+    squared = x.square().sum(0)
+    # Column j of the pool is a centre; points that come in are added to it.
+    pool = centres
+
+    def two_nearest(chosen: np.ndarray, points: np.ndarray) -> TwoNearest:
+        return two_smallest(squared_distances(x[:, points], squared[points], pool[:, chosen]).numpy())
+
+    start = np.arange(k)
+    # Sums of losses run in double precision, whatever x is in.
+    state = Neighbours(start, *two_nearest(start, np.arange(x.shape[1])), weight.to(torch.float64).numpy())
+    for _ in range(n_steps):
+        draws = draw(weight * torch.from_numpy(state.near), 2 + int(math.log(k)), generator)
+        block = squared_distances(x, squared, x[:, draws]).numpy()
+        numbers = pool.shape[1] + np.arange(len(draws))
+        pool = torch.cat([pool, x[:, draws]], 1)
+        state = swapped(state, numbers, block, two_nearest) or state
+    return pool[:, state.medoids]
+
+
+def draw(mass: Tensor, n: int, generator: torch.Generator) -> Tensor:
+    """Numbers drawn in proportion to mass; where all of it is 0, each has the same chance."""
+    cumulative = mass.to(torch.float64).cumsum(0)
+    if not cumulative[-1] > 0:
+        cumulative = torch.ones_like(cumulative).cumsum(0)
+    uniform = torch.rand(n, generator=generator, dtype=torch.float64).to(mass.device)
+    # right=True never lands on a mass of 0, except through rounding at the very end.
+    return torch.searchsorted(cumulative, uniform * cumulative[-1], right=True).clamp(max=len(mass) - 1)
+
+
+def draw_different(weight: np.ndarray, n: int, generator: torch.Generator) -> np.ndarray:
+    """n different numbers, drawn in proportion to their weight."""
+    drawn: np.ndarray = torch.multinomial(torch.from_numpy(weight), n, generator=generator).numpy()
+    return drawn
+
+
+def squared_distances(x: Tensor, squared: Tensor, centres: Tensor) -> Tensor:
+    """‖x_i - c_j‖² (k, n) of feature-major points (d, n) and centres (d, k), through one product."""
+    product = torch.addmm(squared, centres.T, x, alpha=-2)
+    return product.add_(centres.square().sum(0)[:, None]).clamp_(min=0)

@@ -1,0 +1,126 @@
+"""Checkpoints: weights, averages, optimiser, random state and position of a training run in one safetensors file."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from jensen.files.records import read_record, write_record
+
+__all__ = ["Checkpoint", "check_moments", "check_place", "read_checkpoint", "seed_in", "write_checkpoint"]
+
+WAY_OUT = "delete it to begin anew, or give another file"
+PARTS = {"parts": dict, "position": dict, "randomness": Tensor, "cuda": list, "identity": dict}
+# Adam's.
+MOMENTS = ("step", "exp_avg", "exp_avg_sq")
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """What was read: state dictionaries by part, the position, and the state of torch's generators."""
+
+    parts: dict[str, Any]
+    position: dict[str, Any]
+    randomness: Tensor
+    cuda: list[Tensor]
+
+    def restore_randomness(self) -> None:
+        torch.set_rng_state(self.randomness)
+        if self.cuda and torch.cuda.is_available():
+            torch.cuda.set_rng_state_all(self.cuda)
+
+
+def check_place(path: str) -> None:
+    """Before the training, not after it: whether a file can be written here."""
+    folder = Path(path).parent
+    if Path(path).is_dir() or not os.access(folder, os.W_OK):
+        raise ValueError(f"checkpoint={path!r} cannot be written; give a file in a folder that exists and is yours")
+
+
+def write_checkpoint(path: str, parts: dict[str, Any], position: dict[str, Any], identity: dict[str, Any]) -> None:
+    """Replace the checkpoint at once: a crash leaves the old one or the new one."""
+    cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_available() else []
+    record = {
+        "class": "checkpoint",
+        "parts": named(parts),
+        "position": position,
+        "randomness": torch.get_rng_state(),
+        "cuda": cuda,
+        "identity": plain(identity),
+    }
+    write_record(path, record)
+
+
+def read_checkpoint(path: str, identity: dict[str, Any]) -> Checkpoint | None:
+    """The checkpoint at this place, None when there is none yet, an error when it is of another fit."""
+    record = read(path)
+    if record is None:
+        return None
+    here, there = plain(identity), record["identity"]
+    differing = [
+        f"{name} {there.get(name)!r} and not {here.get(name)!r}"
+        for name in {**here, **there}
+        if here.get(name) != there.get(name)
+    ]
+    if differing:
+        raise ValueError(f"checkpoint={path!r} was written by another fit, with {'; '.join(differing[:3])}; {WAY_OUT}")
+    try:
+        parts = numbered(record["parts"])
+    except ValueError as error:
+        raise ValueError(f"checkpoint={path!r} is damaged: {error}; {WAY_OUT}") from None
+    return Checkpoint(parts, record["position"], record["randomness"], record["cuda"])
+
+
+def seed_in(path: str) -> int | None:
+    """The seed of the run that wrote a checkpoint: a fit without a seed of its own goes on with it."""
+    record = read(path)
+    return None if record is None else int(record["identity"]["seed"])
+
+
+def read(path: str) -> dict[str, Any] | None:
+    """All that a file holds; an error when it holds anything but a checkpoint."""
+    if not Path(path).exists():
+        return None
+    try:
+        record = read_record(path)
+    except (ValueError, OSError) as error:
+        raise ValueError(f"checkpoint={path!r} cannot be resumed: {error}; {WAY_OUT}") from None
+    if record.get("class") != "checkpoint":
+        raise ValueError(f"checkpoint={path!r} is a fitted model, not a checkpoint; give another file")
+    absent = [part for part, kind in PARTS.items() if not isinstance(record.get(part), kind)]
+    if absent or not isinstance(record["identity"].get("seed"), int):
+        raise ValueError(f"checkpoint={path!r} is damaged: it has no {', '.join(absent) or 'seed'}; {WAY_OUT}")
+    return record
+
+
+def check_moments(state: dict[int, dict[str, Any]], parameters: list[nn.Parameter]) -> None:
+    """An error unless an optimiser's moments are of these parameters, which it numbers, or it has not begun."""
+    for number, moments in state.items():
+        own = {name: (torch.float32, () if name == "step" else parameters[number].shape) for name in MOMENTS}
+        found = {name: (tensor.dtype, tensor.shape) for name, tensor in moments.items()}
+        if own != found:
+            raise ValueError(f"the optimiser's moments of parameter {number} are {found}, not {own}")
+
+
+def plain(identity: dict[str, Any]) -> Any:
+    """As JSON has it, so that what was read can be compared with what is meant."""
+    return json.loads(json.dumps(identity, sort_keys=True, default=str))
+
+
+def named(value: Any) -> Any:
+    """State dictionaries with texts for keys, as files have them: an optimiser numbers its parameters."""
+    if isinstance(value, dict):
+        return {f"#{key}" if isinstance(key, int) else key: named(item) for key, item in value.items()}
+    return value
+
+
+def numbered(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {int(key[1:]) if key.startswith("#") else key: numbered(item) for key, item in value.items()}
+    return value

@@ -1,0 +1,351 @@
+"""The one training path: stochastic gradients on the objective of any deep model.
+
+A model gives a module whose forward names the terms of its bound, one value per row, and an objective that folds them
+into what is raised: the bound itself, or one with another weight on its terms. The rest is the same for all: fused
+Adam with warm-up and decay, clipping, averaged weights, early stopping on the held-out bound, checkpoints.
+
+    g = ∇ mean_rows objective(forward(batch)),   θ ← Adam(θ, g / max(1, |g| / clip)),   θ̄ ← a θ̄ + (1 - a) θ
+Kingma & Ba (2015); weight averages Polyak & Juditsky (1992). Seed and number of an epoch determine the order of its
+rows, so a run that was killed goes on from its checkpoint to the same weights: bit for bit in one process on the CPU.
+Of several processes each goes on with random numbers that it has not used before.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from jensen.engines.sgd.checkpoint import WAY_OUT, check_moments, check_place, read_checkpoint, write_checkpoint
+from jensen.engines.sgd.feeds import Feed, Minibatch
+from jensen.engines.sgd.objective import (
+    Goal,
+    WeightAverage,
+    are_finite,
+    clip_gradients,
+    copy_weights,
+    mean_score,
+    row_mean,
+    to_device,
+)
+from jensen.engines.sgd.plan import Objective, Phase, Plan, Position, Run, Terms
+from jensen.engines.sgd.processes import World
+from jensen.nets.allowance import check_weights
+from jensen.runtime.interrupt import Interrupt, InterruptedFitWarning
+from jensen.runtime.messages import levels_inside
+from jensen.runtime.progress import Bar
+from jensen.runtime.randomness import mixed
+
+__all__ = ["DivergenceError", "Objective", "Phase", "Plan", "Run", "Terms", "fit_sgd"]
+
+# Weights are looked at, and held-out rows scored, about every this many steps: at the end of an epoch, or of several.
+STEPS_PER_ROUND = 50
+# Held-out rows scored at a time, at least.
+HELD_OUT_ROWS = 512
+
+
+class DivergenceError(ValueError):
+    """A training that ran out of finite numbers before it had come to anything."""
+
+
+def fit_sgd(
+    module: nn.Module,
+    feed: Feed,
+    objective: Objective,
+    plan: Plan,
+    *,
+    held_out: Feed | None = None,
+    score: Objective | None = None,
+    world: World | None = None,
+) -> Run:
+    """Raise the mean objective of the rows; the module is left with the weights to use.
+
+    Args:
+        module: forward gives the named terms of a batch.
+        feed: the rows to learn from; their weights have mean 1.
+        objective: what is raised.
+        plan: how.
+        held_out: rows by whose `score` training is stopped and weights are chosen.
+        score: what is measured on them; without one the objective at the end of its schedule.
+        world: the processes that share the work; without one those that accelerate has launched.
+    """
+    training = Training(module, feed, objective, plan, held_out, score or objective, world or World.of_environment())
+    at = training.at
+    messages: list[tuple[str, type[Warning]]] = []
+    try:
+        with Interrupt() as interrupt:
+            is_interrupted = training.run(interrupt)
+    except DivergenceError as error:
+        training.keep(is_last=False)
+        if at.best_round < 0:
+            raise
+        is_interrupted = False
+        kept = at.history[at.best_round]["epoch"]
+        messages.append((f"{error}; the weights of epoch {kept} are kept", RuntimeWarning))
+    else:
+        training.keep(is_last=at.best_round < 0)
+    if is_interrupted:
+        resumes = f", and a fit with this checkpoint resumes here: {plan.checkpoint}" if training.is_written else ""
+        message = f"interrupted after step {at.step} of epoch {at.epoch + 1}; the best weights so far are kept{resumes}"
+        messages.append((message, InterruptedFitWarning))
+    for text, category in messages if training.world.is_main else ():
+        warnings.warn(text, category, stacklevel=levels_inside())
+    return Run(at.history, at.epoch, training.objective_kept(), is_interrupted)
+
+
+class Training:
+    """One run: weights, averages, optimiser and position."""
+
+    def __init__(
+        self,
+        module: nn.Module,
+        feed: Feed,
+        objective: Objective,
+        plan: Plan,
+        held_out: Feed | None,
+        score: Objective,
+        world: World,
+    ) -> None:
+        self.module, self.feed, self.held_out, self.world = module, feed, held_out, world
+        self.objective, self.score, self.plan, self.trainer = objective, score, plan, plan.trainer
+        if len(feed) < world.size:
+            raise ValueError(f"there are {len(feed)} rows to learn from, too few for {world.size} processes; use one")
+        self.batch_size = max(min(plan.batch_size, len(feed)) // world.size * world.size, world.size)
+        self.steps_per_epoch = len(feed) // self.batch_size
+        self.epochs_per_round = math.ceil(STEPS_PER_ROUND / self.steps_per_epoch)
+        self.n_steps = plan.max_epochs * self.steps_per_epoch
+        self.parameters = [p for p in module.parameters() if p.requires_grad]
+        self.forward = world.wrap(Goal(module, objective)).train()
+        # fused: one kernel for all parameters, three times as fast as the loop over them.
+        self.optimiser = torch.optim.AdamW(
+            self.parameters, lr=plan.learning_rate, weight_decay=plan.trainer.weight_decay, fused=True
+        )
+        decay = plan.trainer.averaging
+        self.average = None if decay is None else WeightAverage(module, decay)
+        self.at = Position()
+        self.identity = {**plan.identity, "seed": plan.seed, "steps per epoch": self.steps_per_epoch}
+        self.kept = copy_weights(module)
+        self.is_written = False
+        self.restore()
+
+    def run(self, interrupt: Interrupt) -> bool:
+        """To the last epoch, or as long as held-out rows gain; whether Ctrl-C ended it, after the step at hand."""
+        at, plan, world = self.at, self.plan, self.world
+        name = plan.progress if world.is_main else None
+        bar = Bar(name, plan.max_epochs, unit="epoch", initial=at.epoch, leave=True)
+        began, written = time.monotonic() - at.seconds, time.monotonic()
+        try:
+            if plan.judges_start and self.held_out is not None and not at.history and not at.epoch and not at.step:
+                self.judge_start()
+            while at.epoch < plan.max_epochs and not at.is_done:
+                self.move(self.phase(at.epoch))
+                for index in self.batches():
+                    self.learn(self.feed.take(index))
+                    at.step += 1
+                    bar.beat()
+                    now = time.monotonic()
+                    at.seconds = now - began
+                    if world.any(interrupt.is_set):
+                        self.write()
+                        return True
+                    if now - written >= self.trainer.checkpoint_every:
+                        self.write()
+                        written = time.monotonic()
+                at.epoch, at.step = at.epoch + 1, 0
+                if at.epoch % self.epochs_per_round == 0 or at.epoch == plan.max_epochs:
+                    self.close_round()
+                    bar.note(self.line())
+                bar.update()
+            if at.history and at.best_round < 0:
+                raise DivergenceError(
+                    f"the held-out bound is not finite after any of {len(at.history)} rounds; {self.way_out()}"
+                )
+            self.write()
+        finally:
+            self.move(None)
+            bar.close()
+        return False
+
+    def batches(self) -> Iterator[Tensor]:
+        """Row numbers of the steps that are left of this epoch; the uneven last batch is dropped."""
+        generator = torch.Generator().manual_seed(mixed(self.plan.seed, self.at.epoch))
+        order = torch.randperm(len(self.feed), generator=generator)
+        for step in range(self.at.step, self.steps_per_epoch):
+            batch = order[step * self.batch_size : (step + 1) * self.batch_size]
+            yield batch[self.world.rank :: self.world.size]
+
+    def learn(self, batch: Minibatch) -> None:
+        """One step."""
+        at, done = self.at, self.at.epoch * self.steps_per_epoch + self.at.step
+        for group in self.optimiser.param_groups:
+            group["lr"] = self.learning_rate(done)
+        weight, *inputs = to_device((batch.weight, *batch.inputs), self.world.device)
+        loss, terms = self.forward(done / self.n_steps, weight, *inputs)
+        means = [row_mean(term, weight) for term in terms.values()]
+        # Together, because a device waits for every number that is asked of it.
+        number, *amounts = torch.stack([loss.detach(), *means]).tolist()
+        if self.world.any(not math.isfinite(number)):
+            raise self.diverged(terms)
+        self.world.backward(loss)
+        if self.trainer.clip is not None:
+            length = clip_gradients(self.parameters, self.trainer.clip)
+            if not math.isfinite(length):
+                raise self.diverged({"the gradient": torch.tensor(length)})
+        self.optimiser.step()
+        self.optimiser.zero_grad()
+        if self.average is not None:
+            self.average.update(done)
+        for name, amount in zip(("objective", *terms), (-number, *amounts), strict=True):
+            at.sums[name] = at.sums.get(name, 0.0) + amount
+        at.mass += 1.0 if weight is None else float(weight.mean())
+
+    def learning_rate(self, step: int) -> float:
+        return self.plan.learning_rate * self.trainer.rate(step, self.n_steps)
+
+    def phase(self, epoch: int) -> Phase | None:
+        phases = self.plan.phases
+        return phases[epoch // self.epochs_per_round % len(phases)] if phases else None
+
+    def move(self, phase: Phase | None) -> None:
+        """Let only the parameters of a phase have gradients; without one, all."""
+        if self.plan.phases:
+            moving = set(map(id, self.parameters if phase is None else phase.parameters))
+            for parameter in self.parameters:
+                parameter.requires_grad_(id(parameter) in moving)
+
+    def diverged(self, terms: Terms) -> DivergenceError:
+        """An error that names what is no longer a number, in whichever process."""
+        flags = self.world.mean([float(not term.isfinite().all()) for term in terms.values()])
+        bad = [name for name, flag in zip(terms, flags, strict=True) if flag] or ["objective"]
+        return DivergenceError(
+            f"training diverged in epoch {self.at.epoch + 1}, step {self.at.step + 1}: "
+            f"{' and '.join(bad)} {'is' if len(bad) == 1 else 'are'} not finite; {self.way_out()}"
+        )
+
+    def way_out(self) -> str:
+        clip = self.trainer.clip
+        shorter = "set Trainer(clip=1.0)" if clip is None else f"set Trainer(clip=...) below {clip:g}"
+        return f"lower learning_rate={self.plan.learning_rate:g}, or {shorter}"
+
+    def close_round(self) -> None:
+        """Note what the round came to, and whether it is the best."""
+        at, phase, judged = self.at, self.phase(self.at.epoch - 1), self.current()
+        if self.world.any(not are_finite(judged.state_dict())):
+            raise DivergenceError(f"training diverged in epoch {at.epoch}: a weight is not finite; {self.way_out()}")
+        row = {"epoch": at.epoch, **({} if phase is None else {"phase": phase.name}), **self.means()}
+        value = float(len(at.history))  # without held-out rows the last round is the one to keep
+        if self.held_out is not None:
+            value = row["held_out"] = self.held_out_mean(judged, self.score)
+        last = at.epoch * self.steps_per_epoch - 1
+        row |= {"learning_rate": self.learning_rate(last), "seconds": at.seconds}
+        at.history.append(row)
+        at.sums, at.mass = {}, 0.0
+        if value > at.best:
+            at.best, at.best_round, self.kept = value, len(at.history) - 1, copy_weights(judged)
+        at.is_done = len(at.history) - 1 - at.best_round >= self.trainer.patience
+
+    def judge_start(self) -> None:
+        """Weights to begin with that may be good already are a round of their own, measured on held-out rows alone."""
+        row = {
+            "epoch": 0,
+            "objective": self.held_out_mean(self.module, self.objective),
+            "held_out": self.held_out_mean(self.module, self.score),
+            "learning_rate": 0.0,
+            "seconds": 0.0,
+        }
+        self.at.history.append(row)
+        if row["held_out"] > self.at.best:
+            self.at.best, self.at.best_round = row["held_out"], 0
+
+    def held_out_mean(self, module: nn.Module, score: Objective) -> float:
+        assert self.held_out is not None
+        value = mean_score(module, self.held_out, score, self.world, max(self.batch_size, HELD_OUT_ROWS))
+        self.module.train()
+        return value
+
+    def means(self) -> dict[str, float]:
+        """The weighted mean of every column over the rows of the round so far, all processes together."""
+        *sums, mass = self.world.mean([*self.at.sums.values(), self.at.mass])
+        return {name: total / mass for name, total in zip(self.at.sums, sums, strict=True)}
+
+    def current(self) -> nn.Module:
+        """The weights that a round is judged by."""
+        return self.module if self.average is None else self.average.module
+
+    def line(self) -> str:
+        """The last round in a few words."""
+        row = self.at.history[-1]
+        shown = [(name, value) for name, value in row.items() if name not in ("epoch", "learning_rate", "seconds")]
+        return ", ".join(f"{name} {value:.4g}" if isinstance(value, float) else str(value) for name, value in shown)
+
+    def keep(self, *, is_last: bool) -> None:
+        """Put the weights to keep in place: those of the best round, or of the last step if they are numbers."""
+        if is_last and are_finite(last := copy_weights(self.current())):
+            self.kept = last
+        self.optimiser.zero_grad()
+        self.module.load_state_dict(self.kept)
+        # Statistics that layers keep in buffers are each process's own.
+        self.world.share(self.module.state_dict().values())
+        self.module.eval()
+
+    def objective_kept(self) -> float:
+        at = self.at
+        if at.best_round >= 0:
+            return float(at.history[at.best_round]["objective"])
+        return self.means()["objective"] if at.sums else math.nan
+
+    def write(self) -> None:
+        if self.plan.checkpoint is not None and self.world.is_main:
+            parts: dict[str, Any] = {
+                "module": self.module.state_dict(),
+                "optimiser": self.optimiser.state_dict()["state"],
+                "kept": self.kept,
+            }
+            if self.average is not None:
+                parts["average"] = self.average.module.state_dict()
+            try:
+                write_checkpoint(self.plan.checkpoint, parts, vars(self.at), self.identity)
+                self.is_written = True
+            except OSError as error:
+                self.is_written = False
+                message = f"training continues without its checkpoint: {error}"
+                warnings.warn(message, RuntimeWarning, stacklevel=levels_inside())
+
+    def restore(self) -> None:
+        """Go on from a checkpoint, if there is one."""
+        path, world = self.plan.checkpoint, self.world
+        if path is None:
+            return
+        check_place(path)
+        found = read_checkpoint(path, self.identity)
+        if 0 < world.mean([float(found is None)])[0] < 1:
+            raise ValueError(f"checkpoint={path!r} is seen by some processes only; give a place that all can read")
+        if found is None:
+            return
+        try:
+            at, module, parts = Position(**found.position), self.module.state_dict(), found.parts
+            at.check()
+            check_moments(parts["optimiser"], self.parameters)
+            for name in ("module", "kept", *(("average",) if self.average is not None else ())):
+                check_weights(parts[name], module)
+            self.module.load_state_dict(parts["module"])
+            if self.average is not None:
+                self.average.module.load_state_dict(parts["average"])
+            state = {"state": parts["optimiser"], "param_groups": self.optimiser.state_dict()["param_groups"]}
+            self.optimiser.load_state_dict(state)
+            if world.size == 1:
+                found.restore_randomness()
+        except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
+            raise ValueError(f"checkpoint={path!r} does not fit this model's networks: {error}; {WAY_OUT}") from None
+        self.at, self.kept = at, parts["kept"]
+        if at.epoch > self.plan.max_epochs:
+            raise ValueError(
+                f"checkpoint={path!r} has come to epoch {at.epoch}, beyond max_epochs={self.plan.max_epochs}; {WAY_OUT}"
+            )
+        if world.size > 1:
+            torch.manual_seed(mixed(self.plan.seed, world.rank, self.at.epoch, self.at.step))

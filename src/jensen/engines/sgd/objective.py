@@ -1,0 +1,110 @@
+"""What a step lowers, minus the mean objective of a batch, and what is measured on held-out rows."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Iterable, Sequence
+
+import torch
+from torch import Tensor, nn
+
+from jensen.engines.sgd.feeds import Feed
+from jensen.engines.sgd.plan import Objective
+from jensen.engines.sgd.processes import World
+from jensen.runtime.randomness import mixed, seeded
+
+__all__ = [
+    "Goal",
+    "WeightAverage",
+    "are_finite",
+    "clip_gradients",
+    "copy_weights",
+    "mean_score",
+    "row_mean",
+    "to_device",
+]
+
+SEED = 0
+
+
+class Goal(nn.Module):
+    """The loss of a batch and its terms in one forward pass, which is what processes share gradients of.
+
+    Whatever the objective leaves out has no part in the loss, and no process waits for its gradient.
+    """
+
+    def __init__(self, module: nn.Module, objective: Objective) -> None:
+        super().__init__()
+        self.module, self.objective = module, objective
+
+    def forward(self, done: float, weight: Tensor | None, *inputs: Tensor | None) -> tuple[Tensor, dict[str, Tensor]]:
+        terms = self.module(*inputs)
+        loss = -row_mean(self.objective(terms, done), weight)
+        return loss, {name: term.detach() for name, term in terms.items()}
+
+
+@torch.no_grad()
+def mean_score(module: nn.Module, feed: Feed, score: Objective, world: World, n_rows: int) -> float:
+    """The mean score of held-out rows, `n_rows` at a time, each process having its share; -inf where it is none."""
+    module.eval()
+    sums, own = [0.0, 0.0], torch.arange(world.rank, len(feed), world.size)
+    # The same noise every time, so that rounds can be compared.
+    with seeded(mixed(SEED, world.rank), world.device):
+        for index in own.split(n_rows) if len(own) else ():
+            batch = feed.take(index)
+            values = score(module(*to_device(batch.inputs, world.device)), 1.0).cpu().double()
+            weights = torch.ones_like(values) if batch.weight is None else batch.weight.to(values)
+            sums = [sums[0] + float(weights @ values), sums[1] + float(weights.sum())]
+    total, mass = world.mean(sums)
+    return total / mass if math.isfinite(total) else -math.inf
+
+
+def row_mean(values: Tensor, weight: Tensor | None) -> Tensor:
+    """The mean over rows; weights have mean 1 over all rows of a fit, so a batch's is an unbiased estimate."""
+    return values.mean() if weight is None else (values * weight.to(values)).mean()
+
+
+def to_device(inputs: Sequence[Tensor | None], device: torch.device) -> list[Tensor | None]:
+    return [None if tensor is None else tensor.to(device, non_blocking=True) for tensor in inputs]
+
+
+class WeightAverage:
+    """The average of a module's weights, in a module of its own; its buffers are those of the last step."""
+
+    def __init__(self, module: nn.Module, decay: float) -> None:
+        self._source, self._decay = module, decay
+        self._module = copy.deepcopy(module).requires_grad_(False).eval()
+        # Found once: walking the modules in every step takes longer than the sum. Views of the weights follow them.
+        self._averages: list[Tensor] = list(self._module.parameters())
+        self._weights = [weight.detach() for weight in module.parameters()]
+
+    @torch.no_grad()
+    def update(self, t: int) -> None:
+        """After step t, counted from 0."""
+        torch._foreach_lerp_(self._averages, self._weights, 1 - min(self._decay, (1 + t) / (10 + t)))
+
+    @property
+    def module(self) -> nn.Module:
+        for mine, theirs in zip(self._module.buffers(), self._source.buffers(), strict=True):
+            mine.copy_(theirs)
+        return self._module
+
+
+def clip_gradients(parameters: Iterable[nn.Parameter], limit: float) -> float:
+    """g ← g / max(1, |g| / limit), touching g only where it is too long; |g| as it was, which may not be finite."""
+    gradients = [p.grad for p in parameters if p.grad is not None]
+    if not gradients:
+        return 0.0
+    length = float(torch.linalg.vector_norm(torch.stack(torch._foreach_norm(gradients))))
+    if limit < length < math.inf:
+        torch._foreach_mul_(gradients, limit / length)
+    return length
+
+
+def copy_weights(module: nn.Module) -> dict[str, Tensor]:
+    return {name: tensor.detach().clone() for name, tensor in module.state_dict().items()}
+
+
+def are_finite(weights: dict[str, Tensor]) -> bool:
+    return all(bool(tensor.isfinite().all()) for tensor in weights.values() if tensor.is_floating_point())

@@ -1,0 +1,83 @@
+"""Many jobs, one after the other or in several processes, with the same outcome.
+
+Processes, not threads: a fit of a network seeds the generator of its whole process, so that threads take turns. Each
+process has one torch thread.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from numbers import Integral
+from typing import Any, Generic, NamedTuple, TypeVar
+
+import torch
+from joblib import Parallel, delayed, effective_n_jobs  # type: ignore[import-untyped]
+
+from jensen.bound import averaging
+from jensen.runtime.interrupt import InterruptedFitWarning
+from jensen.runtime.messages import levels_inside, recorded_warnings
+from jensen.runtime.progress import Bar
+
+__all__ = ["check_n_jobs", "run_all"]
+
+Outcome = TypeVar("Outcome")
+
+
+class Done(NamedTuple, Generic[Outcome]):
+    """A job's number, what came of it, and the warnings it gave."""
+
+    number: int
+    outcome: Outcome
+    heard: list[tuple[str, type[Warning]]]
+
+
+def run_all(jobs: Sequence[Callable[[], Outcome]], n_jobs: int | None, name: str, is_shown: bool) -> list[Outcome]:
+    """What comes of every job, in their order; the bar counts those that are done.
+
+    Ctrl-C ends them all. Warnings come at the end, in whichever process they were given.
+    """
+    n_processes = min(effective_n_jobs(n_jobs), len(jobs))
+    done: list[Done[Outcome]] = []
+    with Bar(name if is_shown else None, len(jobs), unit="entry") as bar:
+        for one in in_processes(jobs, n_processes) if n_processes > 1 else in_turn(jobs):
+            done.append(one)
+            bar.update()
+    done.sort(key=lambda one: one.number)
+    for message, category in dict.fromkeys(warning for one in done for warning in one.heard):
+        warnings.warn(message, category, stacklevel=levels_inside())
+    return [one.outcome for one in done]
+
+
+def in_turn(jobs: Sequence[Callable[[], Outcome]]) -> Iterator[Done[Outcome]]:
+    return (do(number, job) for number, job in enumerate(jobs))
+
+
+def in_processes(jobs: Sequence[Callable[[], Outcome]], n_processes: int) -> Iterator[Done[Outcome]]:
+    # Arrays go as they are: mapped from a file, they would be taken for rows that are to stay on disk.
+    pool = Parallel(n_processes, return_as="generator_unordered", max_nbytes=None)
+    done: Iterator[Done[Outcome]] = pool(delayed(do_with_one_thread)(number, job) for number, job in enumerate(jobs))
+    return done
+
+
+def do_with_one_thread(number: int, job: Callable[[], Outcome]) -> Done[Outcome]:
+    torch.set_num_threads(1)
+    return do(number, job)
+
+
+def do(number: int, job: Callable[[], Outcome]) -> Done[Outcome]:
+    with recorded_warnings() as heard:
+        warnings.simplefilter("always")
+        # An interrupted fit keeps its best parameters and warns; here it ends the whole search.
+        warnings.simplefilter("error", InterruptedFitWarning)
+        try:
+            with averaging():
+                outcome = job()
+        except InterruptedFitWarning:
+            raise KeyboardInterrupt from None
+    return Done(number, outcome, [(str(one.message), one.category) for one in heard])
+
+
+def check_n_jobs(n_jobs: Any) -> None:
+    if n_jobs is not None and not (isinstance(n_jobs, Integral) and n_jobs != 0):
+        raise ValueError(f"n_jobs={n_jobs!r} is no number of processes; give 1 or more, or -1 for one on every core")

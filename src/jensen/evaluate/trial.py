@@ -1,0 +1,121 @@
+"""The rows that many models are measured on, and fits of copies to all or some of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+import torch
+from sklearn.base import BaseEstimator, clone
+from sklearn.model_selection import KFold, ShuffleSplit, check_cv
+
+from jensen.data.container import n_rows, read_array, take
+
+__all__ = ["FAILURES", "Task", "fit_copy"]
+
+# What a fit says when it cannot be done; anything else is a bug and keeps its traceback.
+FAILURES = (ValueError, ArithmeticError, torch.linalg.LinAlgError)  # type: ignore[attr-defined]
+
+
+@dataclass(frozen=True)
+class Task:
+    """What every model is measured on.
+
+    Args:
+        X, y: as given.
+        weight: of the rows (n,), or None.
+        cv: number of folds, or a scikit-learn splitter.
+        n_references: reference tables of the gap.
+        seed: of folds, held-out rows, references and drawn rows.
+        held_out: the share of rows that one split keeps for scores.
+        fitted: a fit to all rows, where the model to be measured has one already.
+    """
+
+    X: Any
+    y: Any
+    weight: np.ndarray | None
+    cv: Any
+    n_references: int
+    seed: int
+    held_out: float = 0.2
+    fitted: Any = None
+
+    @cached_property
+    def n_rows(self) -> int:
+        return n_rows(self.X)
+
+    @cached_property
+    def values(self) -> Any:
+        """X as numbers: an array or a CSR matrix, not for writing."""
+        return read_array(BaseEstimator(), self.X, reset=True, sparse=True)[0]
+
+    @cached_property
+    def has_missing(self) -> bool:
+        values = self.values.data if hasattr(self.values, "toarray") else self.values
+        return bool(np.isnan(values).any())
+
+    @cached_property
+    def n_observed(self) -> float:
+        """Entries that are there; of a row of weight 2 twice as many."""
+        n, d = self.values.shape
+        seen = np.full(n, d) if hasattr(self.values, "toarray") else (~np.isnan(self.values)).sum(1)
+        return float(seen.sum() if self.weight is None else seen @ self.weight)
+
+    @cached_property
+    def counted(self) -> np.ndarray:
+        """Numbers of the rows whose weight is not 0."""
+        return np.arange(self.n_rows) if self.weight is None else np.flatnonzero(self.weight)
+
+    @cached_property
+    def splits(self) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Rows to learn from and rows to score: drawn once, so that all models meet the same."""
+        folds = self.cv
+        if isinstance(folds, Integral):
+            n_folds = int(folds)
+            if not 2 <= n_folds <= self.n_rows:
+                raise ValueError(f"cv={folds} is no number of folds for {self.n_rows} rows; give 2 to {self.n_rows}")
+            folds = KFold(n_folds, shuffle=True, random_state=self.seed)
+        return list(check_cv(folds).split(np.empty((self.n_rows, 1)), self.y))
+
+    @cached_property
+    def split(self) -> tuple[np.ndarray, np.ndarray]:
+        """Rows to learn from and rows to score, once."""
+        share, n = self.held_out, len(self.counted)
+        if not 0 < share < 1:
+            raise ValueError(f"held_out={share} is no share of the rows to score; give a number between 0 and 1")
+        if not 1 <= round(share * n) < n:
+            raise ValueError(f"held_out={share} of {n} rows leaves none to learn from, or none to score; change it")
+        ((learnt, scored),) = ShuffleSplit(1, test_size=round(share * n), random_state=self.seed).split(
+            np.empty((n, 1))
+        )
+        return self.counted[np.sort(learnt)], self.counted[np.sort(scored)]
+
+    def fit(self, estimator: Any) -> Any:
+        """A copy of the estimator, fitted to all rows."""
+        return self.teach(clone(estimator)) if self.fitted is None else self.fitted
+
+    def fit_rows(self, estimator: Any, rows: np.ndarray) -> Any:
+        """A copy of the estimator, fitted to some rows."""
+        return self.teach(clone(estimator), rows)
+
+    def teach(self, model: Any, rows: np.ndarray | None = None) -> Any:
+        """The model itself, fitted to all rows or some."""
+        if rows is None:
+            return fit_to(model, self.X, self.y, self.weight)
+        y, weight = None if self.y is None else take(self.y, rows), None if self.weight is None else self.weight[rows]
+        return fit_to(model, self.rows(rows), y, weight)
+
+    def rows(self, rows: np.ndarray) -> Any:
+        return take(self.X, rows)
+
+
+def fit_copy(estimator: Any, X: Any, y: Any = None, weight: np.ndarray | None = None) -> Any:
+    return fit_to(clone(estimator), X, y, weight)
+
+
+def fit_to(model: Any, X: Any, y: Any, weight: np.ndarray | None) -> Any:
+    # Not every estimator knows weights.
+    return model.fit(X, y, **({} if weight is None else {"sample_weight": weight}))

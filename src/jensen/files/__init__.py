@@ -1,0 +1,1 @@
+"""Model files, tables, images and data sets on disk."""

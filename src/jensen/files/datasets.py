@@ -1,0 +1,279 @@
+"""Data by name: files .csv and .tsv with a header line, .parquet and .npy, folders of images, and data of scikit-learn.
+
+Text, Parquet and tables of scikit-learn give a data frame, npy and images an array; what is missing is NaN. Where rows
+have labels that are no column of theirs, they go with the table until `split_columns` takes them.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from jensen.files.images import read_folder
+from jensen.files.places import SEPARATORS, check_exists, is_embedded
+from jensen.files.tables import (
+    EXACT,
+    Table,
+    as_frame,
+    is_text,
+    read_file,
+    read_npy,
+    read_text,
+    without_formulas,
+    write_dataset,
+)
+
+__all__ = [
+    "as_frame",
+    "fill_cells",
+    "is_text",
+    "need_table",
+    "read_cells",
+    "read_dataset",
+    "select_features",
+    "some_columns",
+    "split_columns",
+    "without_formulas",
+    "write_dataset",
+]
+
+# Of `attrs`: labels that go with a table, by name.
+LABELS = "jensen.labels"
+
+
+class Images(np.ndarray):
+    """An array with `attrs`, as a data frame has them."""
+
+    attrs: dict[str, Any]
+
+
+def read_dataset(path: str | os.PathLike[str], *, images: bool = False) -> Table:
+    """The table in a file: empty cells and NA are NaN, and an npy file of one dimension is one column.
+
+    With `images` it may also be a folder of images, or an npy file of (n, h, w) or (n, c, h, w). The names digits,
+    iris and wine are data of scikit-learn. The label "folder" goes with images in subfolders, "target" with data of
+    scikit-learn.
+
+    Example:
+        >>> import tempfile, numpy as np
+        >>> from jensen.files.datasets import read_dataset, write_dataset
+        >>> path = tempfile.mkdtemp() + "/x.csv"
+        >>> write_dataset(path, np.array([[1.0, np.nan]]))
+        >>> read_dataset(path).columns.tolist()
+        ['x0', 'x1']
+    """
+    table: Table
+    if Path(path).is_dir():
+        pixels, classes = read_folder(path)
+        table = pixels if classes is None else with_labels(pixels, "folder", classes)
+    elif is_embedded(path):
+        table = read_embedded(str(path))
+    else:
+        check_exists(path)
+        table = read_file(path)
+    if not table.size:
+        raise ValueError(f"{path} is empty: it has {len(table)} rows and {table.shape[1]} columns")
+    if not images:
+        need_table(path, table)
+    return table
+
+
+def read_cells(path: str | os.PathLike[str]) -> Table:
+    """The same rows and columns, but every cell of a text file as it is written there."""
+    is_written = Path(path).is_file() and is_text(path)
+    return read_text(path, dtype=str, na_filter=False) if is_written else read_dataset(path, images=True)
+
+
+def read_embedded(name: str) -> Table:
+    from sklearn import datasets
+
+    found = getattr(datasets, f"load_{name}")()
+    table = found.images if name == "digits" else pd.DataFrame(found.data, columns=found.feature_names)
+    return with_labels(table, "target", found.target_names[found.target].tolist())
+
+
+def with_labels(table: Table, name: str, labels: list[Any]) -> Table:
+    """The same rows, and labels that go with them."""
+    out = table.view(Images) if isinstance(table, np.ndarray) else table
+    # A list, which pandas can compare where it puts tables together.
+    out.attrs = {LABELS: {name: labels}}
+    return out
+
+
+def labels_with(table: Table) -> dict[str, list[Any]]:
+    found: dict[str, list[Any]] = getattr(table, "attrs", {}).get(LABELS, {})
+    return found
+
+
+def split_columns(
+    table: Table,
+    *,
+    label: str | None = None,
+    weight: str | None = None,
+    drop: Sequence[str] = (),
+    label_is_number: bool = False,
+) -> tuple[Table, np.ndarray | None, np.ndarray | None]:
+    """X, y and sample_weight of a table or images; columns are given by name, those of an array by number.
+
+    Label and weight may also be files with one value per row, and a label one that goes with the table. A label is a
+    class, or where `label_is_number` a target of a regression.
+    """
+    y = weights = None
+    if label is not None:
+        column, source = find_column(table, label)
+        y = numbers_of(column, source, "numbers to predict") if label_is_number else labels_of(column, source)
+    if weight is not None:
+        weights = numbers_of(*find_column(table, weight), "weights")
+    taken = column_numbers(table, drop)
+    taken += [column_number(table, name) for name in (label, weight) if name in column_texts(table)]
+    kept = [i for i in range(table.shape[1]) if i not in taken]
+    if not isinstance(table, pd.DataFrame):
+        rows = np.asarray(table)
+        return rows[:, kept] if taken else rows, y, weights
+    frame = table.iloc[:, kept]
+    frame.attrs = {}
+    return frame, y, weights
+
+
+def column_numbers(table: Table, words: Sequence[str]) -> list[int]:
+    """Of columns by name, those of an array by number; several may stand in one word, a,b, unless that is a name."""
+    known = column_texts(table)
+    names = [part for word in words for part in ([word] if word in known else word.split(","))]
+    return [column_number(table, name) for name in names]
+
+
+def some_columns(path: str | os.PathLike[str], words: Sequence[str]) -> pd.DataFrame:
+    """Columns of a file, their cells as they are written."""
+    table = read_cells(path)
+    need_table(path, table)
+    return pd.DataFrame(table).iloc[:, column_numbers(table, words)].reset_index(drop=True)
+
+
+def find_column(table: Table, name: str) -> tuple[pd.Series[Any], str]:
+    """A value per row and what to call it: from a column, from what goes with the table, or from a file."""
+    if name not in column_texts(table) and name in labels_with(table):
+        return pd.Series(labels_with(table)[name]), f"label {name!r}"
+    if name in column_texts(table) or not Path(name).is_file():
+        number = column_number(table, name)
+        return pd.DataFrame(table).iloc[:, number], f"column {name!r}"
+    values = read_column(name)
+    if len(values) != len(table):
+        has_header = Path(name).suffix.lower() in SEPARATORS
+        hint = f" below a first line with a name (its own is {values.name!r})" if has_header else ""
+        raise ValueError(
+            f"{name} has {len(values)} values, but there are {len(table)} rows; give one value for each row{hint}"
+        )
+    return values, name
+
+
+def read_column(path: str | os.PathLike[str]) -> pd.Series[Any]:
+    """The only column of a file: a table of one, or where the name ends in .txt one value per line and no name."""
+    suffix = Path(path).suffix.lower()
+    frame: pd.DataFrame
+    if suffix == ".txt":
+        # A name of our own, as the first line may be empty; no line has the separator.
+        options: dict[str, Any] = dict(sep="\0", names=["label"], skip_blank_lines=False, **EXACT)
+        frame = pd.read_csv(path, **options)
+    else:
+        # Texts are no rows of a model, but may be labels.
+        frame = pd.DataFrame(read_npy(path, kinds="biufU") if suffix == ".npy" else read_dataset(path))
+    if frame.shape[1] != 1:
+        raise ValueError(f"{path} has {frame.shape[1]} columns; give a file of one column, with one value for each row")
+    return frame[frame.columns[0]]
+
+
+def column_texts(table: Table) -> list[str]:
+    if table.ndim > 2:
+        return []
+    return [str(name) for name in (table.columns if isinstance(table, pd.DataFrame) else range(table.shape[1]))]
+
+
+def column_number(table: Table, column: str) -> int:
+    names = column_texts(table)
+    if column in names:
+        return names.index(column)
+    others = "".join(f"; there is the label {name!r}, too" for name in labels_with(table))
+    if table.ndim > 2:
+        raise ValueError(
+            f"there is no column {column!r}: images of shape {table.shape[1:]} have no columns; labels and weights may "
+            f"be files of one value per image, and this one is not there{others}"
+        )
+    raise ValueError(f"there is no column {column!r}; there are {', '.join(names)}{others}")
+
+
+def labels_of(values: pd.Series[Any], source: str) -> np.ndarray:
+    """Labels for `fit`; whole numbers stay whole where empty cells have made them floats."""
+    if (values.isna() | (values == -1)).all():
+        raise ValueError(f"{source} has no label in any row; leave the label out to fit without")
+    if values.dtype.kind == "f" and (values.dropna() % 1 == 0).all():
+        if not (values == -1).any():
+            # The -1 is ours: there is no class for the library to warn about.
+            warnings.filterwarnings("ignore", message="y holds only -1 and 1")
+        values = values.fillna(-1).astype(np.int64)
+    return values.to_numpy()
+
+
+def numbers_of(values: pd.Series[Any], source: str, what: str) -> np.ndarray:
+    try:
+        return values.to_numpy(dtype=np.float64)
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"{source} does not hold {what}: {error}") from None
+
+
+def select_features(estimator: Any, table: Table) -> Table:
+    """The columns that a fitted estimator knows, in its order; without names there must be as many as it has."""
+    names, shape = getattr(estimator, "feature_names_in_", None), getattr(estimator, "_shape", ())
+    if len(shape) > 1 and (table.shape == shape or (table.ndim == 2 and table.shape[1] != math.prod(shape))):
+        is_one = table.shape == shape
+        found = f"one image of shape {shape} has no axis of rows" if is_one else f"rows {table.shape} are no images"
+        wanted = f"{('n', *shape)}".replace("'", "")
+        raise ValueError(f"{found}; save images as {wanted}, one as x[None]")
+    if table.ndim > 2:
+        # Which shape it knows the model says itself.
+        return table
+    if names is not None and isinstance(table, pd.DataFrame):
+        absent = [repr(name) for name in names if name not in table.columns]
+        if absent:
+            found = ", ".join(map(str, table.columns))
+            raise ValueError(
+                f"there is no column {', '.join(absent)}, which the model was fitted on; there are {found}"
+            )
+        return table[list(names)]
+    if table.shape[1] != estimator.n_features_in_:
+        raise ValueError(
+            f"there are {table.shape[1]} columns, but the model was fitted on {estimator.n_features_in_}; "
+            "columns without names must be the same ones"
+        )
+    return np.asarray(table) if names is None else pd.DataFrame(table, columns=names)
+
+
+def fill_cells(cells: Table, X: Table, filled: Any) -> Any:
+    """A copy of `cells`, as of `read_cells`, where only what is missing in X is taken from `filled`."""
+    if not isinstance(cells, pd.DataFrame):
+        return filled
+    result = cells.copy()
+    names = X.columns if isinstance(X, pd.DataFrame) else cells.columns
+    values = filled if isinstance(filled, pd.DataFrame) else pd.DataFrame(filled, columns=names)
+    values = values.set_axis(cells.index)
+    holes = pd.DataFrame(np.asarray(pd.isna(X)), columns=names, index=cells.index)
+    for name in names[holes.any()]:
+        is_written = pd.api.types.is_string_dtype(cells[name])
+        result[name] = cells[name].where(~holes[name], values[name].astype(str)) if is_written else values[name]
+    return result
+
+
+def need_table(path: str | os.PathLike[str], table: Table) -> None:
+    """An error where images are given to a model of tables."""
+    if table.ndim > 2:
+        n, *shape = table.shape
+        raise ValueError(
+            f"{path} holds images of shape {tuple(shape)}, and the model is one of tables; save rows and features, "
+            f"x.reshape({n}, {math.prod(shape)}), or take a model of images, as `jensen models` lists them"
+        )

@@ -1,1 +1,0 @@
-"""numpy, pandas, polars, torch and files: nothing else in jensen knows them."""

@@ -1,0 +1,1 @@
+"""Autoencoders, plain and variational."""

@@ -1,0 +1,290 @@
+"""Autoencoder.
+
+    min Σ_i ‖x_i - decoder(encoder(x_i))‖²
+    denoising:  min Σ_i E‖x_i - decoder(encoder(x_i + ε))‖²,  ε ~ N(0, noise² I)
+Rumelhart, Hinton & Williams (1986); with noise Vincent et al. (2008). Linear networks span the plane of PCA (Baldi &
+Hornik 1989). A squared error is no density: there is no likelihood, no bound and no distribution of z. VAE has them.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from numbers import Integral, Real
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import torch
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted
+from torch import Tensor, nn
+
+from jensen.contract import not_offered
+from jensen.contract.gradient import MOST_ROWS, GradientEstimator, Lesson, blocks
+from jensen.data.columns import Columns
+from jensen.data.rows import Events, learn_events
+from jensen.engines.sgd.loop import Terms
+from jensen.engines.sgd.plan import Trainer
+from jensen.models.autoencoders.build import choose_n_latent, plan_networks, read_latents
+from jensen.nets.likelihoods import Emission, Gaussian
+from jensen.nets.recipe import Recipe, build_network
+from jensen.runtime.progress import progress
+
+__all__ = ["Autoencoder", "AutoencoderModule"]
+
+NO_DENSITY = "an autoencoder has no likelihood: it does not say how probable x is, or how z is distributed; VAE does"
+NO_POSTERIOR = (
+    f"a filled entry is a posterior mean or draw, and {NO_DENSITY}; reconstruct says what the decoder expects"
+)
+
+
+class Autoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, GradientEstimator):
+    """Two networks, from rows to a few numbers and back, with the least squared error.
+
+    Errors are in standardised units, so that a feature counts by its shape and not by its unit: 1 per entry is what the
+    means of the columns have. Of a level, -2 ln of the probability that the decoder gives it stands beside the square.
+
+    Args:
+        n_components: m, the dimensions of z; None is half the features, at most 8.
+        noise: the standard deviation of what is added to numbers before they are encoded in training, in standard
+            deviations of their column; 0 adds nothing. Levels stay as they are.
+        encoder, decoder: recipes of networks, such as MLP(hidden=(200, 200)) or, for images, ConvEncoder() and
+            ConvDecoder(); None is MLP() for tables and these two for images.
+        scaling: "feature" standardises every column, "common" all by one number, None is common for images.
+        max_epochs: passes over the rows; None is enough for 5000 steps, at least 20.
+        batch_size: rows per step.
+        learning_rate: of Adam.
+        trainer: everything else about training, `Trainer(...)`.
+        checkpoint: file that training writes to from time to time, and goes on from if it is there.
+        device: "auto", "cpu", "cuda", ...
+        random_state: seed or RandomState of the training.
+        verbose: 1 shows a progress bar on a terminal.
+
+    Attributes:
+        module_: the networks; forward gives the error of every row.
+        history_: a data frame with one row per round: the mean error of the rows, and minus that of held-out ones.
+        columns_: kind, levels and scaling of every column.
+        n_iter_: epochs.
+        pixel_range_: of images, the least and the greatest value of a pixel; pictures are cut off there.
+        loss_: the mean error of a row in the round whose weights were kept, with its noise.
+
+    Example:
+        >>> from sklearn.datasets import load_iris
+        >>> from jensen import Autoencoder
+        >>> X = load_iris().data
+        >>> model = Autoencoder(n_components=2, max_epochs=20, random_state=0).fit(X)
+        >>> model.transform(X).shape, model.reconstruct(X).shape, model.reconstruction_error(X).shape
+        ((150, 2), (150, 4), (150,))
+    """
+
+    theta_: AutoencoderModule
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "n_components": [Interval(Integral, 1, None, closed="left"), None],
+        "noise": [Interval(Real, 0.0, None, closed="left")],
+        "encoder": [Recipe, None],
+        "decoder": [Recipe, None],
+        "scaling": [StrOptions({"feature", "common"}), None],
+        **GradientEstimator._training_constraints,
+    }
+
+    def __init__(
+        self,
+        n_components: int | None = None,
+        *,
+        noise: float = 0.0,
+        encoder: Recipe | None = None,
+        decoder: Recipe | None = None,
+        scaling: str | None = None,
+        max_epochs: int | None = None,
+        batch_size: int = 128,
+        learning_rate: float = 1e-3,
+        trainer: Trainer | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
+        device: str = "auto",
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.n_components = n_components
+        self.noise = noise
+        self.encoder = encoder
+        self.decoder = decoder
+        self.scaling = scaling
+        self.max_epochs = max_epochs
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.trainer = trainer
+        self.checkpoint = checkpoint
+        self.device = device
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Train both networks.
+
+        Args:
+            X: a table (n, d), images (n, h, w) or (n, c, h, w), a memory-mapped array or a torch Dataset; NaN, None
+                or an empty cell is missing and counts in no error.
+            y: ignored.
+            sample_weight: a count per row: 2 is the row twice, 0 leaves it out.
+        """
+        self._validate_params()
+        events, weight, _ = self._learn(X, sample_weight)
+        if self.noise and "continuous" not in events.columns.kinds:
+            raise ValueError(
+                f"noise={self.noise} is added to numbers, and X has none: its columns are binary or categorical; "
+                "set noise=0"
+            )
+        lesson = Lesson(events, (), weight)
+        # With noise a copy is not the best answer, whatever the room for it.
+        way_out = None if self.noise else "lower n_components, or set noise"
+        m = choose_n_latent(self.n_components, len(events.columns.names), way_out)
+
+        def closeness(terms: Terms, done: float) -> Tensor:
+            return -terms["error"]
+
+        self._train(lesson, {"n_latent": m, "has_holes": lesson.has_holes()}, closeness, closeness)
+        self.loss_ = -self.lower_bound_
+        del self.lower_bound_
+        return self
+
+    def transform(self, X: Any) -> Any:
+        """The latent vector of every row, (n, m)."""
+        x, kind = self._read_events(X)
+        return kind.values(self._answers(x, lambda module, rows: module.encode(rows)))
+
+    def inverse_transform(self, Z: Any) -> Any:
+        """The rows that the decoder makes of latent vectors (n, m)."""
+        check_is_fitted(self)
+        z, kind = read_latents(Z, self.theta_.n_latent), self._kind
+        if isinstance(Z, Tensor) and not self._columns.is_frame:
+            kind = replace(kind, container="torch", device=str(Z.device))
+        return self._present(self._answers(z, lambda module, rows: module.decode(rows)), kind)
+
+    def reconstruct(self, X: Any) -> Any:
+        """What the decoder makes of every row's latent vector: a probability or level where X has levels.
+
+        Missing entries come back as well; they are a guess from the others, not a posterior mean.
+        """
+        x, kind = self._read_events(X)
+        return self._present(self._answers(x, lambda module, rows: module.decode(module.encode(rows))), kind)
+
+    def reconstruction_error(self, X: Any) -> Any:
+        """How badly every row comes back, (n,): the mean error of its observed entries, a score of outliers.
+
+        In standardised units, which do not depend on those of X. With `scaling="common"`, and for images, times
+        `columns_.scale[0] ** 2` they are squares in the units of X. A row with nothing observed has error 0.
+        """
+        x, kind = self._read_events(X)
+        error = self._answers(x, lambda module, rows: module(rows)["error"].double())
+        return kind.values(error / (~x.isnan()).sum(1).clamp_min(1))
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Minus the mean `reconstruction_error` of the rows; y is ignored. It is not a likelihood."""
+        return -float(self.reconstruction_error(X).mean())
+
+    score_samples = not_offered("score_samples", NO_DENSITY)
+    bound = not_offered("bound", NO_DENSITY)
+    posterior = not_offered("posterior", NO_DENSITY)
+    sample = not_offered("sample", NO_DENSITY)
+    impute = not_offered("impute", NO_POSTERIOR)
+    impute_draws = not_offered("impute_draws", NO_POSTERIOR)
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.theta_.n_latent
+
+    def _answers(self, values: Tensor, answer: Callable[[AutoencoderModule, Tensor], Tensor]) -> Tensor:
+        """What the networks say of rows or latent vectors, a block at a time."""
+        with self._answering() as (module, device):
+            some = progress(list(blocks(len(values), module.n_numbers, MOST_ROWS)), "rows")
+            parts = [answer(module, values[rows].to(device)).cpu() for rows in some]
+        return torch.cat(parts)
+
+    def _learn(self, X: Any, sample_weight: Any = None) -> tuple[Events, Tensor | None, np.ndarray]:
+        return learn_events(self, X, "auto", self.scaling, sample_weight)
+
+    def _build(self, facts: dict[str, Any]) -> nn.Module:
+        return build_module(self, self._columns, self._image_shape, facts)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.estimator_type = None
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        # Its answers draw nothing.
+        tags.non_deterministic = False
+        return tags
+
+
+def build_module(
+    model: Autoencoder, columns: Columns, shape: tuple[int, ...], facts: dict[str, Any]
+) -> AutoencoderModule:
+    """New networks for rows of this shape, (d,) or (c, h, w)."""
+    emission = Emission(columns.kinds, columns.n_levels, Gaussian(variance=1.0), torch.ones_like(columns.scale))
+    networks = plan_networks(model, columns, shape, emission.n_outputs, facts["has_holes"])
+    m = facts["n_latent"]
+    return AutoencoderModule(
+        networks.view,
+        build_network("encoder", networks.encoder, networks.in_shape, (m,)),
+        build_network("decoder", networks.decoder, (m,), networks.out_shape),
+        emission,
+        n_latent=m,
+        noise=model.noise,
+    )
+
+
+class AutoencoderModule(nn.Module):
+    """
+    Args:
+        view: rows (b, d) in the units of `Columns`, NaN where missing, as the encoder takes them.
+        encoder: of what `view` gives, z.
+        decoder: of z, the numbers that say x.
+        emission: reads these, with variance 1 for numbers.
+        n_latent: m.
+        noise: the standard deviation of what training adds to numbers.
+    """
+
+    is_number: Tensor
+
+    def __init__(
+        self,
+        view: Callable[[Tensor], Tensor],
+        encoder: nn.Module,
+        decoder: nn.Module,
+        emission: Emission,
+        *,
+        n_latent: int,
+        noise: float,
+    ) -> None:
+        super().__init__()
+        self.view, self.encoder, self.decoder, self.emission = view, encoder, decoder, emission
+        self.n_latent, self.noise = n_latent, noise
+        is_number = torch.zeros(emission.n_columns)
+        is_number[emission.continuous] = 1.0
+        self.register_buffer("is_number", is_number, persistent=False)
+
+    @property
+    def n_numbers(self) -> int:
+        """Of the widest tensor per row."""
+        return max(self.emission.n_outputs, self.emission.n_columns)
+
+    def forward(self, x: Tensor) -> dict[str, Tensor]:
+        """The error of every row (b,), the observed entries together."""
+        # What is missing stays so: NaN plus noise is NaN.
+        given = x + self.noise * self.is_number * torch.randn_like(x) if self.training and self.noise else x
+        outputs = self.decoder(self.encode(given)).flatten(1)
+        # -2 ln p of unit variance is the square and ln 2π, which rounding may leave a trace of.
+        entries = -2 * self.emission.log_prob_entries(outputs, x.nan_to_num()) - math.log(2 * math.pi) * self.is_number
+        return {"error": (entries.clamp_min(0.0) * ~x.isnan()).sum(-1)}
+
+    def encode(self, x: Tensor) -> Tensor:
+        """z (b, m)."""
+        z: Tensor = self.encoder(self.view(x))
+        return z
+
+    def decode(self, z: Tensor) -> Tensor:
+        """Rows (b, d): numbers, probabilities of 1, and the most probable levels."""
+        return self.emission.decide(self.emission.expectation(self.decoder(z).flatten(1)))

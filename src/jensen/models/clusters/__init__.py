@@ -1,0 +1,1 @@
+"""k-means, k-medoids and stores."""

@@ -1,0 +1,255 @@
+"""Medoids by swaps: FasterPAM on a matrix of distances.
+
+    loss = Σ_i w_i min_j d(i, m_j)
+    Δ(m→j) = Σ_i w_i min(d_ij - near_i, 0) + Σ_{i in cluster m} w_i (clamp(d_ij, near_i, second_i) - near_i)
+is what replacing medoid m by candidate j adds to the loss, with the distances near_i and second_i to the nearest and
+second nearest medoid; so all K changes of a candidate cost one pass over its distances. The best swap among a few
+candidates is made at once, until no swap lowers the loss. `build` is PAM's greedy start.
+Kaufman & Rousseeuw (1990), chapter 2; Schubert & Rousseeuw (2021), algorithm 3; greedy with bounds Minoux (1978).
+
+The matrix is only read, in blocks of rows; beside it there are a few blocks and O(n) numbers.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from jensen.runtime.interrupt import InterruptedFitWarning
+from jensen.runtime.messages import levels_inside
+from jensen.runtime.progress import Bar
+
+__all__ = ["Neighbours", "Swapped", "build", "faster_pam", "neighbours", "swapped", "two_smallest"]
+
+# A block of candidates: 1 MB of distances stays in a core's cache, and few enough candidates keep the search eager.
+BLOCK_NUMBERS, BLOCK_ROWS = 2**17, 64
+# Up to this many medoids a product with the memberships is fastest; beyond, most distances lie above second_i, change
+# nothing but a constant, and are skipped.
+FEW_MEDOIDS = 16
+# A swap must gain this part of the loss: sums of 10⁶ distances in float64 are good to 1e-12 of theirs.
+ROUNDING = 1e-11
+
+
+TwoNearest = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
+
+
+@dataclass(frozen=True)
+class Neighbours:
+    """Medoids, by their rows (K,), and the nearest and the second nearest one of every point.
+
+    Of the two, their numbers 0..K-1 and distances, (n,) each; with one medoid, the second is infinitely far.
+    """
+
+    medoids: np.ndarray
+    nearest: np.ndarray
+    near: np.ndarray
+    runner_up: np.ndarray
+    second: np.ndarray
+    weight: np.ndarray
+
+    @cached_property
+    def loss(self) -> float:
+        return float(self.near.astype(np.float64) @ self.weight)
+
+    @cached_property
+    def membership(self) -> np.ndarray:
+        """(n, K): the weight of a point in the column of its cluster, 0 elsewhere."""
+        table = np.zeros((len(self.near), len(self.medoids)))
+        table[np.arange(len(table)), self.nearest] = self.weight
+        return table
+
+    @cached_property
+    def reserve(self) -> np.ndarray:
+        """second_i - near_i: how much farther a point gets without its medoid, (n,)."""
+        gap: np.ndarray = np.subtract(self.second, self.near, dtype=np.float64)
+        return gap
+
+    @cached_property
+    def removal(self) -> np.ndarray:
+        """What leaving a medoid out adds to the loss, (K,)."""
+        return np.bincount(self.nearest, self.weight * self.reserve, minlength=len(self.medoids))
+
+    def changes(self, block: np.ndarray) -> np.ndarray:
+        """Δ(m→j) (b, K) of candidates with distances (b, n) to all points."""
+        return self._all_changes(block) if len(self.medoids) <= FEW_MEDOIDS else self._near_changes(block)
+
+    def _all_changes(self, block: np.ndarray) -> np.ndarray:
+        farther = np.subtract(block, self.near, dtype=np.float64)
+        gain = np.minimum(farther, 0) @ self.weight
+        np.clip(farther, 0, self.reserve, out=farther)
+        change: np.ndarray = farther @ self.membership
+        change += gain[:, None]
+        return change
+
+    def _near_changes(self, block: np.ndarray) -> np.ndarray:
+        """As if all d_ij were above second_i, corrected where they are not."""
+        b, k = len(block), len(self.medoids)
+        place = np.flatnonzero(block < self.second)
+        candidate, point = np.divmod(place, block.shape[1])
+        d = block.ravel()[place].astype(np.float64)
+        weight, farther = self.weight[point], d - self.near[point]
+        gain = np.bincount(candidate, weight * np.minimum(farther, 0), minlength=b)
+        back = weight * (np.maximum(farther, 0) - self.reserve[point])
+        change: np.ndarray = np.bincount(candidate * k + self.nearest[point], back, minlength=b * k).reshape(b, k)
+        # Not in place: where no distance is near, numpy counts nothing in whole numbers.
+        change = change + self.removal + gain[:, None]
+        return change
+
+
+@dataclass(frozen=True)
+class Swapped:
+    """Where the swaps ended; n_iter counts rounds over the candidates."""
+
+    medoids: np.ndarray
+    loss: float
+    n_iter: int
+    n_swaps: int
+    converged: bool
+    interrupted: bool = False
+
+
+def faster_pam(
+    distances: np.ndarray, weight: np.ndarray, medoids: np.ndarray, *, max_iter: int, progress: str | None = None
+) -> Swapped:
+    """Swap from the medoids given until no swap of one medoid lowers the loss, or after max_iter rounds.
+
+    Args:
+        distances: symmetric (n, n), float32 or float64.
+        weight: (n,); a point of weight 0 does not count and never becomes a medoid.
+        medoids: row numbers (K,), all different.
+        max_iter: rounds over all candidates.
+        progress: the name of the bar shown on a terminal.
+    """
+    candidates = np.flatnonzero(weight > 0)
+    n_blocks = math.ceil(len(candidates) / block_rows(len(distances)))
+    state = neighbours(distances, weight, medoids)
+    n_swaps = n_done = n_quiet = 0
+    interrupted = False
+    bar = Bar(progress, max_iter, unit="round")
+    try:
+        while n_quiet < n_blocks and n_done < max_iter * n_blocks:
+            # Every block takes rows from all over the order, which may be sorted.
+            rows = candidates[n_done % n_blocks :: n_blocks]
+            block = distances[rows]
+            n_done, n_quiet = n_done + 1, n_quiet + 1
+            bar.beat()
+            while (better := best_swap(distances, state, rows, block)) is not None:
+                state, n_swaps, n_quiet = better, n_swaps + 1, 1
+            if n_done % n_blocks == 0:
+                bar.update()
+                bar.note(f"loss {state.loss:.6g}")
+    except KeyboardInterrupt:
+        interrupted = True
+        warnings.warn(
+            f"interrupted after {n_swaps} swaps; the best medoids so far are kept",
+            InterruptedFitWarning,
+            stacklevel=levels_inside(),
+        )
+    finally:
+        bar.close()
+    n_iter = math.ceil(n_done / n_blocks)
+    return Swapped(state.medoids, state.loss, n_iter, n_swaps, n_quiet >= n_blocks, interrupted)
+
+
+def best_swap(distances: np.ndarray, state: Neighbours, rows: np.ndarray, block: np.ndarray) -> Neighbours | None:
+    """The neighbours after the swap with one of the rows that lowers the loss most; None if none lowers it."""
+
+    def among_medoids(medoids: np.ndarray, points: np.ndarray) -> TwoNearest:
+        return two_nearest(distances, medoids, points)
+
+    return swapped(state, rows, block, among_medoids)
+
+
+def swapped(
+    old: Neighbours,
+    candidates: np.ndarray,
+    block: np.ndarray,
+    again: Callable[[np.ndarray, np.ndarray], TwoNearest],
+) -> Neighbours | None:
+    """The neighbours after the best swap with a candidate, by its distances (b, n) to all points; None if none helps.
+
+    `again` finds the two nearest of the new medoids for some points: those that lost one of theirs.
+    """
+    changes = old.changes(block)
+    candidate, medoid = divmod(int(changes.argmin()), len(old.medoids))
+    if not changes[candidate, medoid] < -ROUNDING * old.loss:
+        return None
+    medoids, d = old.medoids.copy(), block[candidate]
+    medoids[medoid] = candidates[candidate]
+    closer, between = d < old.near, d < old.second
+    nearest = np.where(closer, medoid, old.nearest)
+    near = np.where(closer, d, old.near)
+    runner_up = np.where(closer, old.nearest, np.where(between, medoid, old.runner_up))
+    second = np.where(closer, old.near, np.where(between, d, old.second))
+    lost = np.flatnonzero((old.nearest == medoid) | (old.runner_up == medoid))
+    nearest[lost], near[lost], runner_up[lost], second[lost] = again(medoids, lost)
+    new = Neighbours(medoids, nearest, near, runner_up, second, old.weight)
+    # Far clusters can make the rounding of a change larger than the loss: only a true fall is a swap.
+    return new if new.loss < old.loss else None
+
+
+def neighbours(distances: np.ndarray, weight: np.ndarray, medoids: np.ndarray) -> Neighbours:
+    """The two nearest medoids of every point."""
+    return Neighbours(medoids, *two_nearest(distances, medoids, np.arange(len(distances))), weight)
+
+
+def two_nearest(distances: np.ndarray, medoids: np.ndarray, points: np.ndarray) -> TwoNearest:
+    """The two nearest medoids of some points, by a matrix of distances."""
+    step = max(1, BLOCK_NUMBERS // len(medoids))
+    parts = [points[i : i + step] for i in range(0, len(points), step)]
+    found = [two_smallest(distances[medoids[:, None], part]) for part in parts] or [
+        two_smallest(distances[medoids, :0])
+    ]
+    nearest, near, runner_up, second = (np.concatenate(column) for column in zip(*found, strict=True))
+    return nearest, near, runner_up, second
+
+
+def two_smallest(d: np.ndarray) -> TwoNearest:
+    """Numbers and values of the smallest and second smallest of every column of (K, n), the first of equals."""
+    everyone = np.arange(d.shape[1])
+    nearest = d.argmin(0)
+    near = d[nearest, everyone]
+    d[nearest, everyone] = np.inf
+    runner_up = d.argmin(0)
+    return nearest, near, runner_up, d[runner_up, everyone]
+
+
+def build(distances: np.ndarray, weight: np.ndarray, n_medoids: int) -> np.ndarray:
+    """PAM's greedy start: the point with the least total distance, then again and again the one that gains most.
+
+    A gain Σ_i w_i max(near_i - d_ij, 0) can only fall as medoids come in, so an old one is a bound: where it lies below
+    a gain already found it need not be computed anew.
+    """
+    candidates = np.flatnonzero(weight > 0)
+    total = np.full(len(distances), np.inf)
+    for rows in blocks(candidates, len(distances)):
+        total[rows] = distances[rows] @ weight
+    medoids = [int(total.argmin())]
+    near = distances[medoids[0]]
+    gain = np.where(weight > 0, np.inf, -np.inf)
+    for _ in range(n_medoids - 1):
+        gain[medoids[-1]] = -np.inf
+        most = 0.0
+        for rows in blocks(np.argsort(-gain, kind="stable")[: len(candidates) - len(medoids)], len(distances)):
+            if gain[rows[0]] < most:
+                break
+            gain[rows] = np.maximum(np.subtract(near, distances[rows], dtype=np.float64), 0) @ weight
+            most = max(most, float(gain[rows].max()))
+        medoids.append(int(gain.argmax()))
+        near = np.minimum(near, distances[medoids[-1]])
+    return np.array(medoids)
+
+
+def block_rows(n_points: int) -> int:
+    return max(1, min(BLOCK_ROWS, BLOCK_NUMBERS // n_points))
+
+
+def blocks(rows: np.ndarray, n_points: int) -> Iterator[np.ndarray]:
+    step = block_rows(n_points)
+    for start in range(0, len(rows), step):
+        yield rows[start : start + step]

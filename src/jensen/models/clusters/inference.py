@@ -1,0 +1,110 @@
+"""What fitted centres say about rows: pure functions of theta and of rows (n, d) in the user's units."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from scipy.sparse import issparse
+from torch import Tensor
+
+from jensen.engines.em.sources import Frame
+from jensen.models.clusters.centres import Pull, partial_distances
+
+__all__ = ["Assignment", "Centres", "assign", "distances"]
+
+NUMBERS_AT_ONCE = 2**20
+
+
+@dataclass(frozen=True)
+class Centres:
+    """Centres μ (K, d), the variance σ² of their rows, and the weight each serves (K,)."""
+
+    centres: Tensor
+    variance: float
+    weights: Tensor
+
+    def frame(self) -> Frame:
+        """Coordinates about the centres' mean, with one unit for all features, in which distances lose no digits."""
+        share = self.weights / self.weights.sum()
+        origin = share @ self.centres
+        spread = self.variance + float(share @ (self.centres - origin).square().mean(1))
+        return Frame(origin, torch.full_like(origin, spread**0.5))
+
+    def within(self, frame: Frame) -> Centres:
+        """From the user's units to the frame's."""
+        centres = (self.centres - frame.origin) / frame.scale
+        return Centres(centres, self.variance / float(frame.scale[0]) ** 2, self.weights)
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """For every row its centre, the squared distance to it and the number of features they rest on, each (n,)."""
+
+    label: Tensor
+    distance: Tensor
+    n_observed: Tensor
+
+
+def assign(theta: Centres, x: Any, pull: Pull | None = None) -> Assignment:
+    """Every row of x, an array or a CSR matrix, to its nearest centre, or with a depot that chooses to the cheapest."""
+    n, d = x.shape
+    label, distance, n_observed = np.empty(n, dtype=np.int64), np.empty(n), np.full(n, float(d))
+    heeds = pull is not None and pull.chooses
+    is_sparse = bool(issparse(x))
+    if is_sparse and not heeds and not np.isnan(x.data).any():
+        label, distance = nearest(x, theta.centres.numpy())
+        return Assignment(torch.from_numpy(label), torch.from_numpy(distance), torch.from_numpy(n_observed))
+    frame = theta.frame()
+    centres, unit = (theta.centres - frame.origin) / frame.scale, float(frame.scale[0])
+    for part, rows, observed in parts(frame, x):
+        if observed is None and not heeds:
+            label[part], distance[part] = nearest(rows, centres.numpy())
+            continue
+        r = partial_distances(torch.from_numpy(rows).T, None if observed is None else observed.T, centres)
+        cost = r + pull.supply(theta.centres)[:, None] / unit**2 if pull is not None and heeds else r
+        chosen = cost.argmin(0)
+        label[part], distance[part] = chosen.numpy(), r.gather(0, chosen[None])[0].numpy()
+        if observed is not None:
+            n_observed[part] = observed.sum(1).numpy()
+    return Assignment(torch.from_numpy(label), torch.from_numpy(distance * unit**2), torch.from_numpy(n_observed))
+
+
+def distances(theta: Centres, x: Any) -> Tensor:
+    """‖x_i - μ_j‖ (n, K) over the observed features."""
+    frame = theta.frame()
+    centres = (theta.centres - frame.origin) / frame.scale
+    out = torch.empty(x.shape[0], len(centres), dtype=torch.float64)
+    for part, rows, observed in parts(frame, x):
+        x_part = torch.from_numpy(rows)
+        r = partial_distances(x_part.T, None if observed is None else observed.T, centres).T
+        # The expanded square leaves 1e-16 where there should be 0, and its root is 1e-8: small ones are done again.
+        i, j = (r < 1e-6).nonzero(as_tuple=True)
+        seen = 1.0 if observed is None else observed[i]
+        r[i, j] = (seen * (x_part[i] - centres[j])).square().sum(1)
+        out[part] = r.sqrt_()
+    return out.mul_(frame.scale[0])
+
+
+def nearest(x: Any, centres: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The nearest centre of complete rows and the squared distance to it, by scikit-learn's compiled search."""
+    from sklearn.metrics import pairwise_distances_argmin_min  # slow to import
+
+    label, distance = pairwise_distances_argmin_min(x, centres)
+    return label.astype(np.int64), distance.astype(np.float64) ** 2
+
+
+def parts(frame: Frame, x: Any) -> Iterator[tuple[slice, np.ndarray, Tensor | None]]:
+    """Some rows at a time: which, in the frame's units with 0 for holes, and what is observed (m, d) where not all."""
+    n, d = x.shape
+    origin, scale, is_sparse = frame.origin.numpy(), frame.scale.numpy(), bool(issparse(x))
+    n_rows = max(1, NUMBERS_AT_ONCE // d)
+    for start in range(0, n, n_rows):
+        part = slice(start, start + n_rows)
+        rows = (np.asarray(x[part].toarray() if is_sparse else x[part], dtype=np.float64) - origin) / scale
+        missing = np.isnan(rows)
+        observed = torch.from_numpy(~missing) if missing.any() else None
+        yield part, np.nan_to_num(rows, copy=False, nan=0.0), observed

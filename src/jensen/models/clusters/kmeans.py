@@ -1,0 +1,408 @@
+"""k-means, and where to build the stores.
+
+    loss  Σ_i w_i min_j ‖x_i - μ_j‖²;   E:  y_i = argmin_j ‖x_i - μ_j‖²,   M:  μ_j = Σ_{y_i=j} w_i x_i / Σ_{y_i=j} w_i
+It is EM for the mixture Σ_j N(μ_j, σ²I) / K with q restricted to one-hot. So its bound, which is not exact, is
+    ln p(x) ≥ ln N(x; μ_y, σ²I) - ln K,   σ² = loss / (d Σ w)
+Lloyd (1982); Bishop (2006) 9.1. Holes: distances and means over what is observed (Chi, Chi & Baraniuk 2016).
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Sequence
+from numbers import Integral, Real
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import torch
+from scipy.sparse import issparse
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
+from torch import Tensor
+
+from jensen.bound import Bound
+from jensen.contract import EMEstimator, Stream, warn_unused, whole_number
+from jensen.data.container import Kind, check_columns, check_spread, column_names, read_array, read_weights
+from jensen.engines.em import loop as em
+from jensen.models.clusters.centres import Pull, hard_log_density
+from jensen.models.clusters.depot import Depot
+from jensen.models.clusters.inference import Assignment, Centres, assign, distances
+from jensen.models.clusters.kmeans_em import checked_limits, dense_rows, kmeans_problem, served_by, without_effect
+from jensen.models.clusters.kmeans_start import Start, centre_starts, checked_centres, drawn_to
+from jensen.models.clusters.lloyd import best_partition
+from jensen.models.clusters.outcome import Outcome, outcome, outcome_of_stream, resumed
+from jensen.runtime.messages import levels_inside
+from jensen.runtime.threads import threads_for
+
+__all__ = ["KMeans"]
+
+
+def takes_batches(model: KMeans) -> bool:
+    if model.size_limits is not None:
+        raise AttributeError(f"size_limits={model.size_limits!r} hold for all rows, and a batch is a part: use fit")
+    return True
+
+
+class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, EMEstimator):
+    """k-means: a drop-in for scikit-learn's, with missing values, a bound in nats, depots and limits on sizes.
+
+    Args:
+        n_clusters: K.
+        init: "k-means++" (greedy, and the same for any order of the rows), "random" rows, centres (K, d), or a
+            callable of (X, n_clusters, random_state).
+        n_init: starts, of which the best is kept; "auto" is 1 for "k-means++" and given centres, else 10.
+        max_iter: steps at most; 0 returns the start.
+        tol: stop when the centres move by less, squared and relative to the features' mean variance.
+        verbose: 1 shows a progress bar on a terminal.
+        random_state: seed or RandomState.
+        copy_x: False lets a fit centre X in place and put it back, which saves a copy and may change last digits.
+        algorithm: "lloyd", or "elkan", which skips distances by the triangle inequality and ends in the same place;
+            the latter for complete rows, without a depot and size limits.
+        depot: None, or a `Depot` that supplies the centres.
+        size_limits: None, or the least and the most weight (number of rows, without weights) that a centre serves; the
+            most may be None.
+
+    Attributes:
+        cluster_centers_: μ (K, d); can be set, for example sorted, and labels_ and the like stay those of the fit.
+        labels_: the cluster of every row of the fit; with size limits the one that serves most of it.
+        inertia_: Σ w ‖x - μ_y‖², what the customers pay; a depot's share stands in supply_cost_, their sum in cost_.
+        cluster_weights_: the weight that every centre serves (K,).
+        theta_: centres, σ² and weights as one frozen value of tensors.
+        lower_bound_: the bound per unit of weight, nats: the mean of score_samples(X), weighted as the rows are.
+        n_iter_, converged_: steps, and whether the centres came to rest before max_iter.
+
+    Example:
+        >>> import numpy as np
+        >>> from jensen import KMeans
+        >>> X = np.array([[0.0, 1.0], [0.2, np.nan], [9.9, 5.0], [10.1, 5.0]])
+        >>> model = KMeans(n_clusters=2, random_state=0).fit(X)
+        >>> sorted(model.cluster_centers_[:, 0].round(1).tolist())
+        [0.1, 10.0]
+    """
+
+    theta_: Centres
+    _stream: Stream | None
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "n_clusters": [Interval(Integral, 1, None, closed="left")],
+        "init": [StrOptions({"k-means++", "random"}), callable, "array-like"],
+        "n_init": [StrOptions({"auto"}), Interval(Integral, 1, None, closed="left")],
+        "max_iter": [Interval(Integral, 0, None, closed="left")],
+        "tol": [Interval(Real, 0, None, closed="left")],
+        "verbose": ["verbose"],
+        "random_state": ["random_state"],
+        "copy_x": ["boolean"],
+        "algorithm": [StrOptions({"lloyd", "elkan"})],
+        "depot": [Depot, None],
+        "size_limits": ["array-like", None],
+    }
+
+    def __init__(
+        self,
+        n_clusters: int = 8,
+        *,
+        init: Any = "k-means++",
+        n_init: int | str = "auto",
+        max_iter: int = 300,
+        tol: float = 1e-4,
+        verbose: int = 0,
+        random_state: Any = None,
+        copy_x: bool = True,
+        algorithm: str = "lloyd",
+        depot: Depot | None = None,
+        size_limits: Sequence[float | None] | None = None,
+    ) -> None:
+        self.n_clusters = n_clusters
+        self.init = init
+        self.n_init = n_init
+        self.max_iter = max_iter
+        self.tol = tol
+        self.verbose = verbose
+        self.random_state = random_state
+        self.copy_x = copy_x
+        self.algorithm = algorithm
+        self.depot = depot
+        self.size_limits = size_limits
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Find the centres.
+
+        Args:
+            X: rows (n, d), NaN where missing, or a sparse matrix.
+            y: ignored.
+            sample_weight: a count per row: 2 is the row twice, 0 leaves it out.
+        """
+        self._validate_params()
+        x, weight, kind = self._read_training(X, sample_weight, reset=True)
+        counted = slice(None) if weight is None else np.flatnonzero(weight > 0)
+        rows, mass = x[counted], None if weight is None else weight[counted]
+        if not issparse(rows):
+            check_columns(rows, column_names(self))
+            check_spread(rows, column_names(self))
+        pull = self._pull()
+        total = float(rows.shape[0] if mass is None else mass.sum())
+        limits = checked_limits(self.size_limits, self.n_clusters, total)
+        is_plain = self.max_iter > 0 and pull is None and limits is None and is_complete(rows)
+        rows = rows if is_plain else dense_rows(rows)
+        warn_unused(self, without_effect(self, is_plain, limits, total))
+        start, generator = centre_starts(rows, mass, self.n_clusters, self.init), self._generator()
+        if pull is not None and pull.chooses and isinstance(self.init, str):
+            start = drawn_to(pull, start)
+        if is_plain:
+            labels = self._fit_complete(rows, mass, start, generator)
+        else:
+            labels = self._fit_engine(rows, mass, start, generator, pull, limits)
+        self._kind = kind.of_other_rows()
+        self.labels_ = labels
+        if len(labels) < x.shape[0]:
+            # Rows without weight are served, too.
+            self.labels_ = assign(self.theta_, x, pull).label.numpy()
+            self.labels_[counted] = labels
+        return self
+
+    @available_if(takes_batches)  # type: ignore[untyped-decorator]
+    def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """One step of stepwise EM with a batch of rows; the first batch is a `fit`.
+
+        After `fit` or `jensen.load` it goes on from there; what a batch changes falls with the weight seen before it.
+        """
+        if not hasattr(self, "theta_"):
+            return self.fit(X, y, sample_weight)
+        self._validate_params()
+        x, weight, _ = self._read_training(X, sample_weight, reset=False)
+        pull = self._pull()
+        stream = getattr(self, "_stream", None) or resumed(self.theta_, pull)
+        problem, frame = kmeans_problem(
+            dense_rows(x), weight, lambda _: self.theta_.centres.numpy(), self.tol, pull, frame=stream.frame
+        )
+        with threads_for(problem.source.n_numbers):
+            centres = problem.start(self._generator())
+            centres, running = em.stepwise(problem.verbs, centres, problem.source, stream.running)
+        stream = Stream(frame, problem.verbs, running)
+        self._keep(outcome_of_stream(centres, stream), stream)
+        self.labels_ = assign(self.theta_, x, pull).label.numpy()
+        return self
+
+    def predict(self, X: Any) -> Any:
+        """The centre that serves each row: the nearest, or the cheapest with a depot whose customers are assigned."""
+        found, kind = self._assign(X)
+        return kind.values(found.label)
+
+    def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
+        """Fit, and the labels of the same rows."""
+        return self.fit(X, y, sample_weight)._kind.values(torch.from_numpy(self.labels_))
+
+    def transform(self, X: Any) -> Any:
+        """Distances to the centres (n, K), over the observed features."""
+        check_is_fitted(self)
+        x, kind = read_array(self, X, reset=False, sparse=True)
+        return kind.values(distances(self.theta_, x))
+
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """-Σ w ‖x - μ_y‖², scikit-learn's score of k-means; nats per row are in `score_samples`."""
+        found, _ = self._assign(X)
+        weight = read_weights(sample_weight, len(found.distance))
+        return -float(found.distance.sum() if weight is None else found.distance @ weight)
+
+    def score_samples(self, X: Any) -> Any:
+        """ln N(x; μ_y, σ²I) - ln K per row, a lower bound of ln p(x); a row with nothing observed has -ln K."""
+        found, kind = self._assign(X)
+        return kind.values(self._log_density(found) - math.log(self._n_features_out))
+
+    def bound(self, X: Any) -> Bound:
+        """ln N(x; μ_y, σ²I), and KL(one-hot ‖ 1/K) = ln K, per row."""
+        found, kind = self._assign(X)
+        log_density = self._log_density(found)
+        kl = torch.full_like(log_density, math.log(self._n_features_out))
+        return Bound(kind.values(log_density), {"cluster": kind.values(kl)}, is_exact=False)
+
+    def posterior(self, X: Any) -> torch.distributions.Categorical:
+        """q(z|x): all of it on the row's own centre."""
+        label = self._assign(X)[0].label
+        one_hot = torch.nn.functional.one_hot(label, self._n_features_out).to(torch.float64)
+        return torch.distributions.Categorical(probs=one_hot)
+
+    def sample(self, n_samples: int = 1, y: Any = None, random_state: Any = None) -> tuple[Any, Any]:
+        """Rows around centres drawn with equal chances, and the centre of each; y asks for a centre, or one each."""
+        check_is_fitted(self)
+        n, k, generator = whole_number("n_samples", n_samples), self._n_features_out, self._generator(random_state)
+        if y is None:
+            z = torch.randint(k, (n,), generator=generator).sort().values
+        else:
+            values = np.asarray(y)
+            if values.shape not in ((), (n,)) or not np.isin(values, np.arange(k)).all():
+                raise ValueError(f"y={y!r} must be a number of a centre, 0..{k - 1}, or {n} of them")
+            z = torch.from_numpy(np.broadcast_to(values, (n,)).astype(np.int64))
+        noise = torch.randn(n, self.n_features_in_, generator=generator, dtype=torch.float64)
+        x = self.theta_.centres[z] + math.sqrt(self.theta_.variance) * noise
+        return self._kind.table(x), self._kind.values(z)
+
+    def impute(self, X: Any) -> Any:
+        """X with missing entries taken from the row's centre; observed ones bit for bit."""
+        x, means, kind = self._centres_of(X)
+        return kind.table(torch.where(x.isnan(), means, x))
+
+    def impute_draws(self, X: Any, n_draws: int = 1, random_state: Any = None) -> list[Any]:
+        """Copies of X with missing entries drawn around the row's centre, with variance σ²."""
+        x, means, kind = self._centres_of(X)
+        n, generator, std = whole_number("n_draws", n_draws), self._generator(random_state), self.theta_.variance**0.5
+        draws = (means + std * torch.randn(x.shape, generator=generator, dtype=x.dtype) for _ in range(n))
+        return [kind.table(torch.where(x.isnan(), drawn, x)) for drawn in draws]
+
+    @property
+    def cluster_centers_(self) -> np.ndarray:
+        check_is_fitted(self)
+        return self.theta_.centres.numpy().astype(self._kind.dtype)
+
+    @cluster_centers_.setter
+    def cluster_centers_(self, value: Any) -> None:
+        check_is_fitted(self)
+        centres = checked_centres(value, self.n_features_in_, self._n_features_out)
+        # Whom each of them serves is not known.
+        weights = self.theta_.weights.mean().expand(len(centres)).clone()
+        self.theta_ = Centres(torch.from_numpy(centres), self.theta_.variance, weights)
+        self._stream = None
+
+    @property
+    def cluster_weights_(self) -> np.ndarray:
+        check_is_fitted(self)
+        return self.theta_.weights.numpy().copy()
+
+    @property
+    def n_parameters_(self) -> int:
+        """Free parameters: the centres and σ²."""
+        check_is_fitted(self)
+        return self.theta_.centres.numel() + 1
+
+    @property
+    def _n_features_out(self) -> int:
+        return len(self.theta_.centres)
+
+    @property
+    def _n_init(self) -> int:
+        """How many starts; the name is scikit-learn's."""
+        if not (isinstance(self.init, str) or callable(self.init)):
+            if self.n_init not in ("auto", 1):
+                warnings.warn(
+                    "Explicit initial center position passed: performing only one init in KMeans instead of "
+                    f"n_init={self.n_init}.",
+                    RuntimeWarning,
+                    stacklevel=levels_inside(),
+                )
+            return 1
+        if self.n_init == "auto":
+            return 1 if isinstance(self.init, str) and self.init == "k-means++" else 10
+        return int(self.n_init)
+
+    def _fit_complete(self, x: Any, weight: np.ndarray | None, start: Start, generator: torch.Generator) -> np.ndarray:
+        """By the compiled loop; labels (n,)."""
+        algorithm = self.algorithm
+        if algorithm == "elkan" and self.n_clusters == 1:
+            warnings.warn(
+                "algorithm='elkan' doesn't make sense for a single cluster. Using 'lloyd' instead.",
+                RuntimeWarning,
+                stacklevel=levels_inside(),
+            )
+            algorithm = "lloyd"
+        found = best_partition(
+            x,
+            weight,
+            [start(generator) for _ in range(self._n_init)],
+            max_iter=self.max_iter,
+            tol=self.tol,
+            algorithm=algorithm,
+            may_overwrite=not self.copy_x,
+            progress="KMeans" if self.verbose else None,
+        )
+        self.n_iter_, self.converged_ = found.n_iter, found.n_iter < self.max_iter
+        if not self.converged_:
+            self._warn_of_no_convergence()
+        weights = np.bincount(found.labels, weight, minlength=self.n_clusters).astype(np.float64)
+        n_entries = float(weights.sum() * x.shape[1])
+        self._keep(outcome(found.centres.astype(np.float64), weights, found.inertia, 0.0, n_entries), None)
+        return found.labels.astype(np.int64)
+
+    def _fit_engine(
+        self,
+        x: np.ndarray,
+        weight: np.ndarray | None,
+        start: Start,
+        generator: torch.Generator,
+        pull: Pull | None,
+        limits: tuple[float, float] | None,
+    ) -> np.ndarray:
+        """By the EM engine, for holes, depots and limits; labels (n,)."""
+        if self.algorithm == "elkan":
+            raise ValueError(
+                "algorithm='elkan' is for complete rows without depot and size_limits; use algorithm='lloyd'"
+            )
+        problem, frame = kmeans_problem(x, weight, start, self.tol, pull, limits)
+        fitted = self._run(problem, generator, self._n_init)
+        self.n_iter_, self.converged_ = fitted.n_iter, fitted.converged
+        running = em.Running(fitted.stats * (1 / fitted.weight), fitted.weight)
+        stream = Stream(frame, problem.verbs, running)
+        self._keep(outcome_of_stream(fitted.theta, stream), stream)
+        found = assign(self.theta_, x, pull)
+        if limits is None:
+            return found.label.numpy()
+        # The bound holds for any y, and is largest at the nearest centre, which the limits may refuse a row.
+        log_density = np.average(self._log_density(found).numpy(), weights=weight)
+        self.lower_bound_ = float(log_density) - math.log(self._n_features_out)
+        return served_by(problem, fitted.theta).numpy()
+
+    def _keep(self, outcome: Outcome, stream: Stream | None) -> None:
+        self.theta_, self._stream = outcome.theta, stream
+        self.inertia_, self.supply_cost_ = outcome.inertia, outcome.supply_cost
+        self.cost_, self.lower_bound_ = outcome.inertia + outcome.supply_cost, outcome.lower_bound
+
+    def _read_training(self, X: Any, sample_weight: Any, *, reset: bool) -> tuple[Any, np.ndarray | None, Kind]:
+        x, kind = read_array(self, X, reset=reset, sparse=True)
+        weight = read_weights(sample_weight, x.shape[0])
+        return x, None if weight is None else weight.numpy(), kind
+
+    def _assign(self, X: Any) -> tuple[Assignment, Kind]:
+        check_is_fitted(self)
+        x, kind = read_array(self, X, reset=False, sparse=True)
+        return assign(self.theta_, x, self._pull()), kind
+
+    def _log_density(self, found: Assignment) -> Tensor:
+        return hard_log_density(found.distance, found.n_observed, self.theta_.variance)
+
+    def _centres_of(self, X: Any) -> tuple[Tensor, Tensor, Kind]:
+        """Rows (n, d), and the centre of each (n, d)."""
+        x, kind = self._read(X)
+        return x, self.theta_.centres[assign(self.theta_, x.numpy(), self._pull()).label], kind
+
+    def _pull(self) -> Pull | None:
+        return None if self.depot is None else self.depot.pull(self.n_features_in_)
+
+    def _theta_record(self) -> dict[str, Tensor]:
+        theta = self.theta_
+        return {
+            "centres": theta.centres,
+            "variance": torch.tensor(theta.variance, dtype=torch.float64),
+            "weights": theta.weights,
+        }
+
+    def _theta_from(self, record: dict[str, Tensor]) -> Centres:
+        k = len(record["centres"])
+        centres = checked_centres(record["centres"], self.n_features_in_, k)
+        variance, weights = float(record["variance"]), record["weights"].to(torch.float64)
+        if not (0 < variance < math.inf and weights.shape == (k,) and bool((weights >= 0).all())):
+            raise ValueError(f"variance={variance} and weights={weights.tolist()} are not those of a fit")
+        return Centres(torch.from_numpy(centres), variance, weights)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.estimator_type = "clusterer"
+        tags.input_tags.sparse = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
+def is_complete(x: Any) -> bool:
+    is_sparse = bool(issparse(x))
+    return not np.isnan(x.data if is_sparse else x).any()

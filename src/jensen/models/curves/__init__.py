@@ -1,0 +1,1 @@
+"""Latent curves and surfaces."""

@@ -1,0 +1,308 @@
+"""Latent curve or surface: generative topographic mapping.
+
+    z ~ Uniform[0,1]^L on a grid,  x | z ~ N(f(z), σ²I),  f(z) = Wᵀφ(z)
+    E:  q_ig ∝ N(x_i; f(z_g), σ²I)
+    M:  (Φᵀ G_j Φ + α σ² D) w_j = Φᵀ R x_j,  σ² = Σ q_ig (x_ij - f_j(z_g))² / n, over what is observed
+Bishop, Svensén & Williams (1998). The bound is exact on the grid, a quadrature of p(x) = ∫ N(x; f(z), σ²I) dz.
+"""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
+from torch import Tensor
+
+from jensen.bound import Bound
+from jensen.contract import Answers, Problem, Rows, whole_number
+from jensen.contract.em import IteratedModel
+from jensen.engines.em import loop as em
+from jensen.engines.em.sources import ArraySource, Frame
+from jensen.models.curves.em import (
+    CurveTheta,
+    CurveVerbs,
+    bound_terms,
+    draw,
+    fill,
+    fill_draws,
+    latent_means,
+    latent_modes,
+    log_evidence,
+    responsibilities,
+)
+from jensen.models.curves.mapping import LatentSpace, lattice
+from jensen.models.curves.start import STARTS
+from jensen.models.mixtures.components import one_unit
+from jensen.models.mixtures.fit import read_posterior
+from jensen.runtime.memory import need_memory
+from jensen.runtime.threads import threads_for
+
+__all__ = ["LatentCurve"]
+
+# Grid points and bumps along each axis, for a curve and for a surface.
+GRID, BASIS = {1: 100, 2: 40}, {1: 12, 2: 8}
+# More grid points than this no file may ask for.
+MOST_POINTS = 10_000_000
+
+
+def has_latent(n_latent: int, other: str) -> Any:
+    """A method for curves or for surfaces alone; of a fitted model the fit decides."""
+
+    def check(model: LatentCurve) -> bool:
+        found = model.theta_.space.n_latent if hasattr(model, "theta_") else model.n_latent
+        if found != n_latent:
+            raise AttributeError(f"n_latent={found}: draw it with {other}")
+        return True
+
+    return available_if(check)
+
+
+class LatentCurve(ClassNamePrefixFeaturesOutMixin, TransformerMixin, IteratedModel):
+    """A smooth curve through the rows, or a surface, with noise about it: generative topographic mapping.
+
+    Args:
+        n_latent: L, 1 for a curve, 2 for a surface.
+        n_grid: grid points along each axis of [0,1]^L; None is 100 for a curve and 40 for a surface.
+        n_basis: bumps of f along each axis, besides its straight part; 0 is a line or plane, None is 12 for a curve
+            and 8 for a surface.
+        basis_width: the bumps' width, in units of the distance between neighbours.
+        penalty: α of the prior N(0, 1/α) on the bumps' coefficients, in units of the data's deviation; 0 is maximum
+            likelihood, and more is straighter.
+        reg_covar: σ² does not fall below this share of the data's variance; 0 sets no floor, and a collapse is an
+            error.
+        tol: EM stops when a step gains less than this many nats per unit of weight.
+        max_iter: M-steps at most; 0 returns the start.
+        init: "pca" is straight along the principal axes, "geodesic" follows the rows from neighbour to neighbour,
+            "auto" takes the better of both.
+        acceleration: None, or "squarem" to extrapolate EM's steps.
+        random_state: seed or RandomState, for samples and draws; a fit has no randomness.
+        verbose: 1 shows a progress bar on a terminal.
+
+    Attributes:
+        grid_: the grid points z (G, L), each with the prior 1/G.
+        points_: f at the grid points (G, d).
+        noise_variance_: σ².
+        theta_: coefficients, σ² and the latent space as one frozen value.
+        total_weight_: of all rows learnt from.
+        lower_bound_: the objective per unit of weight; equals score(X) without weights and penalty.
+        lower_bounds_: its history, one value after every step.
+        n_iter_, converged_: M-steps after the start's short runs, and whether the last one gained less than tol.
+
+    Example:
+        >>> import numpy as np
+        >>> from jensen import LatentCurve
+        >>> angle = np.linspace(0, np.pi, 60)
+        >>> X = np.column_stack([np.cos(angle), np.sin(angle)])
+        >>> X[7, 1] = np.nan
+        >>> model = LatentCurve().fit(X)
+        >>> bool(np.abs(model.impute(X)[7, 1] - np.sin(angle[7])) < 0.1)
+        True
+    """
+
+    theta_: CurveTheta
+    _reads_labels = False
+    _answers = Answers(log_evidence, fill, fill_draws)
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "n_latent": [Interval(Integral, 1, 2, closed="both")],
+        "n_grid": [Interval(Integral, 2, None, closed="left"), None],
+        "n_basis": [Interval(Integral, 0, None, closed="left"), None],
+        "basis_width": [Interval(Real, 0, None, closed="neither")],
+        "penalty": [Interval(Real, 0, None, closed="left")],
+        "reg_covar": [Interval(Real, 0, None, closed="left")],
+        "tol": [Interval(Real, 0, None, closed="left")],
+        "max_iter": [Interval(Integral, 0, None, closed="left")],
+        "init": [StrOptions(set(STARTS))],
+        "acceleration": [StrOptions({"squarem"}), None],
+        "random_state": ["random_state"],
+        "verbose": ["verbose"],
+    }
+
+    def __init__(
+        self,
+        n_latent: int = 1,
+        *,
+        n_grid: int | None = None,
+        n_basis: int | None = None,
+        basis_width: float = 1.0,
+        penalty: float = 1.0,
+        reg_covar: float = 1e-6,
+        tol: float = 1e-3,
+        max_iter: int = 300,
+        init: str = "auto",
+        acceleration: str | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.n_latent = n_latent
+        self.n_grid = n_grid
+        self.n_basis = n_basis
+        self.basis_width = basis_width
+        self.penalty = penalty
+        self.reg_covar = reg_covar
+        self.tol = tol
+        self.max_iter = max_iter
+        self.init = init
+        self.acceleration = acceleration
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def transform(self, X: Any) -> Any:
+        """The posterior mean of z per row, (n, L)."""
+        x, kind = self._read(X)
+        return kind.values(latent_means(self.theta_, x))
+
+    def mode(self, X: Any) -> Any:
+        """The most probable grid point per row, (n, L): where the posterior has two peaks, their mean is neither."""
+        x, kind = self._read(X)
+        return kind.values(latent_modes(self.theta_, x))
+
+    def inverse_transform(self, Z: Any) -> Any:
+        """f(z) of places z (n, L) in [0,1]^L."""
+        check_is_fitted(self)
+        return self._kind.table(self.theta_.at(self._places(Z)))
+
+    @has_latent(1, "surface")  # type: ignore[untyped-decorator]
+    def curve(self, n_points: int = 200) -> np.ndarray:
+        """Points of the curve to draw, (n_points, d), from z = 0 to z = 1."""
+        return self._drawn(n_points)
+
+    @has_latent(2, "curve")  # type: ignore[untyped-decorator]
+    def surface(self, n_points: int = 50) -> np.ndarray:
+        """Points of the surface to draw, (n_points, n_points, d); the first axis is z_0."""
+        return self._drawn(n_points).reshape(n_points, n_points, -1)
+
+    def magnification(self, Z: Any = None) -> Any:
+        """√det JᵀJ, J = ∂f/∂z: the length or area in X for one of z, at places (n, L) or at the grid points."""
+        check_is_fitted(self)
+        z = self.theta_.space.grid if Z is None else self._places(Z)
+        return self._kind.values(self.theta_.magnification(z))
+
+    def bound(self, X: Any, q: Any = None) -> Bound:
+        """E_q[ln p(x|z)] and KL(q ‖ uniform) per row: exact on the grid with the posterior, below with any q (n, G)."""
+        x, kind = self._read(X)
+        given = None if q is None else read_posterior(q, len(x), len(self.theta_.points))
+        reconstruction, kl = bound_terms(self.theta_, x, given)
+        return Bound(kind.values(reconstruction), {"latent": kind.values(kl)}, is_exact=q is None)
+
+    def posterior(self, X: Any) -> torch.distributions.Categorical:
+        """q(z|x), a distribution over the rows of `grid_` per row of X."""
+        return torch.distributions.Categorical(probs=responsibilities(self.theta_, self._read(X)[0]))
+
+    def sample(self, n_samples: int = 1, y: Any = None, random_state: Any = None) -> tuple[Any, Any]:
+        """Rows, and the grid point z (n, L) each came from."""
+        check_is_fitted(self)
+        if y is not None:
+            raise ValueError(f"y={y!r}: a LatentCurve has no classes to ask for; inverse_transform(Z) is f(z)")
+        x, z = draw(self.theta_, whole_number("n_samples", n_samples), self._generator(random_state))
+        return self._kind.table(x), self._kind.values(z)
+
+    @property
+    def grid_(self) -> np.ndarray:
+        check_is_fitted(self)
+        return self.theta_.space.grid.numpy().astype(self._kind.dtype)
+
+    @property
+    def points_(self) -> np.ndarray:
+        check_is_fitted(self)
+        return self.theta_.points.numpy().astype(self._kind.dtype)
+
+    @property
+    def noise_variance_(self) -> float:
+        check_is_fitted(self)
+        return self.theta_.variance
+
+    @property
+    def n_parameters_(self) -> int:
+        """Free parameters: the coefficients of f, and σ²."""
+        check_is_fitted(self)
+        return self.theta_.coefficients.numel() + 1
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.theta_.space.n_latent
+
+    def _unused(self, rows: Rows) -> dict[str, str]:
+        reason = "with n_basis=0 f has no bumps; raise n_basis"
+        return {"basis_width": reason, "penalty": reason} if self.n_basis == 0 else {}
+
+    def _space(self) -> LatentSpace:
+        n_grid = GRID[self.n_latent] if self.n_grid is None else int(self.n_grid)
+        n_basis = BASIS[self.n_latent] if self.n_basis is None else int(self.n_basis)
+        need_memory(
+            8 * (n_grid * n_basis) ** int(self.n_latent),
+            f"n_grid={n_grid} and n_basis={n_basis} for {self.n_latent} axes",
+            "lower n_grid or n_basis",
+        )
+        return LatentSpace(int(self.n_latent), n_grid, n_basis, float(self.basis_width))
+
+    def _problem(self, rows: Rows, start: CurveTheta | None, frame: Frame | None) -> tuple[Problem, Frame]:
+        n_features = rows.x.shape[1]
+        if start is None and self.n_latent > n_features:
+            raise ValueError(
+                f"n_latent={self.n_latent} needs at least {self.n_latent} features, but X has n_features={n_features}; "
+                "lower n_latent"
+            )
+        space = self._space() if start is None else start.space
+        x = rows.x.T.clone(memory_format=torch.contiguous_format)
+        frame = frame or Frame.of(x, rows.weight, one_unit)
+        verbs = CurveVerbs(space, float(self.penalty), float(self.reg_covar))
+        source = ArraySource(x, frame, weight=rows.weight, footprint=space.footprint(n_features), by_pattern=False)
+
+        def begin(generator: torch.Generator) -> CurveTheta:
+            with threads_for(source.n_numbers):
+                return verbs.project(STARTS[self.init](verbs, rows, frame, source))
+
+        algorithm = em.squarem if self.acceleration == "squarem" else em.plain
+        return Problem(verbs, source, begin, lambda theta, value, w: value, em.small_gain(self.tol), algorithm), frame
+
+    def _drawn(self, n_points: int) -> np.ndarray:
+        check_is_fitted(self)
+        n = whole_number("n_points", n_points)
+        z = lattice(torch.linspace(0, 1, n, dtype=torch.float64), self.theta_.space.n_latent)
+        return self.theta_.at(z).numpy().astype(self._kind.dtype)
+
+    def _places(self, Z: Any) -> Tensor:
+        """Given z (n, L), refused outside of [0,1]^L."""
+        z = torch.from_numpy(np.array(Z.detach().cpu().numpy() if isinstance(Z, Tensor) else Z, dtype=np.float64))
+        n_latent = self.theta_.space.n_latent
+        if z.ndim != 2 or z.shape[1] != n_latent:
+            raise ValueError(f"Z has shape {tuple(z.shape)}; n_latent={n_latent} needs places (n, {n_latent})")
+        outside = ~((z >= 0) & (z <= 1))
+        if outside.any():
+            raise ValueError(f"Z holds {float(z[outside][0])}; z lives in [0, 1], and f is not known elsewhere")
+        return z
+
+    def _theta_record(self) -> dict[str, Tensor]:
+        theta, space = self.theta_, self.theta_.space
+        return {
+            "coefficients": theta.coefficients,
+            "variance": torch.tensor(theta.variance, dtype=torch.float64),
+            "space": torch.tensor([space.n_latent, space.n_grid, space.n_basis], dtype=torch.int64),
+            "width": torch.tensor(space.width, dtype=torch.float64),
+        }
+
+    def _theta_from(self, record: dict[str, Tensor]) -> CurveTheta:
+        n_latent, n_grid, n_basis = record["space"].tolist()
+        width, variance = float(record["width"]), float(record["variance"])
+        if not (n_latent in (1, 2) and n_grid >= 1 and n_basis >= 0 and width > 0 and 0 < variance < np.inf):
+            raise ValueError(f"space={[n_latent, n_grid, n_basis]}, width={width}, variance={variance} are of no fit")
+        if n_grid**n_latent > MOST_POINTS:
+            raise ValueError(f"space={[n_latent, n_grid, n_basis]} has more than {MOST_POINTS} grid points; give fewer")
+        coefficients = record["coefficients"]
+        # The bumps are made below, when their number is known to be right.
+        shape = (1 + n_latent + n_basis**n_latent, self.n_features_in_)
+        if tuple(coefficients.shape) != shape or not coefficients.isfinite().all():
+            raise ValueError(f"coefficients {tuple(coefficients.shape)} must be finite values of shape {shape}")
+        return CurveTheta(coefficients.to(torch.float64), variance, LatentSpace(n_latent, n_grid, n_basis, width))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags

@@ -1,0 +1,170 @@
+"""Where a latent curve starts.
+
+A straight start along the principal axes finds curves that are graphs over them. A spiral is not: there rows far along
+the curve are near in space. So other starts take z from geodesic distances, which go from neighbour to neighbour
+(Isomap; Tenenbaum, de Silva & Langford 2000), for several sizes of neighbourhood. Each candidate takes a few EM steps;
+the best goes on.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import scipy.linalg
+import torch
+from scipy.sparse.csgraph import minimum_spanning_tree, shortest_path
+from torch import Tensor
+
+from jensen.contract import Rows
+from jensen.engines.em import loop as em
+from jensen.engines.em.batch import Batch
+from jensen.engines.em.seeding import distinct_rows, squared_distances
+from jensen.engines.em.sources import ArraySource, Frame
+from jensen.models.clusters.centres import moments_of
+from jensen.models.curves.em import CurveTheta, CurveVerbs
+
+__all__ = ["STARTS"]
+
+NEIGHBOURS = (5, 10, 20)
+# Geodesic distances of n rows take n² numbers and n² ln n steps.
+MANY_ROWS = 1000
+STEPS = 20
+# A share of the data's variance that no start goes below.
+SMALL = 1e-6
+
+
+def straight(verbs: CurveVerbs, rows: Rows, frame: Frame, source: ArraySource) -> CurveTheta:
+    """The line or plane of the leading principal axes, with the data's variance along them.
+
+    σ² is the next eigenvalue, or more where the grid is coarse: Bishop, Svensén & Williams (1998).
+    """
+    values, axes = principal_axes(source)
+    space = verbs.space
+    coefficients = torch.zeros(space.n_features, len(axes), dtype=torch.float64)
+    # A uniform z in [0, 1] has variance 1/12.
+    lengths = (12 * values[: space.n_latent]).sqrt()
+    coefficients[1 : 1 + space.n_latent] = lengths[:, None] * axes[: space.n_latent]
+    left = values[space.n_latent :]
+    spacing = float(lengths.max()) / space.n_grid
+    variance = max(float(left[0]) if len(left) else 0.0, (spacing / 2) ** 2, verbs.floor, SMALL)
+    return CurveTheta(coefficients, variance, space)
+
+
+def principal_axes(source: ArraySource) -> tuple[Tensor, Tensor]:
+    """Eigenvalues, largest first, and eigenvectors as rows, of the covariance over pairs of observed entries."""
+    product = mass = torch.zeros(())
+    for batch in source:
+        seen = torch.ones_like(batch.x) if batch.observed is None else batch.observed.to(batch.x.dtype)
+        weight = torch.ones_like(batch.x[0]) if batch.weight is None else batch.weight
+        product = product + (weight * batch.x) @ batch.x.T
+        mass = mass + (weight * seen) @ seen.T
+    # Rows with different holes can leave an eigenvalue below 0.
+    values, vectors = torch.linalg.eigh(product / mass.clamp(min=torch.finfo(mass.dtype).tiny))
+    axes = vectors.T.flip(0)
+    # An axis has no sign of its own: its largest entry is made positive.
+    largest = axes.gather(1, axes.abs().argmax(1, keepdim=True))
+    return values.flip(0).clamp(min=0), axes * largest.sign()
+
+
+def best_of_all(verbs: CurveVerbs, rows: Rows, frame: Frame, source: ArraySource) -> CurveTheta:
+    """The straight start or a geodesic one, whichever is ahead after a few steps."""
+    first = straight(verbs, rows, frame, source)
+    sample = distinct_sample(verbs, rows, frame)
+    return best(verbs, [first, *geodesics(verbs, first, sample)], sample)
+
+
+def geodesic(verbs: CurveVerbs, rows: Rows, frame: Frame, source: ArraySource) -> CurveTheta:
+    """The best of the geodesic starts; the straight one where too few rows are complete."""
+    first = straight(verbs, rows, frame, source)
+    sample = distinct_sample(verbs, rows, frame)
+    return best(verbs, geodesics(verbs, first, sample) or [first], sample)
+
+
+STARTS = {"auto": best_of_all, "pca": straight, "geodesic": geodesic}
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Distinct rows (d, n) in the frame's units, NaN where missing, the weight of each, and both for the engine."""
+
+    x: Tensor
+    weight: Tensor
+    source: ArraySource
+
+
+def distinct_sample(verbs: CurveVerbs, rows: Rows, frame: Frame) -> Sample:
+    """All distinct rows, or some where they are many."""
+    weight = np.ones(len(rows.x)) if rows.weight is None else rows.weight.numpy()
+    numbers, mass, _ = distinct_rows(rows.x.numpy(), weight, MANY_ROWS, MANY_ROWS)
+    x = frame.standardise(rows.x[numbers].T.clone(memory_format=torch.contiguous_format))
+    unit = Frame(torch.zeros_like(frame.origin), torch.ones_like(frame.scale))
+    count = torch.from_numpy(mass)
+    source = ArraySource(x.clone(), unit, weight=count, footprint=verbs.space.footprint(len(x)), by_pattern=False)
+    return Sample(x, count, source)
+
+
+def best(verbs: CurveVerbs, candidates: list[CurveTheta], sample: Sample) -> CurveTheta:
+    if len(candidates) == 1:
+        return candidates[0]
+    # No candidate may end the search by collapsing, even where the fit itself has no floor.
+    gentle = replace(verbs, floor=max(verbs.floor, SMALL))
+    runs = [em.short_run(gentle, theta, sample.source, STEPS) for theta in candidates]
+    # Rounded, so that runs to one maximum tie and the first stays first, whatever the order of the rows.
+    theta: CurveTheta = max(runs, key=lambda run: float(f"{run.objective:.8e}")).theta
+    return theta
+
+
+def geodesics(verbs: CurveVerbs, theta: CurveTheta, sample: Sample) -> list[CurveTheta]:
+    """One M-step each, from complete rows put at the grid point that their geodesic coordinates say."""
+    complete = ~sample.x.isnan().any(0)
+    x, weight = sample.x[:, complete], sample.weight[complete]
+    n = len(weight)
+    if n <= max(NEIGHBOURS):
+        return []
+    gentle = replace(verbs, floor=max(verbs.floor, SMALL))
+    batch = Batch(x, torch.arange(n), weight, None, None, x.new_zeros(1))
+    distance = squared_distances(x, x.square().sum(0), x).sqrt().numpy()
+    tree = minimum_spanning_tree(distance).toarray()
+    out = []
+    for n_neighbours in NEIGHBOURS:
+        z = geodesic_coordinates(distance, tree, weight.numpy(), n_neighbours, verbs.space.n_latent)
+        one_hot = x.new_zeros(len(verbs.space.grid), n)
+        one_hot[cell_of(z, verbs.space.n_grid), torch.arange(n)] = weight
+        out.append(gentle.m_step(theta, moments_of(one_hot, batch)))
+    return out
+
+
+def geodesic_coordinates(
+    distance: np.ndarray, tree: np.ndarray, mass: np.ndarray, n_neighbours: int, n_latent: int
+) -> Tensor:
+    """z (n, L) of rows from the distances (n, n) between them: classical scaling of shortest paths, then ranks.
+
+    Paths go over each row's nearest neighbours and over the minimum spanning tree (n, n), which keeps the graph in one
+    piece.
+    """
+    edges = np.zeros_like(distance)
+    near = np.argpartition(distance, n_neighbours, axis=1)[:, : n_neighbours + 1]
+    np.put_along_axis(edges, near, np.take_along_axis(distance, near, 1), 1)
+    squared = shortest_path(np.maximum(edges, tree), method="D", directed=False) ** 2
+    centred = squared - squared.mean(0)
+    centred -= centred.mean(1, keepdims=True)
+    n = len(centred)
+    _, vectors = scipy.linalg.eigh(-centred / 2, subset_by_index=(n - n_latent, n - 1))
+    return torch.from_numpy(np.stack([ranks(axis, mass) for axis in vectors.T[::-1]], 1))
+
+
+def ranks(values: np.ndarray, mass: np.ndarray) -> np.ndarray:
+    """Mid-ranks in (0, 1): z is spread as its prior is. The axis is turned to make its largest entry positive."""
+    values = values * np.sign(values[np.abs(values).argmax()])
+    order = np.argsort(values, kind="stable")
+    out = np.empty_like(values)
+    out[order] = (np.cumsum(mass[order]) - mass[order] / 2) / mass.sum()
+    return out
+
+
+def cell_of(z: Tensor, n_grid: int) -> Tensor:
+    """The number of the grid point nearest to z (n, L)."""
+    places = (z * n_grid).long().clamp(0, n_grid - 1)
+    powers = [n_grid**axis for axis in reversed(range(z.shape[1]))]
+    return (places * torch.tensor(powers)).sum(1)

@@ -1,0 +1,269 @@
+"""What a trained diffusion says of rows (n, d), as pure functions of its network.
+
+Rows are in the units of `Columns`. Pairs of a row and a level are evaluated together, many at a time.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from numbers import Integral, Real
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from jensen.contract import whole_number
+from jensen.contract.gradient import blocks
+from jensen.data.columns import Columns
+from jensen.formulas.noising import Noising, prior_kl
+from jensen.formulas.schedule import Schedule
+from jensen.models.diffusion.module import DiffusionModule, evaluation_levels
+from jensen.models.diffusion.samplers.ancestral import ancestral
+from jensen.models.diffusion.samplers.ddim import ddim
+from jensen.models.diffusion.samplers.denoise import Sampler
+from jensen.models.diffusion.samplers.dpm_solver import dpm_solver
+from jensen.models.diffusion.samplers.repaint import put_known, repaint
+from jensen.models.diffusion.space import Belief
+from jensen.runtime.progress import progress
+
+__all__ = [
+    "Chain",
+    "Profile",
+    "Sampled",
+    "all_levels",
+    "chain_of",
+    "fill_draws",
+    "fill_means",
+    "level_blocks",
+    "mean_of_draws",
+    "number_of_levels",
+    "prior_of",
+    "some_levels",
+    "walked",
+]
+
+# Numbers that are kept of a row at a level until its block of rows is summed: level, weight, terms and the like.
+N_KEPT = 8
+
+
+@dataclass(frozen=True)
+class Sampled:
+    """The terms of the bound of every row (n,), and the standard error of their sum."""
+
+    reconstruction: Tensor
+    prior: Tensor
+    denoising: Tensor
+    standard_error: Tensor
+
+
+@dataclass(frozen=True)
+class Profile:
+    """What every level costs (n, T), L_0 or L_{t-1}, and the squared error of x̂_0 there."""
+
+    nats: Tensor
+    error: Tensor
+
+
+def prior_of(module: DiffusionModule, x: Tensor) -> Tensor:
+    """L_T (n,)."""
+    return torch.cat([prior_kl(module.space.embed(rows).double(), module.schedule) for rows in x.split(4096)])
+
+
+def all_levels(
+    module: DiffusionModule, x: Tensor, generator: torch.Generator, device: torch.device, is_shown: bool = False
+) -> Profile:
+    """Every level of every row, with one draw of the noise each."""
+    n_levels, parts = module.schedule.n_levels, []
+    level = torch.arange(1, n_levels + 1, device=device)
+    for rows, is_only in level_blocks(len(x), n_levels, is_shown):
+        own = x[rows].to(device)
+        nats, _, error = module.evaluate(own, level.expand(len(own), -1), None, generator, is_shown and is_only)
+        parts.append((without_nan(nats.double()).cpu(), error.double().cpu()))
+    nats, error = (torch.cat(part) for part in zip(*parts, strict=True))
+    return Profile(nats, error)
+
+
+def some_levels(
+    module: DiffusionModule,
+    x: Tensor,
+    n_levels: int,
+    generator: torch.Generator,
+    device: torch.device,
+    is_shown: bool = False,
+    y: Tensor | None = None,
+) -> Sampled:
+    """The bound from so many levels per row; the error is that of draws in pairs, which differ by it."""
+    parts = []
+    for rows, is_only in level_blocks(len(x), n_levels, is_shown):
+        own, label = x[rows].to(device), None if y is None else y[rows].to(device)
+        level, weight = evaluation_levels(module.share.cpu(), len(own), n_levels, generator)
+        nats = module.evaluate(own, level.to(device), label, generator, is_shown and is_only)[0]
+        values = without_nan(nats.double()).cpu() * weight
+        is_first = level == 1
+        reconstruction = -torch.where(is_first, values, 0.0).sum(1)
+        parts.append((reconstruction, torch.where(is_first, 0.0, values).sum(1), pair_error(values)))
+    reconstruction, denoising, error = (torch.cat(part) for part in zip(*parts, strict=True))
+    return Sampled(reconstruction, prior_of(module, x), denoising, error)
+
+
+def level_blocks(n_rows: int, n_levels: int, is_shown: bool) -> Iterator[tuple[slice, bool]]:
+    """Rows whose terms at so many levels fit into memory together, with a bar where they are not the only ones."""
+    parts = list(blocks(n_rows, N_KEPT * n_levels))
+    for rows in progress(parts, "Bound", is_shown and len(parts) > 1):
+        yield rows, len(parts) == 1
+
+
+def without_nan(nats: Tensor) -> Tensor:
+    """Rows so far away that their squares overflow have no finite bound."""
+    return nats.nan_to_num(nan=math.inf, posinf=math.inf)
+
+
+def pair_error(values: Tensor) -> Tensor:
+    """Standard error (n,) of the sum of values (n, k), from the differences within pairs (1, 2), (3, 4), ..."""
+    pairs = values[:, : values.shape[1] // 2 * 2].unflatten(1, (-1, 2))
+    error: Tensor = (pairs[..., 0] - pairs[..., 1]).square().sum(1).sqrt()
+    return error
+
+
+@dataclass(frozen=True)
+class Chain:
+    """A way down from pure noise.
+
+    Args:
+        sampler: the steps.
+        schedule: the levels to go through.
+        is_drawn: whether the last step is a draw from p(x_0|x_1) rather than its most probable row.
+        guidance: how far beyond the class.
+    """
+
+    sampler: Sampler
+    schedule: Schedule
+    is_drawn: bool
+    guidance: float = 0.0
+
+    def __call__(
+        self, module: DiffusionModule, noise: Tensor, generator: torch.Generator, y: Tensor | None = None
+    ) -> Iterator[Tensor]:
+        """Points x_T, ..., x_1 of rows, of classes y where given."""
+        table = Noising.table(self.schedule).to(noise)
+
+        def denoise(x: Tensor, t: int) -> tuple[Tensor, Tensor]:
+            belief = self.belief(module, x, table, t, y)
+            return belief.mean, (0.5 * belief.log_variance).exp()
+
+        yield noise
+        yield from self.sampler(denoise, noise, self.schedule, generator)
+
+    def decoded(
+        self, module: DiffusionModule, x1: Tensor, generator: torch.Generator, y: Tensor | None = None
+    ) -> Tensor:
+        """Rows (n, d) from p(x_0|x_1)."""
+        belief = self.belief(module, x1, Noising.table(self.schedule).to(x1), 1, y)
+        return module.space.draw(belief, generator if self.is_drawn else None).cpu()
+
+    def belief(self, module: DiffusionModule, x: Tensor, table: Tensor, t: int, y: Tensor | None) -> Belief:
+        level = torch.full((len(x),), t, device=x.device)
+        time = torch.full((len(x),), float(self.schedule.time[t - 1]), device=x.device)
+        return module.denoise(x, time, Noising.at(table, level), y, self.guidance)
+
+
+def fill_draws(
+    module: DiffusionModule,
+    x: Tensor,
+    n_draws: int,
+    schedule: Schedule,
+    resamplings: int,
+    generator: torch.Generator,
+    device: torch.device,
+    is_shown: bool = False,
+) -> Tensor:
+    """Rows (n, d) with their missing entries drawn n_draws times, (n_draws, n, d); many copies go down together."""
+    space, drawn = module.space, []
+    rows, holes = x.repeat(n_draws, 1), x.isnan().repeat(n_draws, 1)
+    for part in blocks(len(rows), module.n_entries):
+        known, is_known = space.embed(rows[part].to(device)), space.spread(~holes[part].to(device))
+        noise = torch.randn(known.shape, generator=generator).to(device)
+        start = put_known(noise, schedule, schedule.n_levels, generator, known, is_known)
+        sampler = partial(repaint, known=known, is_known=is_known, resamplings=resamplings)
+        chain = Chain(sampler, schedule, is_drawn=True)
+        *_, last = progress(chain(module, start, generator), "Imputation", is_shown, schedule.n_levels)
+        drawn.append(chain.decoded(module, last, generator))
+    # Of no rows there is nothing to draw.
+    return torch.where(holes, torch.cat(drawn or [rows]), rows).view(n_draws, *x.shape)
+
+
+def fill_means(
+    module: DiffusionModule,
+    x: Tensor,
+    n_draws: int,
+    schedule: Schedule,
+    resamplings: int,
+    generator: torch.Generator,
+    device: torch.device,
+    is_shown: bool = False,
+) -> Tensor:
+    """Rows (n, d) with their missing entries at the mean of so many draws, of some rows at a time."""
+    parts = []
+    for rows in blocks(len(x), n_draws * x.shape[1]):
+        drawn = fill_draws(module, x[rows], n_draws, schedule, resamplings, generator, device, is_shown)
+        parts.append(mean_of_draws(module.space.columns, drawn))
+    return torch.cat(parts or [x])
+
+
+def mean_of_draws(columns: Columns, draws: Tensor) -> Tensor:
+    """Of draws (k, n, d): means of numbers and of grids, shares of 1, and of categories the most frequent level."""
+    mean = draws.mean(0)
+    for j, (kind, n_levels) in enumerate(zip(columns.kinds, columns.n_levels, strict=True)):
+        if kind == "categorical":
+            counts = torch.stack([(draws[:, :, j] == k).sum(0) for k in range(n_levels)])
+            mean[:, j] = counts.argmax(0).to(mean)
+    return mean
+
+
+def number_of_levels(levels: Any, schedule: Schedule) -> int:
+    """How many levels an answer rests on, of "all" or a number of them."""
+    if levels == "all":
+        return schedule.n_levels
+    if not isinstance(levels, Integral) or int(levels) < 4:
+        raise ValueError(f"levels={levels!r} must be 'all', or a number of levels per row, 4 or more")
+    return int(levels)
+
+
+SAMPLERS: dict[str, Sampler] = {"ancestral": ancestral, "ddim": ddim, "dpm": dpm_solver}
+
+
+def chain_of(
+    schedule: Schedule,
+    steps: int | None,
+    sampler: str,
+    eta: float,
+    guidance: float = 0.0,
+    least_signal: float = 0.0,
+) -> Chain:
+    """Through all levels of the schedule or so many steps, by a sampler of this name.
+
+    It begins at the last level with √ᾱ_t not below `least_signal`, but for the chain whose bound is scored.
+    """
+    if not isinstance(guidance, Real) or not 0 <= guidance < math.inf:
+        raise ValueError(f"guidance={guidance!r} must be a number, 0 or more; 0 draws from the class itself")
+    if sampler not in SAMPLERS:
+        raise ValueError(f"sampler={sampler!r} is not known; choose {', '.join(map(repr, SAMPLERS))}")
+    if not isinstance(eta, Real) or not 0 <= eta <= 1:
+        raise ValueError(f"eta={eta!r} is the share of noise that 'ddim' keeps and must lie in [0, 1]")
+    if eta and sampler != "ddim":
+        raise ValueError(f"eta={eta:g} is for sampler='ddim'; {sampler!r} has none")
+    n = schedule.n_levels if steps is None else whole_number("steps", steps)
+    least = 0.0 if sampler == "ancestral" and n == schedule.n_levels else least_signal
+    levels = walked(schedule, n, "uniform" if sampler == "ancestral" else "trailing", least)
+    step: Any = partial(ddim, eta=eta) if sampler == "ddim" else SAMPLERS[sampler]
+    return Chain(step, levels, sampler == "ancestral", float(guidance))
+
+
+def walked(schedule: Schedule, n_steps: int, spacing: str, least_signal: float) -> Schedule:
+    """The levels of a walk in so many steps; the schedule itself where it leaves out none."""
+    if n_steps == schedule.n_levels and schedule.alpha_bar[-1] >= least_signal**2:
+        return schedule
+    return schedule.respace(n_steps, spacing, least_signal)

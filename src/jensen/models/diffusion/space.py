@@ -1,0 +1,306 @@
+"""Where rows are diffused, and what a network's outputs say there of x_0.
+
+A row of `Columns` becomes a point (D,): numbers as they are, a grid from -1 to 1, two levels as -1 and 1, categories
+one-hot. What a network says becomes a belief about x_0:
+    numbers   x̂_0 by the prediction; its L_0 is a density N(x_0; x̂_0, σ_1²), on a grid the mass of the cell
+    levels    P(x_0 = level k | x_t) ∝ exp(logit_k) q(x_t | level k), and x̂_0 the mean of the levels
+The second factor is known, so a network need only say what the noise does not: Austin et al. (2021) and Kingma et al.
+(2021, section E) use it in other forms.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import log_softmax
+
+from jensen.data.columns import Columns
+from jensen.formulas.noising import Noising, data_of, discretised_gaussian, observed_sum
+
+__all__ = ["Belief", "Space"]
+
+# A level that hardly a row has is still possible.
+LEAST_SHARE = 1e-2
+# So many numbers say the logits of all levels: 256 of each pixel would cost as much as the rest of a network.
+MOST_SAID = 32
+# From here on x_t itself tells how far away an unusual x_0 lies, and it costs much to be told otherwise.
+HELD_SIGNAL = 0.5
+
+
+@dataclass(frozen=True)
+class Belief:
+    """What is known of x_0 from x_t.
+
+    Args:
+        mean: x̂_0 (b, D).
+        log_levels: ln P(level) of the columns that have them (b, L, J), or None.
+        log_variance: ln σ_t² (b, D) or (b, 1).
+    """
+
+    mean: Tensor
+    log_levels: Tensor | None
+    log_variance: Tensor
+
+
+class Space(nn.Module):
+    """
+    Args:
+        columns: what the entries of rows are.
+        prediction: "noise", "data", "mean" or "velocity" for numbers; "levels" for those of a grid.
+        variance: σ_t² of numbers, "beta", "posterior" or "learned".
+        level_variance: of levels, "beta", "posterior" or "own", what their probabilities leave open.
+        start: the logits of levels (L, J) that a network's are added to, or None.
+        is_trained_by_levels: whether the gradient of levels comes from their cross-entropy alone, not from the bound.
+        least_signal: √ᾱ_t of the level that a walk down in few steps, or without noise, begins at.
+        clip: what x̂_0 of numbers is held within, ±, once a network is trained, or None: on a grid, whose points have no
+            other place, at every level, and elsewhere where √ᾱ_t is below HELD_SIGNAL.
+    """
+
+    source: Tensor
+    numbers: Tensor
+    level_columns: Tensor
+    place: Tensor
+    size: Tensor
+    is_level: Tensor
+    log_scale: Tensor
+    start: Tensor | None
+
+    def __init__(
+        self,
+        columns: Columns,
+        prediction: str,
+        variance: str,
+        level_variance: str = "own",
+        start: Tensor | None = None,
+        is_trained_by_levels: bool = False,
+        least_signal: float = 0.0,
+        clip: float | None = None,
+    ) -> None:
+        super().__init__()
+        self.columns, self.prediction = columns, prediction
+        self.variance, self.level_variance = variance, level_variance
+        self.is_trained_by_levels, self.least_signal = is_trained_by_levels, least_signal
+        self.clip = clip
+        self.n_dims = columns.n_expanded
+        self.grid_levels = columns.n_levels[0] if columns.is_grid else 0
+        has_levels = [kind != "continuous" and (kind != "grid" or prediction == "levels") for kind in columns.kinds]
+        source = columns.plan.source
+        self.register_buffer("source", source, persistent=False)
+        is_number = torch.tensor([not has_levels[j] for j in source.tolist()])
+        self.register_buffer("numbers", is_number.nonzero()[:, 0], persistent=False)
+        self.register_buffer("log_scale", columns.scale.log().float()[source[is_number]], persistent=False)
+        level_columns = torch.tensor([j for j, flag in enumerate(has_levels) if flag], dtype=torch.long)
+        self.register_buffer("level_columns", level_columns, persistent=False)
+        place, size, is_level = level_points(columns, level_columns.tolist())
+        for name, table in (("place", place), ("size", size), ("is_level", is_level)):
+            self.register_buffer(name, table, persistent=False)
+        # Levels that are all points on a line need no look-up.
+        self.is_line = bool(len(level_columns)) and not len(self.numbers) and self.n_dims == len(level_columns)
+        self.register_buffer("start", start, persistent=False)
+        n_levels = len(is_level)
+        self.waves = nn.Parameter(cosines(n_levels, MOST_SAID)) if self.is_line and n_levels > MOST_SAID else None
+
+    @property
+    def n_numbers(self) -> int:
+        return len(self.numbers)
+
+    @property
+    def n_outputs(self) -> int:
+        """How many numbers a network is to say of a row: of numbers, of their variances, of levels."""
+        return self.n_numbers * (1 + self.has_variance) + self.n_logits
+
+    @property
+    def n_logits(self) -> int:
+        """What is said of levels."""
+        return self.is_level.numel() if self.waves is None else MOST_SAID * len(self.level_columns)
+
+    @property
+    def has_variance(self) -> bool:
+        """Whether the network says the variance of numbers; that of levels follows from their probabilities."""
+        return self.variance == "learned" and bool(self.n_numbers)
+
+    def embed(self, x: Tensor) -> Tensor:
+        """Points (b, D) of rows (b, d) in the units of `Columns`."""
+        return self.columns.expand(x)
+
+    def spread(self, observed: Tensor) -> Tensor:
+        """Which dimensions (b, D) are observed, of the columns (b, d) that are."""
+        return observed if self.n_dims == observed.shape[-1] else observed[:, self.source]
+
+    def belief(self, output: Tensor, xt: Tensor, at: Noising) -> Belief:
+        """Of outputs (b, n_outputs)."""
+        n = self.n_numbers
+        said, spread, logits = output.split([n, n * self.has_variance, self.n_logits], -1)
+        log_levels = None
+        if n:
+            numbers = xt[:, self.numbers] if self.n_logits else xt
+            mean = self.held(data_of(self.prediction, said, numbers, at), at)
+            log_variance = self.between(spread, at) if self.has_variance else at.log_variance(self.variance)
+        if self.n_logits:
+            log_levels = self.log_levels(logits.unflatten(-1, (-1, len(self.level_columns))), xt, at)
+            of_levels = self.moments(log_levels, at)
+            if not n:
+                mean, log_variance = of_levels
+            else:
+                mean = of_levels[0].index_copy(-1, self.numbers, mean)
+                log_variance = of_levels[1].expand_as(mean).index_copy(-1, self.numbers, log_variance.expand(-1, n))
+        return Belief(mean, log_levels, log_variance)
+
+    def held(self, x0: Tensor, at: Noising) -> Tensor:
+        """x̂_0 of numbers within the limit; in training it is left, as what is cut off has no gradient."""
+        if self.clip is None or self.training:
+            return x0
+        inside = x0.clamp(-self.clip, self.clip)
+        return inside if self.grid_levels else torch.where(at.signal < HELD_SIGNAL, inside, x0)
+
+    def largest_number(self, x: Tensor) -> float:
+        """Of points of rows x (n, d), at least 1, which is that of a grid."""
+        if self.grid_levels or not self.n_numbers:
+            return 1.0
+        return max(1.0, float(self.embed(x)[:, self.numbers].abs().max()))
+
+    def moments(self, log_levels: Tensor, at: Noising) -> tuple[Tensor, Tensor]:
+        """x̂_0 and ln σ_t² (b, D) of levels with these probabilities."""
+        share = (log_levels.detach() if self.is_trained_by_levels else log_levels).exp()
+        mean = self.gather(share, self.size)
+        if self.level_variance != "own":
+            return mean, at.log_variance(self.level_variance)
+        # The best Gaussian for x_{t-1}: β̃ and what the probabilities leave open of x_0.
+        left = (self.gather(share, self.size.square()) - mean.square()).clamp_min(0.0)
+        return mean, torch.log(at.log_posterior.exp() + at.of_data.square() * left)
+
+    def between(self, said: Tensor, at: Noising) -> Tensor:
+        """ln σ² on the line from ln β̃ to ln β; a network that says 0 means β."""
+        return at.log_beta + said * (at.log_beta - at.log_posterior)
+
+    def log_levels(self, logits: Tensor, xt: Tensor, at: Noising) -> Tensor:
+        """ln P(level | x_t) (b, L, J): the network's logits and ln q(x_t | level)."""
+        if self.waves is not None:
+            start = logits.new_zeros(1, 1) if self.start is None else self.start
+            logits = torch.baddbmm(start, self.waves.expand(len(logits), -1, -1), logits)
+        elif self.start is not None:
+            logits = logits + self.start
+        signal, noise = at.signal[..., None], at.noise[..., None]
+        if self.is_line:
+            # As few passes over (b, L, J) as there can be: it is the largest tensor of all.
+            size = self.size[:, :1]
+            scores = logits.addcmul(size, signal / noise**2 * xt[:, None, :]) - 0.5 * (signal * size / noise).square()
+            return log_softmax(scores, -2)
+        point = signal * self.size
+        scores = logits + point * (xt[:, self.place] - 0.5 * point) / noise**2
+        return log_softmax(scores.masked_fill(~self.is_level, -math.inf), -2)
+
+    def gather(self, share: Tensor, size: Tensor) -> Tensor:
+        """Σ_k share_k size_k (b, D) over the levels of each dimension."""
+        if self.is_line:
+            return torch.einsum("blj,l->bj", share, size[:, 0])
+        values = (share * size).flatten(1)
+        return values.new_zeros(len(values), self.n_dims).index_add(-1, self.place.flatten(), values)
+
+    def cross_entropy(self, belief: Belief, x: Tensor) -> Tensor:
+        """-ln P(level of x | x_t), (b, J)."""
+        assert belief.log_levels is not None
+        level = x[:, self.level_columns].long()[:, None]
+        return -belief.log_levels.gather(-2, level).squeeze(-2)
+
+    def log_prob(self, belief: Belief, x: Tensor, x0: Tensor, observed: Tensor | None = None) -> Tensor:
+        """ln p(x_0|x_1) of every row (b,), or of its observed entries (b, d), in the units of the data."""
+        of_levels, of_numbers = self.observed_parts(observed)
+        total = -observed_sum(self.cross_entropy(belief, x), of_levels) if belief.log_levels is not None else 0.0
+        if not self.n_numbers:
+            return torch.as_tensor(total)
+        mean, truth = belief.mean[:, self.numbers], x0[:, self.numbers]
+        log_variance = belief.log_variance
+        log_variance = log_variance if log_variance.shape[-1] == 1 else log_variance[:, self.numbers]
+        if self.grid_levels:
+            mass = discretised_gaussian(truth, mean, (0.5 * log_variance).exp(), self.grid_levels)
+            return total + observed_sum(mass, of_numbers)
+        squares = (truth - mean).square() * (-log_variance).exp()
+        density = -0.5 * (squares + log_variance + math.log(2 * math.pi)) - self.log_scale
+        return total + observed_sum(density, of_numbers)
+
+    def observed_parts(self, observed: Tensor | None) -> tuple[Tensor | None, Tensor | None]:
+        """Of the columns (b, d) that are observed, those with levels (b, J) and those that are numbers."""
+        if observed is None:
+            return None, None
+        return observed[:, self.level_columns], observed[:, self.source[self.numbers]]
+
+    def draw(self, belief: Belief, generator: torch.Generator | None) -> Tensor:
+        """Rows (b, d) in the units of `Columns`, drawn from p(x_0|x_1); without a generator the most probable."""
+        out = belief.mean.new_empty(len(belief.mean), len(self.columns.names))
+        if self.n_numbers:
+            mean = belief.mean[:, self.numbers]
+            if generator is not None:
+                std = (0.5 * belief.log_variance).exp().expand_as(belief.mean)[:, self.numbers]
+                mean = mean + std * torch.randn(mean.shape, generator=generator, dtype=mean.dtype).to(mean)
+            if self.grid_levels:
+                top = self.grid_levels - 1
+                mean = ((mean + 1) * (top / 2)).round().clamp(0, top)
+            out[:, self.source[self.numbers]] = mean
+        if belief.log_levels is not None:
+            scores = belief.log_levels
+            if generator is not None:
+                # Gumbel's trick: the largest of ln p + Gumbel noise is a draw from p.
+                noise = torch.rand(scores.shape, generator=generator, dtype=scores.dtype).clamp(1e-30, 1 - 1e-7)
+                scores = scores - (-noise.log()).log().to(scores)
+            out[:, self.level_columns] = scores.argmax(-2).to(out)
+        return out
+
+    def rows_of(self, points: Tensor) -> Tensor:
+        """Rows (b, d) nearest to points (b, D); on a grid they may lie between its levels or beyond."""
+        plan, columns = self.columns.plan, self.columns
+        first = torch.tensor([int((plan.source == j).nonzero()[0, 0]) for j in range(len(columns.names))])
+        rows = points[:, first]
+        for j, (kind, n) in enumerate(zip(columns.kinds, columns.n_levels, strict=True)):
+            if kind == "categorical":
+                rows[:, j] = points[:, first[j] : first[j] + n].argmax(-1).to(rows)
+            elif kind == "binary":
+                rows[:, j] = (rows[:, j] > 0).to(rows)
+            elif kind == "grid":
+                rows[:, j] = (rows[:, j] + 1) * ((n - 1) / 2)
+        return rows
+
+    def marginal_start(self, x: Tensor) -> Tensor | None:
+        """Logits (L, J) with the frequencies of levels in rows x (n, d): what is true of all need not be learnt.
+
+        What is missing counts nowhere.
+        """
+        if not self.is_level.numel():
+            return None
+        own = x[:, self.level_columns]
+        n_levels, n_seen = self.is_level.sum(0), (~own.isnan()).sum(0)
+        counts = torch.stack([(own == k).float().sum(0) for k in range(len(self.is_level))])
+        # As many rows more as there are levels, with equal shares: what few rows lack is not impossible. On a grid
+        # half of them have the shares of all columns together, which have seen more.
+        added = self.is_level / n_levels
+        if self.is_line:
+            added = 0.5 * (added + counts.sum(1, keepdim=True) / n_seen.sum())
+        share = (counts + n_levels * added) / (n_seen + n_levels)
+        return share.clamp_min(LEAST_SHARE / n_levels).log()
+
+
+def cosines(n_levels: int, n_waves: int) -> Tensor:
+    """(n_levels, n_waves): smooth functions of the level, from a constant to fine waves, of mean square 1."""
+    place = (torch.arange(n_levels)[:, None] + 0.5) / n_levels
+    return math.sqrt(2) * torch.cos(math.pi * torch.arange(n_waves) * place)
+
+
+def level_points(columns: Columns, with_levels: list[int]) -> tuple[Tensor, Tensor, Tensor]:
+    """Of the levels (L, J) of columns: the dimension each has its point in, its size there, and whether it is one."""
+    n_levels = [columns.n_levels[j] for j in with_levels]
+    shape = (max(n_levels, default=0), len(with_levels))
+    place, size = torch.zeros(shape, dtype=torch.long), torch.zeros(shape)
+    is_level = torch.arange(shape[0])[:, None] < torch.tensor(n_levels, dtype=torch.long)
+    source = columns.plan.source.tolist()
+    for column, j in enumerate(with_levels):
+        first, n = source.index(j), n_levels[column]
+        if columns.kinds[j] == "categorical":
+            place[:n, column] = torch.arange(first, first + n)
+            size[:n, column] = 1.0
+        else:
+            place[:, column] = first
+            size[:n, column] = torch.linspace(-1, 1, n)
+    return place, size, is_level

@@ -1,0 +1,156 @@
+"""A diffusion of images as a pipeline of the library diffusers.
+
+There x_0 is an image on [-1, 1], a level is told by its number 0..T-1, and the reverse steps have σ_t² = β_t or β̃_t:
+what is exactly that can be written, and nothing else. A class is a vector added to the embedding of the time, so one
+class, or none, goes into the bias that is added there anyway.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from torch import Tensor
+
+from jensen.data.labels import numbers_of_classes
+from jensen.formulas.schedule import Schedule
+from jensen.nets.diffusers_unet import DiffusersUNet, check_halving, config_of, diffusers_library, their_name
+from jensen.nets.unet import UNet
+
+if TYPE_CHECKING:
+    from jensen.models.diffusion.diffusion import Diffusion
+
+__all__ = ["PREDICTION_TYPES", "VARIANCE_TYPES", "check_arguments", "with_class", "write_pipeline"]
+
+# Our words and theirs.
+PREDICTION_TYPES = {"noise": "epsilon", "data": "sample", "velocity": "v_prediction"}
+VARIANCE_TYPES = {"posterior": "fixed_small", "beta": "fixed_large"}
+
+
+def check_arguments(model: Diffusion) -> None:
+    """An error where the arguments of a model say already, before a fit, that it cannot be written."""
+    recipe = model.network or UNet()
+    check_recipe(recipe)
+    if isinstance(recipe, UNet):
+        config_of(recipe)
+    if model.data_levels is None:
+        raise ValueError(
+            "data_levels=None has no levels, and pipelines of diffusers have pixels from black to white; choose "
+            "data_levels='auto' or 256"
+        )
+    # Of data on a grid, which is all that can be written, "auto" is levels.
+    check_prediction("levels" if model.prediction == "auto" else model.prediction)
+    if model.variance != "auto":
+        check_variance(model.variance)
+    check_times(model._schedule())
+
+
+def write_pipeline(model: Diffusion, path: str | os.PathLike[str], y: Any = None) -> None:
+    """A folder that `DDPMPipeline.from_pretrained` reads; of a model with classes, for one of them or none."""
+    check_images(model)
+    check_chain(model)
+    library = diffusers_library()
+    recipe = model.network or UNet()
+    config, weights = unet_of(model, recipe)
+    known = getattr(model, "classes_", None)
+    if y is not None and known is None:
+        raise ValueError(f"y={y!r} asks for a class, but the model was fitted without labels; pass y=None")
+    if known is not None:
+        number = len(known) if y is None else int(numbers_of_classes(y, known, 1)[0])
+        weights = with_class(weights, number)
+    unet = library.UNet2DModel(**config)
+    unet.load_state_dict(weights)
+    clip = recipe.clip if isinstance(recipe, DiffusersUNet) else None
+    clip = model.theta_.space.clip if clip is None else clip
+    scheduler = library.DDPMScheduler(
+        num_train_timesteps=model.schedule_.n_levels,
+        trained_betas=model.schedule_.beta.tolist(),
+        variance_type=VARIANCE_TYPES[model._facts["variance"]],
+        prediction_type=PREDICTION_TYPES[model._facts["prediction"]],
+        clip_sample=clip is not None,
+        clip_sample_range=1.0 if clip is None else clip,
+    )
+    library.DDPMPipeline(unet=unet.eval(), scheduler=scheduler).save_pretrained(path)
+
+
+def check_images(model: Diffusion) -> None:
+    shape = model._image_shape
+    if len(shape) != 3:
+        raise ValueError(
+            f"pipelines of diffusers make images, and this model has rows of shape {shape}; use save(path)"
+        )
+    if shape[0] > 4:
+        raise ValueError(f"pipelines of diffusers make pictures of 1 to 4 channels, not {shape[0]}; use save(path)")
+    if not model._columns.is_grid:
+        raise ValueError(
+            "pipelines of diffusers have pixels from black to white, and this model was fitted on numbers that have no "
+            "levels; fit on images that have them, such as uint8 from 0 to 255"
+        )
+    if model._facts.get("has_holes", False):
+        raise ValueError(
+            "pipelines of diffusers have complete images, and this model was fitted on some with missing pixels, or on "
+            "floating-point numbers from disk, which may be; fit on complete images in memory, or on integers"
+        )
+
+
+def check_chain(model: Diffusion) -> None:
+    check_prediction(model._facts["prediction"])
+    check_variance(model._facts["variance"])
+    check_times(model.schedule_)
+
+
+def check_prediction(prediction: str) -> None:
+    if prediction not in PREDICTION_TYPES:
+        raise ValueError(
+            f"prediction={prediction!r} is not known to diffusers; fit with {', '.join(map(repr, PREDICTION_TYPES))}"
+        )
+
+
+def check_variance(variance: str) -> None:
+    if variance not in VARIANCE_TYPES:
+        raise ValueError(
+            f"variance={variance!r} is not that of diffusers, which knows other ways to learn it; fit with 'beta' or "
+            "'posterior'"
+        )
+
+
+def check_times(schedule: Schedule) -> None:
+    if not np.array_equal(schedule.time, np.arange(schedule.n_levels)):
+        raise ValueError(
+            f"the network is told times up to {schedule.time[-1]:g} for the {schedule.n_levels} levels, and diffusers "
+            "tells it their numbers from 0; fit with n_steps=1000, or with a Schedule(betas, times=range(len(betas)))"
+        )
+
+
+def unet_of(model: Diffusion, recipe: Any) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """Configuration without classes and weights of the UNet2DModel that says what the network says."""
+    shape, network = model._image_shape, model.theta_.network
+    if isinstance(recipe, DiffusersUNet):
+        unet: Any = network.unet
+        config = {name: value for name, value in unet.config.items() if not name.startswith("_")}
+        return {**config, "num_class_embeds": None}, own_weights(unet)
+    check_recipe(recipe)
+    config = config_of(recipe)
+    check_halving(shape, len(recipe.channels))
+    size = shape[1] if shape[1] == shape[2] else list(shape[1:])
+    weights = {their_name(name): weight for name, weight in own_weights(network).items()}
+    return {**config, "sample_size": size, "in_channels": shape[0], "out_channels": shape[0]}, weights
+
+
+def check_recipe(recipe: Any) -> None:
+    if not isinstance(recipe, (UNet, DiffusersUNet)):
+        raise ValueError(
+            f"network={type(recipe).__name__}(...) has no counterpart in diffusers; fit with UNet(position_map=False)"
+        )
+
+
+def own_weights(network: Any) -> dict[str, Tensor]:
+    return {name: weight.detach().cpu() for name, weight in network.state_dict().items()}
+
+
+def with_class(weights: dict[str, Tensor], number: int) -> dict[str, Tensor]:
+    """Weights of a UNet2DModel that knows one class, of one that knows many."""
+    kept = {name: weight for name, weight in weights.items() if name != "class_embedding.weight"}
+    bias = "time_embedding.linear_2.bias"
+    return {**kept, bias: weights[bias] + weights["class_embedding.weight"][number]}

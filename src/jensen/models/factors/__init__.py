@@ -1,0 +1,1 @@
+"""Probabilistic PCA, factor analysis, and mixtures of both."""

@@ -1,0 +1,242 @@
+"""What one Gaussian around a subspace answers: probabilistic PCA and factor analysis.
+
+ln p(x) = E_q[ln p(x|z)] - KL(q(z|x) ‖ N(0, I)),   q(z|x) = N(H⁻¹ Wᵀ Ψ⁻¹ (x-μ), H⁻¹),  H = I + Wᵀ Ψ⁻¹ W
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any, Self
+
+import numpy as np
+import torch
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+from torch import Tensor
+
+from jensen.bound import Bound
+from jensen.contract import Answers, EMEstimator, Rows, Stream, warn_unused, whole_number
+from jensen.engines.em import loop as em
+from jensen.engines.em.batch import Batch
+from jensen.engines.em.sources import ArraySource, too_large
+from jensen.models.factors.fit import SubspaceTheta, covariance_of, need_square, one, stream_of
+from jensen.models.factors.principal import RowMoments, row_moments
+from jensen.models.factors.subspace import SubspaceGaussians
+from jensen.models.mixtures.attributes import shaped
+from jensen.models.mixtures.gaussians import FullGaussians
+from jensen.models.mixtures.inference import bound_terms, fill, fill_draws, log_evidence, over_rows, responsibilities
+from jensen.runtime.threads import threads_for
+
+__all__ = [
+    "LinearLatentModel",
+    "ReadOnly",
+    "nearest_points",
+]
+
+
+def nearest_points(theta: SubspaceTheta, x: Tensor) -> Tensor:
+    """Σ_k q_k P_k x (n, d), P_k x the point of subspace k nearest in the metric of the noise; holes at their mean."""
+    q, filled, components = responsibilities(theta, x), fill(theta, x), theta.components
+    out = torch.zeros_like(filled)
+    for k in range(components.n_components):
+        root = components.noise[k].sqrt().expand(x.shape[1])
+        axes = torch.linalg.svd(components.loadings[k] / root[:, None], full_matrices=False).U
+        nearest = components.means[k] + (filled - components.means[k]) / root @ axes @ axes.mT * root
+        out += q[:, k, None] * nearest
+    return out
+
+
+# Wider rows have no covariance matrix made of them.
+WIDEST = 4096
+
+
+class ReadOnly:
+    """An attribute worked out from `theta_`, as an array of the input's dtype."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __get__(self, model: Any, owner: type | None = None) -> Any:
+        if model is None:
+            return self
+        check_is_fitted(model)
+        array = self.value(model).cpu().numpy().astype(model._kind.dtype)
+        # A change of a copy would be lost without a word.
+        array.flags.writeable = False
+        return array
+
+
+class LinearLatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EMEstimator):
+    """z ~ N(0, I), x | z ~ N(μ + W z, Ψ)."""
+
+    theta_: SubspaceTheta
+    _answers = Answers(log_evidence, fill, fill_draws)
+    mean_ = ReadOnly(lambda model: model.theta_.components.means[0])
+
+    @abstractmethod
+    def _solve(self, moments: RowMoments, start: SubspaceTheta | None) -> SubspaceTheta:
+        """Fit complete rows through their mean and covariance."""
+
+    @abstractmethod
+    def _solve_rows(self, rows: Rows) -> SubspaceTheta:
+        """Fit rows with holes, or rows that are too wide for a covariance."""
+
+    @abstractmethod
+    def _presented(self, theta: SubspaceTheta) -> SubspaceTheta:
+        """The rotation to keep, among all that are the same model."""
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Fit the model.
+
+        Args:
+            X: rows (n, d), NaN where missing.
+            y: ignored.
+            sample_weight: a count per row: 2 is the row twice, 0 leaves it out.
+        """
+        self._validate_params()
+        rows = self._read_rows(X, None, sample_weight, reset=True)
+        warn_unused(self, self._unused(rows))
+        self._kind = rows.kind.of_other_rows()
+        self.total_weight_ = float(len(rows.x) if rows.weight is None else rows.weight.sum())
+        with threads_for(rows.x.numel()):
+            moments = complete_moments(rows)
+            theta = self._solve_rows(rows) if moments is None else self._solve(moments, None)
+        self.theta_ = self._presented(theta)
+        self._stream = None if moments is None else stream_of(moments, self.theta_, self._solve)
+        return self
+
+    def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Learn from a batch of rows beside all before it.
+
+        After batches of complete rows the model is that of all rows together. Rows with holes are completed given the
+        model so far, one step of stepwise EM. After `jensen.load` it goes on from the model's own covariance.
+        """
+        if not hasattr(self, "theta_"):
+            self.fit(X, y, sample_weight)
+            rows = self._read_rows(X, None, sample_weight, reset=False)
+            if self._stream is None and not bool(rows.x.isnan().any()):
+                self._stream = stream_of(row_moments(rows.x, rows.weight), self.theta_, self._solve)
+            return self
+        self._validate_params()
+        rows = self._read_rows(X, None, sample_weight, reset=False)
+        stream: Stream | None = getattr(self, "_stream", None)
+        if stream is None:
+            own = RowMoments(self.total_weight_, self.theta_.components.means[0], covariance_of(self.theta_))
+            stream = stream_of(own, self.theta_, self._solve)
+        d = rows.x.shape[1]
+        has_holes = bool(rows.x.isnan().any())
+        source = ArraySource(
+            rows.x.T.clone(memory_format=torch.contiguous_format),
+            stream.frame,
+            weight=rows.weight,
+            footprint=FullGaussians.footprint(1, d),
+        )
+        with threads_for(source.n_numbers):
+            # Complete rows never grow stale: with exponent 1 all rows count alike.
+            exponent = 0.7 if has_holes else 1.0
+            theta, running = em.stepwise(stream.verbs, stream.theta, source, stream.running, exponent)
+        self.theta_, self.total_weight_ = self._presented(theta.outside(stream.frame)), running.weight
+        self._stream = Stream(stream.frame, stream.verbs, running, theta)
+        return self
+
+    def bound(self, X: Any) -> Bound:
+        """E_q[ln p(x|z)] and KL(q(z|x) ‖ N(0, I)) per row, with the posterior as q: exact."""
+        x, kind = self._read(X)
+
+        reconstruction, kl = bound_terms(self.theta_, x)
+        return Bound(kind.values(reconstruction), {"latent": kind.values(kl["latent"])}, is_exact=True)
+
+    def posterior(self, X: Any) -> torch.distributions.MultivariateNormal:
+        """q(z|x), a Gaussian (n, m) per row."""
+        x, _ = self._read(X)
+        m = self.theta_.components.n_latent
+
+        def both(local: SubspaceTheta, batch: Batch) -> Tensor:
+            view = local.components.view(batch)
+            return torch.cat([view.mean[0], view.cov[0].reshape(m * m, -1).expand(-1, view.mean.shape[2])])
+
+        values = over_rows(self.theta_, x, both)
+        return torch.distributions.MultivariateNormal(values[:, :m], values[:, m:].reshape(-1, m, m))
+
+    def transform(self, X: Any) -> Any:
+        """The posterior mean of z (n, m)."""
+        x, kind = self._read(X)
+        return kind.values(over_rows(self.theta_, x, lambda local, batch: local.components.view(batch).mean[0]))
+
+    def inverse_transform(self, X: Any) -> Any:
+        """E[x|z] = μ + W z (n, d), of latent vectors (n, m)."""
+        check_is_fitted(self)
+        is_tensor, m = isinstance(X, Tensor), self.theta_.components.n_latent
+        given = X.detach().cpu().numpy() if is_tensor else np.asarray(X)
+        if given.ndim != 2 or given.shape[1] != m:
+            raise ValueError(f"X has shape {given.shape}; expected latent vectors (n, {m}), as transform returns them")
+        z = torch.from_numpy(given.astype(np.float64))
+        if not z.isfinite().all():
+            raise ValueError("X holds NaN or infinity; a latent vector must be finite")
+        x = self.theta_.components.means + z @ self.theta_.components.loadings[0].mT
+        return x.to(X.dtype) if is_tensor else x.numpy().astype(self._kind.dtype)
+
+    def reconstruct(self, X: Any) -> Any:
+        """Every row's nearest point of the subspace, in the metric of the noise; missing entries at their mean."""
+        x, kind = self._read(X)
+        return kind.table(nearest_points(self.theta_, x))
+
+    def sample(self, n_samples: int = 1, y: Any = None, random_state: Any = None) -> tuple[Any, Any]:
+        """Rows, and the latent vector z each came from."""
+        check_is_fitted(self)
+        if y is not None:
+            raise ValueError(f"y={y!r} asks for a class, but {type(self).__name__} has none; leave it out")
+        n = whole_number("n_samples", n_samples)
+        component = torch.zeros(n, dtype=torch.int64)
+        x, z = self.theta_.components.draw_with_latent(component, self._generator(random_state))
+        return self._kind.table(x), self._kind.values(z)
+
+    def get_covariance(self) -> Any:
+        """C = W Wᵀ + Ψ (d, d)."""
+        check_is_fitted(self)
+        return covariance_of(self.theta_).numpy().astype(self._kind.dtype)
+
+    def get_precision(self) -> Any:
+        """C⁻¹ (d, d), by the inversion of an m×m matrix."""
+        check_is_fitted(self)
+        components = self.theta_.components
+        need_square(components.n_features)
+        a = components.whitened[0]
+        return (torch.diag(components.precision[0]) - a.mT @ a).numpy().astype(self._kind.dtype)
+
+    @property
+    def n_parameters_(self) -> int:
+        """Free parameters: mean, loadings up to a rotation, and noise."""
+        check_is_fitted(self)
+        return self.theta_.components.family().n_parameters(1, self.theta_.components.n_features)
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.theta_.components.n_latent
+
+    def _theta_record(self) -> dict[str, Tensor]:
+        components = self.theta_.components
+        return {"mean": components.means[0], "loadings": components.loadings[0], "noise": components.noise[0]}
+
+    def _theta_from(self, record: dict[str, Tensor]) -> SubspaceTheta:
+        d = self.n_features_in_
+        m = record["loadings"].shape[-1]
+        mean = shaped("mean", record["mean"], (d,))
+        loadings = shaped("loadings", record["loadings"], (d, m))
+        noise = shaped("noise", record["noise"], tuple(record["noise"].shape[:1]))
+        if len(noise) not in (1, d) or not bool((noise > 0).all()):
+            raise ValueError("the file's noise must be positive, one variance or one for every feature")
+        return one(SubspaceGaussians(mean[None], loadings[None], noise[None]))
+
+
+def complete_moments(rows: Rows) -> RowMoments | None:
+    """Mean and covariance of rows without holes, where these are smaller than the rows."""
+    n, d = rows.x.shape
+    if d > min(n, WIDEST):
+        return None
+    moments = row_moments(rows.x, rows.weight)
+    if bool(moments.cov.isfinite().all()):
+        return moments
+    if not bool(rows.x.isnan().any()):
+        raise too_large(rows.x)
+    return None

@@ -1,0 +1,277 @@
+"""How one Gaussian around a subspace is fitted.
+
+Complete rows enter through their mean and covariance alone: probabilistic PCA has a closed form, and factor analysis
+runs EM on 2d rows with the same mean and covariance. Rows with holes go through EM themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from jensen.contract import Problem, Stream
+from jensen.engines.em import loop as em
+from jensen.engines.em.batch import Batch, Summary
+from jensen.engines.em.sources import ArraySource, Frame
+from jensen.models.factors.principal import (
+    RowMoments,
+    Spectrum,
+    bic_rank,
+    leading_spectrum,
+    mean_log_density,
+    principal_log_density,
+    principal_subspace,
+    spectrum_of,
+)
+from jensen.models.factors.subspace import SubspaceFamily, SubspaceGaussians
+from jensen.models.mixtures.em import MixtureTheta, MixtureVerbs
+from jensen.models.mixtures.gaussians import FullGaussians, Moments
+from jensen.models.mixtures.gaussians.base import outer
+from jensen.runtime.memory import need_memory
+
+__all__ = [
+    "LEAST_LOADING",
+    "ClosedForm",
+    "MomentVerbs",
+    "SubspaceTheta",
+    "closed_form",
+    "closed_mode",
+    "compressed",
+    "covariance_of",
+    "need_square",
+    "one",
+    "start_of_least_bic",
+    "stream_of",
+    "subspace_problem",
+    "variances",
+]
+
+SubspaceTheta = MixtureTheta[SubspaceGaussians]
+# A noise variance below this share of the data's is rounding of the eigenvalues.
+RESOLUTION = 1e-12
+# Wider rows start from products with their covariance, which is not made.
+WIDEST_START = 1000
+# EM steps before the dimensions are counted.
+RANK_STEPS = 40
+# Where EM starts, no dimension is without variance: it would stay so.
+LEAST_LOADING = 1e-2
+
+
+@dataclass(frozen=True)
+class ClosedForm:
+    """Parameters in the user's units, the objective per unit of weight, and whether the noise came to its floor."""
+
+    theta: SubspaceTheta
+    objective: float
+    is_floored: bool
+
+
+def one(components: SubspaceGaussians) -> SubspaceTheta:
+    """A mixture of a single component."""
+    return MixtureTheta(torch.ones(1, dtype=torch.float64), components)
+
+
+def closed_form(mean: Tensor, spectrum: Spectrum, n_latent: int) -> ClosedForm:
+    """Maximum likelihood of probabilistic PCA."""
+    d = len(mean)
+    floor = RESOLUTION * (spectrum.total / d or 1.0)
+    components = principal_subspace(mean, spectrum, n_latent, floor)
+    sigma2 = float(components.noise)
+    objective = principal_log_density(spectrum, n_latent, sigma2, d)
+    return ClosedForm(one(components), objective, is_floored=sigma2 <= floor)
+
+
+def closed_mode(moments: RowMoments, n_latent: int, prior: Any) -> ClosedForm:
+    """The posterior mode of probabilistic PCA: the prior's scatter is added to the rows' before the axes are found."""
+    d, n, family = len(moments.mean), moments.mass, SubspaceFamily(n_latent, is_isotropic=True)
+    frame = Frame.of_moments(moments.mean, moments.cov.diagonal(), family.units)
+    cov = moments.cov / frame.scale[0].square()
+    resolved = prior.resolve(family, 1, frame, cov.diagonal())
+    kappa = resolved.mean_precision
+    mean = kappa * resolved.mean / (n + kappa)
+    away = mean - resolved.mean
+    scatter = n * (cov + outer(mean, mean)) + kappa * outer(away, away) + resolved.scale * torch.eye(d).to(cov)
+    mode = scatter / (n + resolved.degrees_of_freedom + d + 2)
+    components = principal_subspace(mean, spectrum_of(mode), n_latent, RESOLUTION)
+    likelihood = mean_log_density(components, torch.zeros_like(mean), cov) - float(frame.scale.log().sum())
+    objective = likelihood + (float(components.log_prior(resolved)) + resolved.log_volume) / n
+    return ClosedForm(one(components.affine(frame.origin, frame.scale)), objective, is_floored=False)
+
+
+def compressed(moments: RowMoments) -> tuple[Tensor, Tensor]:
+    """2d rows, feature-major (d, 2d) and about 0, with the covariance of all, and the weight of each."""
+    d = len(moments.mean)
+    unit = moments.cov.diagonal().sqrt()
+    # Of correlations: a feature in small units keeps its digits, and a constant one stays at 0.
+    safe = torch.where(unit > 0, unit, 1.0)
+    spectrum = spectrum_of(moments.cov / outer(safe, safe))
+    half = unit[:, None] * spectrum.vectors * (d * spectrum.values).sqrt()
+    return torch.cat([half, -half], 1), torch.full((2 * d,), moments.mass / (2 * d), dtype=torch.float64)
+
+
+def subspace_problem(
+    x: Tensor,
+    weight: Tensor | None,
+    family: SubspaceFamily,
+    prior: Any,
+    stop: Callable[[float], em.Stop],
+    algorithm: em.Algorithm,
+    start: SubspaceTheta | None,
+    noise_init: Tensor | None = None,
+    n_power: int | None = None,
+) -> tuple[Problem, Frame]:
+    """EM for one component.
+
+    Args:
+        x: feature-major rows (d, n), which the problem takes over.
+        weight: (n,), or None.
+        family: the latent dimensions and the noise.
+        prior: a recipe, or None.
+        stop: of the total weight, when to stop.
+        algorithm: how to step.
+        start: parameters to start from, in the units of x; None begins with the leading principal axes.
+        noise_init: noise variances (d,) to start with, in the units of x.
+        n_power: steps of the search for the axes; None finds them exactly, unless rows are very wide.
+    """
+    d, n = x.shape
+    frame = Frame.of(x, weight, family.units)
+    source = ArraySource(x, frame, weight=weight, footprint=family.footprint(1, d), by_pattern=False)
+    mass = float(n if weight is None else weight.sum())
+    resolved = None if prior is None else prior.resolve(family, 1, frame, variances(source, d))
+    verbs = MixtureVerbs(family, 1, d, RESOLUTION, resolved, 1.0, {})
+
+    def begin(generator: torch.Generator) -> SubspaceTheta:
+        if start is not None:
+            return verbs.project(start.within(frame))
+        if d <= WIDEST_START:
+            cov = covariance_of_pairs(source, d)
+            spread, times, total = cov.diagonal(), cov.matmul, 1.0
+        else:
+            spread, times, total = variances(source, d), partial(covariance_times, source), mass
+        if n_power is None and d <= WIDEST_START:
+            spectrum = spectrum_of(cov)
+        else:
+            steps = 4 if n_power is None else n_power
+            spectrum = leading_spectrum(times, total, float(spread.sum()), family.n_latent, d, generator, steps)
+        components = principal_subspace(torch.zeros_like(spread), spectrum, family.n_latent, 1e-3, LEAST_LOADING)
+        if not family.is_isotropic:
+            left = (spread - components.loadings[0].square().sum(1)).clamp(min=1e-3)
+            noise = left if noise_init is None else noise_init / frame.scale.square()
+            components = SubspaceGaussians(components.means, components.loadings, noise[None])
+        return verbs.project(one(components))
+
+    return Problem(verbs, source, begin, verbs.plausibility, stop(mass), algorithm), frame
+
+
+def weighted(batch: Batch) -> Tensor:
+    return batch.x if batch.weight is None else batch.x * batch.weight
+
+
+def start_of_least_bic(problem: Problem, generator: torch.Generator, progress: str | None = None) -> SubspaceTheta:
+    """A start of PPCA with as many dimensions as rows with missing values speak for, at most those of the problem.
+
+    By BIC of the spectrum after some steps: the eigenvalues over pairs of features alone would be too many, as what is
+    missing of a strong axis looks like others.
+    """
+    fitted = em.fit(
+        problem.verbs,
+        problem.start(generator),
+        problem.source,
+        max_iter=RANK_STEPS,
+        stop=em.small_gain(1e-2),
+        algorithm=em.squarem,
+        survives_interrupt=False,
+        progress=progress,
+    )
+    components: SubspaceGaussians = fitted.theta.components
+    noise, d, most = float(components.noise), components.n_features, components.n_latent
+    vectors, size, _ = torch.linalg.svd(components.loadings[0], full_matrices=False)
+    values = size.square() + noise
+    spectrum = Spectrum(values, vectors, float(values.sum()) + (d - most) * noise)
+    m = bic_rank(spectrum, fitted.weight, d, most)
+    return one(principal_subspace(components.means[0], spectrum, m, RESOLUTION, LEAST_LOADING))
+
+
+def covariance_of_pairs(source: ArraySource, d: int) -> Tensor:
+    """The mean product of two features over the rows that have both (d, d); 0 where none has."""
+    sums, counts = torch.zeros(2, d, d, dtype=torch.float64)
+    for batch in source:
+        sums.addmm_(weighted(batch), batch.x.mT)
+        if batch.observed is None:
+            counts += batch.x.shape[1] if batch.weight is None else batch.weight.sum()
+        else:
+            seen = batch.observed.to(sums.dtype)
+            counts.addmm_(seen if batch.weight is None else seen * batch.weight, seen.mT)
+    return torch.where(counts > 0, sums / counts, 0.0)
+
+
+def covariance_times(source: ArraySource, q: Tensor) -> Tensor:
+    """Σ_i w_i x_i x_iᵀ q, missing entries at the mean."""
+    return sum((weighted(batch) @ (batch.x.mT @ q) for batch in source), torch.zeros_like(q))
+
+
+def variances(source: ArraySource, d: int) -> Tensor:
+    """The mean square of every feature over the rows that have it (d,)."""
+    sums, counts = torch.zeros(2, d, dtype=torch.float64)
+    for batch in source:
+        weight = torch.ones_like(batch.x[0]) if batch.weight is None else batch.weight
+        sums += batch.x.square() @ weight
+        counts += weight.sum() if batch.observed is None else batch.observed.to(sums.dtype) @ weight
+    return torch.where(counts > 0, sums / counts, 0.0)
+
+
+@dataclass(frozen=True)
+class MomentVerbs:
+    """Stepwise EM on mean and covariance: a batch adds its own, completed given the model, and `solve` fits to them.
+
+    With complete rows these moments do not depend on the model, and all that was ever seen counts alike.
+
+    Args:
+        solve: fits mean and covariance, all in the user's units.
+        frame: the units of the batches.
+    """
+
+    solve: Callable[[RowMoments, SubspaceTheta], SubspaceTheta]
+    frame: Frame
+
+    def e_step(self, theta: SubspaceTheta, batch: Batch) -> Summary:
+        full = FullGaussians(theta.components.means, covariance_of(theta)[None])
+        ones = torch.ones_like(batch.x[..., 0, :])
+        weight = ones if batch.weight is None else batch.weight
+        return Summary(full.moments(weight[..., None, :], full.view(batch)), ones.new_zeros(()), weight.sum())
+
+    def m_step(self, theta: SubspaceTheta, stats: Moments) -> SubspaceTheta:
+        found = FullGaussians.from_moments(stats, None).affine(self.frame.origin, self.frame.scale)
+        moments = RowMoments(float(stats.mass), found.means[0], found.covariances[0])
+        return self.solve(moments, theta.outside(self.frame)).within(self.frame)
+
+    def log_prior(self, theta: SubspaceTheta) -> Tensor:
+        return theta.weights.new_zeros(())
+
+    def resolution(self, theta: SubspaceTheta) -> float:
+        return 0.0
+
+
+def stream_of(moments: RowMoments, theta: SubspaceTheta, solve: Callable[..., SubspaceTheta]) -> Stream:
+    """To go on from rows with these moments."""
+    frame = Frame(moments.mean, theta.components.family().units(theta.components.feature_variances()[0]))
+    cov = moments.cov / outer(frame.scale, frame.scale)
+    one_row = Moments(torch.ones(1, dtype=cov.dtype), torch.zeros_like(moments.mean)[None], cov[None])
+    return Stream(frame, MomentVerbs(solve, frame), em.Running(one_row, moments.mass), theta.within(frame))
+
+
+def covariance_of(theta: SubspaceTheta) -> Tensor:
+    """C = W Wᵀ + Ψ (d, d)."""
+    w = theta.components.loadings[0]
+    need_square(len(w))
+    return w @ w.mT + torch.diag(theta.components.noise[0].expand(len(w)))
+
+
+def need_square(d: int) -> None:
+    """A matrix (d, d) takes memory, twice while it is made."""
+    need_memory(2 * 8 * d**2, f"a covariance of {d} features", "take W and the noise, or fewer features")

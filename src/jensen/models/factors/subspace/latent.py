@@ -1,0 +1,86 @@
+"""What an E-step leaves of latent vectors: their posterior, and sums of it; and small matrices side by side."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from jensen.engines.em.batch import Additive, Batch
+
+__all__ = ["LatentMoments", "LatentView", "inverse_and_log_det", "symmetric"]
+
+
+@dataclass(frozen=True)
+class LatentMoments(Additive):
+    """Expected sums with z̃ = (z, 1), weighted by responsibilities.
+
+    Args:
+        latent: Σ ⟨z̃z̃ᵀ⟩ over all rows (K, m+1, m+1).
+        design: the same over the rows that have feature j (K, d, m+1, m+1), or (K, 1, m+1, m+1) when all have all.
+        cross: Σ x_j ⟨z̃⟩ (K, d, m+1).
+        square: Σ x_j² (K, d), or its sum over the features (K, 1) for one noise variance.
+    """
+
+    latent: Tensor
+    design: Tensor
+    cross: Tensor
+    square: Tensor
+
+    @property
+    def mass(self) -> Tensor:
+        return self.latent[:, -1, -1]
+
+
+@dataclass(frozen=True)
+class LatentView:
+    """A batch seen by every component: the posterior of z, ln|H| and the squared distance (x-μ)ᵀC⁻¹(x-μ).
+
+    Args:
+        batch: its rows.
+        seen: 1 where an entry is observed (d, n), or None.
+        mean: ⟨z⟩ (K, m, n).
+        cov: H⁻¹ (K, m, m, n), or (K, m, m, 1) when it is the same for all rows.
+        log_det: ln|H| (K, n) or (K, 1).
+        square: (K, n).
+    """
+
+    batch: Batch
+    seen: Tensor | None
+    mean: Tensor
+    cov: Tensor
+    log_det: Tensor
+    square: Tensor
+
+    @property
+    def divergence(self) -> Tensor:
+        """KL(q(z|x, k) ‖ N(0, I)) (K, n)."""
+        trace = self.cov.diagonal(dim1=1, dim2=2).sum(-1)
+        return 0.5 * (self.mean.square().sum(1) + trace - self.mean.shape[1] + self.log_det)
+
+
+def symmetric(upper: Tensor, m: int, dim: int) -> Tensor:
+    """Matrices from their upper triangles, in the place of axis `dim`."""
+    rows, cols = torch.triu_indices(m, m)
+    number = torch.empty(m, m, dtype=torch.int64)
+    number[rows, cols] = number[cols, rows] = torch.arange(len(rows))
+    matrices: Tensor = upper.index_select(dim, number.flatten()).unflatten(dim, (m, m))
+    return matrices
+
+
+def inverse_and_log_det(h: Tensor) -> tuple[Tensor, Tensor]:
+    """Of n small positive-definite matrices (*, m, m, n), whose memory the inverse takes over; ln|h| is (*, n).
+
+    Gauss-Jordan steps over all of them at once: the rows of a batch lie side by side, and m is small.
+    """
+    log_det = h.new_zeros(*h.shape[:-3], h.shape[-1])
+    for i in range(h.shape[-2]):
+        pivot = h[..., i, i, :].clone()
+        log_det += pivot.log()
+        row, column = h[..., i, :, :] / pivot[..., None, :], h[..., :, i, :].clone()
+        h.addcmul_(column[..., :, None, :], row[..., None, :, :], value=-1)
+        h[..., i, :, :] = row
+        h[..., :, i, :] = -column / pivot[..., None, :]
+        h[..., i, i, :] = 1 / pivot
+    return h, log_det

@@ -1,0 +1,1 @@
+"""Diffusion in the latent space of a variational autoencoder."""

@@ -1,0 +1,97 @@
+"""What a trained latent diffusion says of rows (n, d), as pure functions of its networks.
+
+Rows are in the units of `Columns`, NaN where missing, latent vectors in those of the autoencoder.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from jensen.contract.gradient import blocks
+from jensen.formulas.noising import prior_kl
+from jensen.models.autoencoders.inference import Evidence, Tilt, elbo
+from jensen.models.diffusion.inference import level_blocks, pair_error
+from jensen.models.diffusion.module import DiffusionModule, evaluation_levels
+from jensen.models.latent_diffusion.module import LatentModule
+from jensen.runtime.progress import progress
+
+__all__ = ["evidence", "tilt_of"]
+
+
+def evidence(
+    module: LatentModule,
+    x: Tensor,
+    n_levels: int,
+    n_draws: int,
+    generator: torch.Generator,
+    device: torch.device,
+    is_shown: bool = False,
+) -> Evidence:
+    """The bound: reconstruction from so many draws of z, the prior from so many levels, each with a draw of its own."""
+    parts = []
+    for rows, is_only in level_blocks(len(x), n_levels, is_shown):
+        found = evidence_of_block(module, x[rows], n_levels, n_draws, generator, device, is_shown and is_only)
+        parts.append((found.reconstruction, found.kl["latent"], found.standard_error))
+    reconstruction, cost, error = (torch.cat(part) for part in zip(*parts, strict=True))
+    return Evidence(reconstruction, {"latent": cost}, error)
+
+
+def evidence_of_block(
+    module: LatentModule,
+    x: Tensor,
+    n_levels: int,
+    n_draws: int,
+    generator: torch.Generator,
+    device: torch.device,
+    is_shown: bool,
+) -> Evidence:
+    of_decoder = elbo(module.vae, x, n_draws, generator, device)
+    level, weight = evaluation_levels(module.prior.share.cpu(), len(x), n_levels, generator)
+    k, prior = level.shape[1], module.prior
+    cost, error = [], []
+    for rows in progress(list(blocks(len(x), k * prior.n_entries)), "Bound", is_shown):
+        latent = module.posterior(x[rows].to(device))
+        noise = torch.randn((k, *latent.mean.shape), generator=generator).to(device)
+        z = module.standardised(latent.draw(noise)).transpose(0, 1).flatten(0, 1)
+        nats = prior.evaluate(z, level[rows].reshape(-1, 1).to(device), None, generator)[0]
+        # L_T of a draw counts like the others at its level: a k-th of their sum.
+        terms = nats.view(-1, k).cpu() * weight[rows] + prior_kl(z, prior.schedule).view(-1, k).cpu() / k
+        cost.append(terms.sum(1) - latent.entropy().cpu())
+        error.append(pair_error(terms))
+    of_draws = (of_decoder.standard_error.square() + torch.cat(error).square()).sqrt()
+    return Evidence(of_decoder.reconstruction, {"latent": torch.cat(cost)}, of_draws)
+
+
+def tilt_of(module: LatentModule, n_levels: int, generator: torch.Generator) -> Tilt:
+    """The bound of ln p(z) - ln N(z; 0, I), for all draws of a row at the same levels and with the same noise.
+
+    Draws of a row are compared with each other, and what the noise adds to all of them is in no comparison.
+    """
+    return partial(log_tilt, module, n_levels, generator)
+
+
+def log_tilt(module: LatentModule, n_levels: int, generator: torch.Generator, z: Tensor) -> Tensor:
+    """Of draws (k, 1, b, m), (k, 1, b)."""
+    prior, (k, _, n, m) = module.prior, z.shape
+    level, weight = (part.to(z.device) for part in evaluation_levels(prior.share.cpu(), n, n_levels, generator))
+    noise = torch.randn((*level.shape, m), generator=generator).to(z)
+    rows = module.standardised(z[:, 0])
+    log_normal = -0.5 * (z.square() + math.log(2 * math.pi)).sum(-1).double()
+    cost = prior_kl(rows, prior.schedule).double()
+    for j in range(level.shape[1]):
+        at = level[:, j].repeat(k)
+        nats = nats_of(prior, rows.flatten(0, 1), at, noise[:, j].repeat(k, 1))
+        cost = cost + weight[:, j] * nats.view(k, n).double()
+    return -cost[:, None] - log_normal
+
+
+def nats_of(prior: DiffusionModule, z: Tensor, level: Tensor, noise: Tensor) -> Tensor:
+    """L_{t-1} of latent vectors (b, m) at levels (b,), in blocks."""
+    parts = []
+    for rows in blocks(len(z), prior.n_entries):
+        parts.append(prior.terms(z[rows], z[rows], level[rows], noise[rows]).nats)
+    return torch.cat(parts)

@@ -1,0 +1,99 @@
+"""What every mixture answers, whatever its components.
+
+    p(x) = Σ_k π_k p_k(x),   q(k|x) = π_k p_k(x) / p(x)
+A final class says by `_problem` what its components are.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from sklearn.utils.validation import check_is_fitted
+from torch import Tensor
+
+from jensen.contract import Answers, Rows, whole_number
+from jensen.contract.em import IteratedModel
+from jensen.data.labels import decode_labels, numbers_of_classes
+from jensen.models.mixtures.em import RESOLUTION, MixtureTheta
+from jensen.models.mixtures.inference import draw, fill, fill_draws, log_evidence, responsibilities
+
+__all__ = ["MixtureModel"]
+
+# A variance below so many times the floor is at the floor.
+AT_FLOOR = 2.0
+
+
+class MixtureModel(IteratedModel):
+    """A mixture fitted by EM, with labels for some rows."""
+
+    theta_: MixtureTheta[Any]
+    reg_covar: float
+    classes_: np.ndarray
+    _reads_labels = True
+    _answers = Answers(log_evidence, fill, fill_draws)
+
+    def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
+        """Fit, then `predict` the same rows."""
+        return self.fit(X, y, sample_weight).predict(X)
+
+    def predict_proba(self, X: Any) -> Any:
+        """q(k|x), (n, K)."""
+        x, kind = self._read(X)
+        return kind.values(responsibilities(self.theta_, x))
+
+    def predict(self, X: Any) -> Any:
+        """The most probable component, or after a fit with labels its class."""
+        x, kind = self._read(X)
+        component = responsibilities(self.theta_, x).argmax(1)
+        if not hasattr(self, "classes_"):
+            return kind.values(component)
+        labels = decode_labels(component.cpu().numpy(), self.classes_)
+        return torch.as_tensor(labels) if kind.container == "torch" and labels.dtype.kind in "iufb" else labels
+
+    def sample(self, n_samples: int = 1, y: Any = None, random_state: Any = None) -> tuple[Any, Any]:
+        """Rows and the component each came from; y asks for a class (or component), one for all rows or one each."""
+        check_is_fitted(self)
+        n = whole_number("n_samples", n_samples)
+        component = None if y is None else self._components_of(y, n)
+        x, component = draw(self.theta_, n, self._generator(random_state), component)
+        return self._kind.table(x), self._kind.values(component)
+
+    def icl(self, X: Any) -> float:
+        """bic + 2 Σ H(q): also asks that components be apart (Biernacki, Celeux & Govaert 2000)."""
+        x, _ = self._read(X)
+        q = responsibilities(self.theta_, x)
+        return self.bic(X) - 2 * float(torch.special.xlogy(q, q).sum())
+
+    @property
+    def at_floor_(self) -> np.ndarray:
+        """Which components (K,) have a variance, or an eigenvalue of the covariance, at the floor of `reg_covar`: rows
+        that lie in fewer dimensions than there are, or all in one place, so that the likelihood means nothing.
+        """
+        check_is_fitted(self)
+        local = self.theta_.within(self.theta_.frame()).components
+        # The floor is a share of the data's variance, and the mixture's own may differ from that a little.
+        found = local.collapsed(AT_FLOOR * max(self.reg_covar, RESOLUTION)).cpu().numpy()
+        return np.array(np.broadcast_to(found, len(self.theta_.weights)))
+
+    @property
+    def n_parameters_(self) -> int:
+        """Free parameters: weights, and those of the components."""
+        check_is_fitted(self)
+        k, d = self.theta_.components.means.shape
+        n_parameters: int = k - 1 + self.theta_.components.family().n_parameters(k, d)
+        return n_parameters
+
+    def _unused(self, rows: Rows) -> dict[str, str]:
+        return {} if rows.label is not None else {"label_weight": "no row has a label; give y to fit"}
+
+    def _remember(self, rows: Rows) -> None:
+        super()._remember(rows)
+        if hasattr(self, "classes_"):
+            del self.classes_
+        if rows.label is not None:
+            self.classes_ = rows.classes
+
+    def _components_of(self, y: Any, n: int) -> Tensor:
+        return numbers_of_classes(y, getattr(self, "classes_", np.arange(len(self.theta_.weights))), n)

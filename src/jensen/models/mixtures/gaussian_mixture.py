@@ -1,0 +1,229 @@
+"""Gaussian mixture.
+
+    z ~ Categorical(π),  x | z=k ~ N(μ_k, Σ_k)
+    E:  q_ik ∝ π_k N(x_i; μ_k, Σ_k)
+    M:  π_k = N_k / N,  μ_k = Σ_i q_ik x_i / N_k,  Σ_k = Σ_i q_ik (x_i-μ_k)(x_i-μ_k)ᵀ / N_k
+Bishop (2006) 9.23-9.27; missing features Ghahramani & Jordan (1994); priors Fraley & Raftery (2007).
+The bound is exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from sklearn.utils.validation import check_is_fitted
+from torch import Tensor
+
+from jensen.bound import Bound
+from jensen.contract import Problem, Rows
+from jensen.data.container import Kind
+from jensen.engines.em.sources import Frame
+from jensen.models.mixtures.attributes import ThetaAttribute, checked_theta, theta_record
+from jensen.models.mixtures.base import MixtureModel
+from jensen.models.mixtures.conjugate_prior import ConjugatePrior
+from jensen.models.mixtures.em import GaussianTheta
+from jensen.models.mixtures.fit import CONSTRAINTS, mixture_problem, read_posterior
+from jensen.models.mixtures.inference import bound_terms, condition, marginal, responsibilities
+
+__all__ = ["GaussianMixture"]
+
+
+class GaussianMixture(MixtureModel):
+    """A mixture of K Gaussians by EM: a drop-in for scikit-learn's, with weights, labels, missing values and priors.
+
+    Args:
+        n_components: K; None is the number of classes in y, or 1.
+        covariance_type: "full", "tied", "diag" or "spherical".
+        tol: EM stops when a step gains less than this many nats per unit of weight.
+        reg_covar: no variance (eigenvalue, for "full" and "tied", of the covariance in standardised features) falls
+            below this share of the data's (at least 1e-10, where rounding begins); 0 sets no floor, and a collapsing
+            component is an error.
+        max_iter: M-steps at most; 0 returns the start.
+        n_init: fits from different starts; the most plausible is kept.
+        init_params: "portfolio" (several scalings, short runs, the best goes on), or scikit-learn's "kmeans",
+            "k-means++", "random", "random_from_data".
+        weights_init, means_init, precisions_init: given starting values.
+        random_state: seed or RandomState.
+        warm_start: start from the last fit.
+        verbose: 1 shows a progress bar on a terminal.
+        verbose_interval: steps after which the bar tells the objective anew.
+        label_weight: α, how much a labelled row counts beside an unlabelled one.
+        prior: None for maximum likelihood, or a `ConjugatePrior` for the posterior mode.
+        algorithm: "em", or "gradient" for gradient EM.
+        learning_rate: first step size of gradient EM, halved where it overshoots.
+        acceleration: None, or "squarem" to extrapolate EM's steps.
+        freeze: names among "weights", "means", "covariances" whose given starting values stay.
+
+    Attributes:
+        weights_, means_, covariances_, precisions_, precisions_cholesky_: as in scikit-learn; the divisor is N_k.
+        theta_: the same parameters as one frozen value of tensors.
+        at_floor_: which components (K,) have a variance at the floor of `reg_covar`; their likelihood means nothing.
+        total_weight_: of all rows learnt from.
+        lower_bound_: the objective per unit of weight; equals score(X) without weights, labels and prior.
+        lower_bounds_: its history, one value after every step.
+        n_iter_, converged_: M-steps after the start's short runs, and whether the last one gained less than tol.
+        classes_: after a fit with labels; component k < len(classes_) is class k.
+
+    Example:
+        >>> import numpy as np
+        >>> from jensen import GaussianMixture
+        >>> X = np.array([[0.0], [0.2], [np.nan], [9.9], [10.1]])
+        >>> model = GaussianMixture(n_components=2, random_state=0).fit(X)
+        >>> np.sort(model.means_.ravel()).round(1).tolist()
+        [0.1, 10.0]
+    """
+
+    theta_: GaussianTheta
+    weights_ = ThetaAttribute("weights")
+    means_ = ThetaAttribute("means")
+    covariances_ = ThetaAttribute("covariances")
+    precisions_ = ThetaAttribute("precisions")
+    precisions_cholesky_ = ThetaAttribute("precisions_cholesky")
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = CONSTRAINTS
+
+    def __init__(
+        self,
+        n_components: int | None = None,
+        *,
+        covariance_type: str = "full",
+        tol: float = 1e-3,
+        reg_covar: float = 1e-6,
+        max_iter: int = 100,
+        n_init: int = 1,
+        init_params: str = "portfolio",
+        weights_init: Any = None,
+        means_init: Any = None,
+        precisions_init: Any = None,
+        random_state: Any = None,
+        warm_start: bool = False,
+        verbose: int = 0,
+        verbose_interval: int = 10,
+        label_weight: float = 1.0,
+        prior: ConjugatePrior | None = None,
+        algorithm: str = "em",
+        learning_rate: float = 1.0,
+        acceleration: str | None = None,
+        freeze: Sequence[str] = (),
+    ) -> None:
+        self.n_components = n_components
+        self.covariance_type = covariance_type
+        self.tol = tol
+        self.reg_covar = reg_covar
+        self.max_iter = max_iter
+        self.n_init = n_init
+        self.init_params = init_params
+        self.weights_init = weights_init
+        self.means_init = means_init
+        self.precisions_init = precisions_init
+        self.random_state = random_state
+        self.warm_start = warm_start
+        self.verbose = verbose
+        self.verbose_interval = verbose_interval
+        self.label_weight = label_weight
+        self.prior = prior
+        self.algorithm = algorithm
+        self.learning_rate = learning_rate
+        self.acceleration = acceleration
+        self.freeze = freeze
+
+    def posterior(self, X: Any) -> torch.distributions.Categorical:
+        """q(z|x), a distribution over components per row."""
+        return torch.distributions.Categorical(probs=responsibilities(self.theta_, self._read(X)[0]))
+
+    def bound(self, X: Any, q: Any = None) -> Bound:
+        """E_q[ln p(x|z)] and KL(q ‖ π) per row: exact with the posterior as q, a lower bound with any other (n, K).
+
+        With one-hot q the total is the joint ln p(x, z).
+        """
+        x, kind = self._read(X)
+        given = None if q is None else read_posterior(q, len(x), len(self.theta_.weights))
+        reconstruction, kl = bound_terms(self.theta_, x, given)
+        return Bound(kind.values(reconstruction), {name: kind.values(v) for name, v in kl.items()}, is_exact=q is None)
+
+    def marginal(self, columns: Sequence[int | str]) -> GaussianMixture:
+        """The mixture of some features, by number or name, in the order given."""
+        if isinstance(columns, str) or not isinstance(columns, Iterable):
+            raise ValueError(f"columns={columns!r} must be a list of columns, such as [{columns!r}]")
+        numbers = [self._column(c) for c in columns]
+        if not numbers or len(set(numbers)) < len(numbers):
+            raise ValueError(f"columns={list(columns)!r} must name at least one feature, and none twice")
+        return self._derived(marginal(self.theta_, torch.tensor(numbers)), numbers)
+
+    def condition(self, given: Mapping[int | str, float]) -> GaussianMixture:
+        """The mixture of the other features given values of some, by number or name."""
+        check_is_fitted(self)
+        x = torch.full((self.n_features_in_,), torch.nan, dtype=torch.float64)
+        for column, value in dict(given).items():
+            if not np.isfinite(value):
+                raise ValueError(f"given sets {column!r} to {value}; give a finite value, or leave the feature out")
+            x[self._column(column)] = float(value)
+        rest = x.isnan().nonzero().squeeze(1).tolist()
+        if len(rest) in (0, len(x)):
+            raise ValueError(f"given names {len(given)} of {len(x)} features; give at least one and leave at least one")
+        return self._derived(condition(self.theta_, x), rest)
+
+    @classmethod
+    def from_parameters(
+        cls, weights: Any, means: Any, covariances: Any, covariance_type: str = "full"
+    ) -> GaussianMixture:
+        """A fitted mixture with these parameters, shaped as scikit-learn's attributes."""
+        model = cls(len(weights), covariance_type=covariance_type)
+        model._validate_params()
+        if np.ndim(means) != 2 or len(means) != len(weights):
+            raise ValueError(f"means has shape {np.shape(means)}; {len(weights)} weights need ({len(weights)}, d)")
+        model.n_features_in_ = np.shape(means)[1]
+        model.total_weight_ = 1.0
+        model._kind = Kind("numpy", "float64")
+        record = {"weights": weights, "means": means, "covariances": covariances}
+        model.theta_ = checked_theta(model.covariance_type, model.n_features_in_, record)
+        return model
+
+    def _problem(self, rows: Rows, start: GaussianTheta | None, frame: Frame | None) -> tuple[Problem, Frame]:
+        return mixture_problem(self, rows, start, frame)
+
+    @property
+    def n_parameters_(self) -> int:
+        """Free parameters: weights, means and covariances, but for those in `freeze`."""
+        check_is_fitted(self)
+        k, d = self.theta_.components.means.shape
+        of_components = self.theta_.components.family().n_parameters(k, d)
+        free = {"weights": k - 1, "means": k * d, "covariances": of_components - k * d}
+        return sum(count for name, count in free.items() if name not in self.freeze)
+
+    def _unused(self, rows: Rows) -> dict[str, str]:
+        unused = super()._unused(rows)
+        if self.algorithm != "gradient":
+            unused["learning_rate"] = "algorithm='em' has no steps of that size; give algorithm='gradient'"
+        if all(given is not None for given in (self.weights_init, self.means_init, self.precisions_init)):
+            reason = "weights_init, means_init and precisions_init are the whole start; leave one of them out"
+            unused |= {"init_params": reason, "n_init": reason}
+        if "covariances" in self.freeze:
+            unused["reg_covar"] = "freeze keeps the covariances as they are given"
+        return unused
+
+    def _n_parameters(self) -> int:
+        # scikit-learn's name: private there, but read by much code.
+        return self.n_parameters_
+
+    def _derived(self, theta: GaussianTheta, columns: list[int]) -> GaussianMixture:
+        """A fitted mixture of some of the features."""
+        model = GaussianMixture(**{**self.get_params(deep=False), "n_components": len(theta.weights)})
+        model.theta_, model.n_features_in_, model.total_weight_ = theta, len(columns), self.total_weight_
+        names = getattr(self, "feature_names_in_", None)
+        if names is not None:
+            model.feature_names_in_ = names[columns]
+        kept = None if self._kind.columns is None else [self._kind.columns[c] for c in columns]
+        model._kind = Kind(self._kind.container, self._kind.dtype, None, kept, self._kind.device)
+        if hasattr(self, "classes_"):
+            model.classes_ = self.classes_
+        return model
+
+    def _theta_record(self) -> dict[str, Tensor]:
+        return theta_record(self.theta_)
+
+    def _theta_from(self, record: dict[str, Tensor]) -> GaussianTheta:
+        return checked_theta(self.covariance_type, self.n_features_in_, record)

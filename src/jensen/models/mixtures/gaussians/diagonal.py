@@ -1,0 +1,225 @@
+"""Diagonal matrices: a variance per feature, or one for all features."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Self
+
+import torch
+from torch import Tensor
+
+from jensen.engines.em.batch import Batch
+from jensen.formulas.gaussian import LOG_2PI
+from jensen.formulas.wishart import NormalInverseWishart, log_inverse_gamma, log_mean_given_covariance
+from jensen.models.mixtures.components import one_unit
+from jensen.models.mixtures.gaussians.base import (
+    LARGEST_EXPANDED_PRECISION,
+    Gaussians,
+    Moments,
+    mode_of_means,
+    without_empty,
+)
+
+__all__ = ["DiagGaussians", "SphericalGaussians"]
+
+
+@dataclass(frozen=True)
+class View:
+    """A batch's features φ (*blocks, F, n), and 1 where a feature is observed, 0 where missing (P, 1, d)."""
+
+    batch: Batch
+    features: Tensor
+    seen: Tensor | None
+
+
+class DiagonalGaussians(Gaussians):
+    """φ(x) = [1, x, x²]. The two structures differ in what they pool over the features."""
+
+    is_dense = False
+
+    @staticmethod
+    @abstractmethod
+    def pool(per_feature: Tensor) -> Tensor: ...
+
+    @staticmethod
+    @abstractmethod
+    def prior_count(degrees_of_freedom: float, d: int) -> float: ...
+
+    @classmethod
+    def entries_per_row(cls, k: int, d: int) -> int:
+        return 2 * d + 1 + k
+
+    @cached_property
+    def variances(self) -> Tensor:
+        return self.covariances.expand(-1, self.n_features)
+
+    @cached_property
+    def is_well_conditioned(self) -> bool:
+        return bool(self.n_features / self.covariances.min() < LARGEST_EXPANDED_PRECISION)
+
+    def view(self, batch: Batch) -> View:
+        seen = None if batch.observed is None else batch.observed.to(batch.x.dtype)[:, None, :]
+        ones = torch.ones_like(batch.x[..., :1, :])
+        return View(batch, torch.cat([ones, batch.x, batch.x.square()], -2), seen)
+
+    def log_density(self, view: View) -> Tensor:
+        seen = view.seen
+        precision = 1 / self.variances if seen is None else seen / self.variances
+        log_det = (self.variances.log() if seen is None else self.variances.log() * seen).sum(-1)
+        constant = -0.5 * ((self.n_features if seen is None else seen.sum(-1)) * LOG_2PI + log_det)
+        if not self.is_well_conditioned:
+            deviation = view.batch.x[..., None, :, :] - self.means[..., None]
+            return constant[..., None] - 0.5 * (deviation.square() * precision[..., None]).sum(-2)
+        linear = self.means * precision
+        constant = constant - 0.5 * (linear * self.means).sum(-1)
+        return torch.cat([constant[..., None], linear, -0.5 * precision], -1) @ view.features
+
+    def moments(self, responsibilities: Tensor, view: View) -> Moments:
+        d = self.n_features
+        sums = responsibilities @ view.features.mT
+        mass, first, second = sums[..., :1], sums[..., 1 : 1 + d], sums[..., 1 + d :]
+        seen = view.seen
+        if seen is None:
+            return Moments(mass.squeeze(-1), first, second)
+        missing = mass * (1 - seen)
+        first = first + missing * self.means
+        second = second + missing * (self.means.square() + self.variances)
+        return Moments(mass.squeeze(-1).sum(0), first.sum(0), second.sum(0))
+
+    def expected_moments(self, weights: Tensor) -> Moments:
+        share = weights[:, None]
+        return Moments(weights, share * self.means, share * (self.variances + self.means.square()))
+
+    @staticmethod
+    def scatter(moments: Moments, means: Tensor) -> Tensor:
+        """Σ_i r_ik (x_ij-μ_kj)² about any means."""
+        return moments.second - 2 * means * moments.first + moments.mass[:, None] * means.square()
+
+    @classmethod
+    def from_moments(cls, moments: Moments, prior: NormalInverseWishart | None, means: Tensor | None = None) -> Self:
+        moments = without_empty(moments)
+        means = mode_of_means(moments, prior) if means is None else means
+        scatter = cls.pool(cls.scatter(moments, means))
+        count = cls.pool(moments.mass[:, None].expand_as(means))
+        if prior is not None:
+            scatter = scatter + prior.scale + prior.mean_precision * cls.pool((means - prior.mean).square())
+            count = count + cls.prior_count(prior.degrees_of_freedom, means.shape[1])
+        return cls(means, scatter / count)
+
+    def clipped(self, floor: float) -> Self:
+        return type(self)(self.means, self.covariances.clamp(min=floor))
+
+    def collapsed(self, floor: float = 0.0) -> Tensor:
+        return (self.covariances <= floor).any(1)
+
+    def expected_log_density(self, moments: Moments) -> Tensor:
+        log_det = moments.mass[:, None] * (LOG_2PI + self.variances.log())
+        return -0.5 * (log_det + self.scatter(moments, self.means) / self.variances).sum()
+
+    def log_prior(self, prior: NormalInverseWishart) -> Tensor:
+        square = ((self.means - prior.mean).square() / self.variances).sum(-1)
+        log_det = self.variances.log().sum(-1)
+        means = log_mean_given_covariance(square, log_det, prior.mean_precision, self.n_features)
+        return means.sum() + log_inverse_gamma(self.covariances, prior.degrees_of_freedom, prior.scale).sum()
+
+    def roughness(self) -> Tensor:
+        return (1 / self.variances + self.variances.log()).sum()
+
+    def pack(self) -> Tensor:
+        return self.covariances.log().flatten()
+
+    @classmethod
+    def unpack(cls, means: Tensor, vector: Tensor) -> Self:
+        return cls(means, vector.exp().reshape(cls.covariance_shape(*means.shape)))
+
+    def full(self) -> Tensor:
+        return torch.diag_embed(self.variances)
+
+    @classmethod
+    def from_full(cls, means: Tensor, full: Tensor) -> Self:
+        return cls(means, full.diagonal(dim1=-2, dim2=-1)[:, : cls.covariance_shape(*means.shape)[1]])
+
+    def precision_factors(self) -> Tensor:
+        return self.covariances.rsqrt()
+
+    @staticmethod
+    def inverse(matrices: Tensor) -> Tensor:
+        return 1 / matrices
+
+
+class DiagGaussians(DiagonalGaussians):
+    name = "diag"
+
+    @staticmethod
+    def scale_shape(d: int) -> tuple[int, ...]:
+        return (d,)
+
+    @staticmethod
+    def covariance_shape(k: int, d: int) -> tuple[int, ...]:
+        return k, d
+
+    @staticmethod
+    def n_parameters(k: int, d: int) -> int:
+        return 2 * k * d
+
+    @staticmethod
+    def log_volume(k: int, scale: Tensor) -> float:
+        return -3 * k * float(scale.log().sum())
+
+    @staticmethod
+    def pool(per_feature: Tensor) -> Tensor:
+        return per_feature
+
+    @staticmethod
+    def prior_count(degrees_of_freedom: float, d: int) -> float:
+        return degrees_of_freedom + 3
+
+    def affine(self, origin: Tensor, scale: Tensor) -> Self:
+        return type(self)(origin + scale * self.means, self.covariances * scale.square())
+
+    def select(self, columns: Tensor) -> Self:
+        return type(self)(self.means[:, columns], self.covariances[:, columns])
+
+
+class SphericalGaussians(DiagonalGaussians):
+    name = "spherical"
+
+    @staticmethod
+    def scale_shape(d: int) -> tuple[int, ...]:
+        return ()
+
+    @staticmethod
+    def covariance_shape(k: int, d: int) -> tuple[int, ...]:
+        return k, 1
+
+    @classmethod
+    def user_shape(cls, covariances: Tensor) -> Tensor:
+        return covariances.squeeze(-1)
+
+    @staticmethod
+    def n_parameters(k: int, d: int) -> int:
+        return k * d + k
+
+    @staticmethod
+    def units(variance: Tensor) -> Tensor:
+        return one_unit(variance)
+
+    @staticmethod
+    def log_volume(k: int, scale: Tensor) -> float:
+        return -k * float(scale.log().sum() + 2 * scale[0].log())
+
+    @staticmethod
+    def pool(per_feature: Tensor) -> Tensor:
+        return per_feature.sum(-1, keepdim=True)
+
+    @staticmethod
+    def prior_count(degrees_of_freedom: float, d: int) -> float:
+        return degrees_of_freedom + d + 2
+
+    def affine(self, origin: Tensor, scale: Tensor) -> Self:
+        return type(self)(origin + scale * self.means, self.covariances * scale[0].square())
+
+    def select(self, columns: Tensor) -> Self:
+        return type(self)(self.means[:, columns], self.covariances)

@@ -1,0 +1,225 @@
+"""Where a mixture starts.
+
+The start decides which local maximum EM reaches, and no single scaling of the features wins everywhere. So a small
+portfolio is tried: greedy k-means++ in the data's own units, standardised and sphered, each a few EM steps on some
+thousand distinct rows; the most plausible goes on. Labelled classes need no guess: they start from their own M-step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import reduce
+from operator import add
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from jensen.engines.em import loop as em
+from jensen.engines.em.seeding import kmeans_plus_plus, squared_distances
+from jensen.engines.em.sources import ArraySource
+from jensen.models.clusters.lloyd import lloyd
+from jensen.models.mixtures.em import GaussianTheta, MixtureVerbs
+from jensen.models.mixtures.gaussians import Moments
+
+__all__ = ["STARTS", "Sample", "assign", "assignment_with_labels", "rank", "raw", "theta_from_responsibilities"]
+
+# By whether the search is thorough.
+DRAWS_PER_SCALING = {True: 4, False: 2}
+# EM steps of a round, and how many candidates are left after it: some climb slowly and overtake.
+ROUNDS = ((5, 4), (20, 1))
+
+
+@dataclass(frozen=True)
+class Sample:
+    """The distinct rows a start is found on.
+
+    Args:
+        x: standardised rows, feature-major (d, n), 0 (the mean) where missing.
+        weight: (n,).
+        label: class numbers (n,), -1 where unknown, or None.
+        scale: of the frame (d,); times it, x is in the data's own units.
+        source: the same rows for the engine.
+        is_everything: whether these are all distinct rows.
+    """
+
+    x: Tensor
+    weight: Tensor
+    label: Tensor | None
+    scale: Tensor
+    source: ArraySource
+    is_everything: bool
+
+
+Start = Callable[[MixtureVerbs, Sample, torch.Generator, Tensor | None], GaussianTheta]
+
+
+def portfolio(verbs: MixtureVerbs, sample: Sample, generator: torch.Generator, means: Tensor | None) -> GaussianTheta:
+    """The most plausible of several short runs."""
+    if means is not None or not needs_seeds(verbs, sample):
+        return from_assignment(verbs, sample, assign(verbs, sample, generator, sample.x, means, 0))
+    # Steps over rows with holes cost far more, and among many rows a draw of seeds is less of a gamble.
+    thorough = sample.is_everything and all(batch.observed is None for batch in sample.source)
+    partitions: dict[bytes, tuple[Tensor, Tensor]] = {}
+    for x in scalings(sample):
+        for _ in range(DRAWS_PER_SCALING[thorough]):
+            assignment = assign(verbs, sample, generator, x, None, 10)
+            partitions.setdefault(fingerprint(assignment), (x, assignment))
+    tried = [(from_assignment(verbs, sample, assignment), x, assignment) for x, assignment in partitions.values()]
+    for n_steps, n_kept in ROUNDS if thorough else ROUNDS[:1]:
+        runs = [(em.short_run(verbs, theta, sample.source, n_steps), x, a) for theta, x, a in tried]
+        runs.sort(key=lambda run: rank(verbs, run[0]))
+        tried = [(run.theta, x, a) for run, x, a in runs[:n_kept]]
+    theta, x, assignment = tried[0]
+    if sample.is_everything:
+        return theta
+    # More steps would fit these few rows, not all of them: what is worth refining here is the partition.
+    centres = torch.stack([cluster_mean(sample, x, assignment == k) for k in range(verbs.n_components)], 1)
+    return from_assignment(verbs, sample, partition(sample, x, centres, 100))
+
+
+def cluster_mean(sample: Sample, x: Tensor, members: Tensor) -> Tensor:
+    """The mean (d,) of some rows, or of all where there are none."""
+    weight = sample.weight * members if members.any() else sample.weight
+    return x @ weight / weight.sum()
+
+
+def rank(verbs: MixtureVerbs, run: em.Fit) -> float:
+    """Small is good. Rounded, so that runs to one maximum tie and the first stays first, whatever the order of rows."""
+    return -float(f"{verbs.plausibility(run.theta, run.objective * run.weight, run.weight):.8e}")
+
+
+def kmeans(verbs: MixtureVerbs, sample: Sample, generator: torch.Generator, means: Tensor | None) -> GaussianTheta:
+    """k-means in the data's own units, scikit-learn's default."""
+    given = None if means is None else means * sample.scale
+    return from_assignment(verbs, sample, assign(verbs, sample, generator, raw(sample), given, 300))
+
+
+def plus_plus(verbs: MixtureVerbs, sample: Sample, generator: torch.Generator, means: Tensor | None) -> GaussianTheta:
+    """Every row to the nearest k-means++ seed."""
+    given = None if means is None else means * sample.scale
+    return from_assignment(verbs, sample, assign(verbs, sample, generator, raw(sample), given, 0))
+
+
+def random_from_data(
+    verbs: MixtureVerbs, sample: Sample, generator: torch.Generator, means: Tensor | None
+) -> GaussianTheta:
+    """Every row to the nearest of K rows drawn at random."""
+    if means is None:
+        chosen = torch.multinomial(sample.weight.cpu(), verbs.n_components, generator=generator)
+        means = sample.x[:, chosen.to(sample.x.device)].T
+    return from_assignment(verbs, sample, assign(verbs, sample, generator, sample.x, means, 0))
+
+
+def random(verbs: MixtureVerbs, sample: Sample, generator: torch.Generator, means: Tensor | None) -> GaussianTheta:
+    """Responsibilities drawn at random, as scikit-learn's "random"."""
+    q = torch.rand(len(sample.weight), verbs.n_components, generator=generator, dtype=sample.x.dtype)
+    return theta_from_responsibilities(verbs, sample, (q / q.sum(1, keepdim=True)).to(sample.x.device))
+
+
+STARTS: dict[str, Start] = {
+    "portfolio": portfolio,
+    "kmeans": kmeans,
+    "k-means++": plus_plus,
+    "random": random,
+    "random_from_data": random_from_data,
+}
+
+
+def scalings(sample: Sample) -> Iterator[Tensor]:
+    """Raw, standardised, and sphered by the principal axes of the data."""
+    yield raw(sample)
+    yield sample.x
+    centred = sample.x - (sample.x @ sample.weight / sample.weight.sum())[:, None]
+    values, vectors = torch.linalg.eigh((centred * sample.weight) @ centred.T / sample.weight.sum())
+    # Directions without spread carry rounding only.
+    kept = values > 1e-9 * values[-1]
+    yield (vectors[:, kept] / values[kept].sqrt()).T @ centred
+
+
+def raw(sample: Sample) -> Tensor:
+    """The data's own units, up to one factor."""
+    return sample.x * sample.scale[:, None]
+
+
+def fingerprint(assignment: Tensor) -> bytes:
+    """The same for two assignments that differ only in the clusters' numbers."""
+    _, first, number = np.unique(assignment.cpu().numpy(), return_index=True, return_inverse=True)
+    return np.argsort(np.argsort(first))[number].tobytes()
+
+
+def needs_seeds(verbs: MixtureVerbs, sample: Sample) -> bool:
+    return sample.label is None or int(sample.label.max()) + 1 < verbs.n_components
+
+
+def assign(
+    verbs: MixtureVerbs, sample: Sample, generator: torch.Generator, x: Tensor, means: Tensor | None, n_steps: int
+) -> Tensor:
+    """A component for every row: around given means (K, d), or the labelled classes' and k-means++ seeds beyond."""
+    if means is None:
+        centres = class_means(sample, x)
+        n_seeds = verbs.n_components - centres.shape[1]
+        if n_seeds:
+            seeds = kmeans_plus_plus(x, sample.weight, n_seeds, generator, centres if centres.numel() else None)
+            centres = torch.cat([centres, x[:, seeds]], 1)
+    else:
+        centres = means.T
+    return partition(sample, x, centres, n_steps)
+
+
+def partition(sample: Sample, x: Tensor, centres: Tensor, n_steps: int) -> Tensor:
+    """The cluster of every row of x (d, n) after at most n_steps k-means steps from centres (d, k)."""
+    if n_steps == 0:
+        return squared_distances(x, x.square().sum(0), centres).argmin(0)
+    rows = x.T.cpu().numpy().copy()
+    found = lloyd(rows, sample.weight.cpu().numpy(), centres.T.cpu().numpy(), max_iter=n_steps, tol=0.0)
+    return torch.from_numpy(found.labels).to(x.device, torch.int64)
+
+
+def class_means(sample: Sample, x: Tensor) -> Tensor:
+    """Means of the labelled rows (d, classes)."""
+    label = sample.label
+    if label is None:
+        return x[:, :0]
+    return torch.stack([cluster_mean(sample, x, label == c) for c in range(int(label.max()) + 1)], 1)
+
+
+def from_assignment(verbs: MixtureVerbs, sample: Sample, assignment: Tensor) -> GaussianTheta:
+    """The M-step of a partition; labelled rows belong to their class."""
+    assignment, weight = assignment_with_labels(verbs, sample, assignment)
+    one_hot = torch.nn.functional.one_hot(assignment, verbs.n_components).to(sample.x.dtype)
+    return theta_from_responsibilities(verbs, sample, one_hot * (weight > 0)[:, None])
+
+
+def assignment_with_labels(verbs: MixtureVerbs, sample: Sample, assignment: Tensor) -> tuple[Tensor, Tensor]:
+    """The component of every row, labelled rows to their class's, and the weight it starts with."""
+    if sample.label is None:
+        return assignment, sample.weight
+    assignment = torch.where(sample.label >= 0, sample.label, assignment)
+    if needs_seeds(verbs, sample):
+        return assignment, sample.weight
+    # Every component is a class: start from the labelled rows alone.
+    return assignment, torch.where(sample.label >= 0, sample.weight, 0.0)
+
+
+def theta_from_responsibilities(verbs: MixtureVerbs, sample: Sample, responsibilities: Tensor) -> GaussianTheta:
+    """An M-step, its covariances drawn towards their average: a cluster of few rows must not start out singular."""
+    k, d = verbs.n_components, verbs.n_features
+    padded = torch.cat([responsibilities * sample.weight[:, None], responsibilities.new_zeros(1, k)])
+    # Missing entries count as the mean, with the spread of standardised data.
+    seed = verbs.family(sample.x.new_zeros(k, d), sample.x.new_ones(verbs.family.covariance_shape(k, d)))
+    if verbs.family.is_dense:
+        seed = replace(seed, covariances=torch.eye(d, dtype=sample.x.dtype).expand(len(seed.covariances), d, d))
+    parts: Iterator[Moments] = (seed.moments(padded[b.rows].movedim(-1, -2), seed.view(b)) for b in sample.source)
+    moments = reduce(add, parts)
+    theta = verbs.m_step(GaussianTheta(seed.means.new_full((k,), 1 / k), seed), moments)
+    covariances = theta.components.covariances
+    if len(covariances) == 1 or "covariances" in verbs.frozen:
+        return theta
+    shape = (-1, *[1] * (covariances.ndim - 1))
+    mass = moments.mass.reshape(shape)
+    average = (mass * covariances).sum(0) / mass.sum()
+    pseudo = (d + 1) * sample.weight.mean()
+    blended = (mass * covariances + pseudo * average) / (mass + pseudo)
+    return verbs.project(GaussianTheta(theta.weights, replace(theta.components, covariances=blended)))

@@ -1,0 +1,160 @@
+"""Pieces of HTML: pictures, tables, and things side by side."""
+
+from __future__ import annotations
+
+import base64
+import io
+from html import escape
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from jensen.report.charts import intervals, number
+from jensen.report.images import image_grid, write_png
+
+__all__ = [
+    "board_html",
+    "picture",
+    "side_by_side",
+    "table",
+]
+
+# Columns of a table that a page has room for.
+MOST_COLUMNS = 12
+
+
+def picture(images: np.ndarray, alt: str, limits: tuple[float, float], n_columns: int | None = None) -> str:
+    """Images in one, inside the page."""
+    file = io.BytesIO()
+    # Black on white, as ink, with few pixels: the browser makes them larger.
+    write_png(image_grid(images, n_columns, scale=3, limits=limits), file)
+    data = base64.b64encode(file.getvalue()).decode()
+    return f'<img class="pixels" alt="{escape(alt)}" src="data:image/png;base64,{data}">'
+
+
+def side_by_side(parts: dict[str, str]) -> str:
+    return (
+        '<div class="pair">'
+        + "".join(f"<figure><figcaption>{escape(name)}</figcaption>{body}</figure>" for name, body in parts.items())
+        + "</div>"
+    )
+
+
+def table(frame: pd.DataFrame, *, sortable: bool = False, marked: np.ndarray | None = None) -> str:
+    """A table of HTML; marked cells are filled in."""
+    shown = frame.iloc[:, :MOST_COLUMNS]
+    left_out = frame.shape[1] - shown.shape[1]
+    head = "".join(
+        f'<th scope="col" aria-sort="none"><button type="button">{escape(str(name))}</button></th>'
+        if sortable
+        else f'<th scope="col">{escape(str(name))}</th>'
+        for name in shown.columns
+    )
+    body = "".join(
+        "<tr>"
+        + "".join(cell(value, marked is not None and bool(marked[i, j])) for j, value in enumerate(row))
+        + "</tr>"
+        for i, row in enumerate(shown.itertuples(index=False, name=None))
+    )
+    more = f"<p>and {left_out} columns more</p>" if left_out else ""
+    kind = ' class="sortable"' if sortable else ""
+    whole = f"<table{kind}><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    return f'<div class="wide" tabindex="0">{whole}</div>{more}'
+
+
+def cell(value: Any, is_filled: bool = False) -> str:
+    kind = ' class="filled"' if is_filled else ""
+    if isinstance(value, (int, float, np.number)) and not isinstance(value, bool):
+        text = str(int(value)) if isinstance(value, (int, np.integer)) else number(float(value))
+        return f'<td data-value="{float(value)!r}"{kind}>{text}</td>'
+    return f"<td{kind}>{'–' if pd.isna(value) else escape(str(value))}</td>"
+
+
+# Columns with a value to sort by, and what stands above them.
+COLUMNS = {
+    "nats": "nats per row",
+    "standard_error": "± s.e.",
+    "bits_per_dimension": "bits per dim",
+    "behind": "to the best ±&nbsp;95&nbsp;%",
+    "value": "exact or bound",
+    "n_parameters": "parameters",
+    "fit_seconds": "fit, s",
+    "score_seconds": "score, s",
+}
+
+
+def board_html(table: pd.DataFrame, caption: str) -> str:
+    """Of the table of a `Leaderboard`, best first."""
+    good = table[table["failure"] == ""]
+    best = str(good["model"].iloc[0])
+    names = [str(name) for name in good["model"]]
+    centre, low, high = (good[name].fillna(0.0).tolist() for name in ("behind", "behind_low", "behind_high"))
+    summary = f"How far every model is behind {best}: " + ", ".join(
+        f"{name} {number(value)}" for name, value in zip(names, centre, strict=True)
+    )
+    drawn = intervals(names, centre, low, high, "nats per row, to the best", summary)
+    boxes = "".join(
+        f'<label><input type="checkbox" checked data-toggle="{escape(name)}">{escape(name)}</label>' for name in names
+    )
+    head = "".join(
+        f'<th scope="col" aria-sort="none"{word(key)}><button type="button">{title}</button></th>'
+        for key, title in ({"model": "model"} | COLUMNS).items()
+    )
+    rows = "".join(line(row, row["model"] == best) for row in table.to_dict("records"))
+    return (
+        '<section class="board" aria-label="Leaderboard"><h2>Leaderboard</h2>'
+        '<div class="wide" tabindex="0"><table class="sortable" id="board" aria-describedby="units">'
+        f"<thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>"
+        f'<p class="quiet" id="units">{escape(caption)}.</p>{words()}'
+        f'<fieldset class="toggles"><legend>Models that are shown</legend>{boxes}</fieldset>{drawn}'
+        '<p class="quiet">Whiskers are 95 % intervals.</p></section>'
+    )
+
+
+# What stands in the table, for who meets it first.
+WORDS = {
+    "nats per row": "The natural logarithm of how probable a model finds a row that it has not seen, on average: more "
+    "is better. Numbers have a density, which may be above 1, so nats may be positive.",
+    "bits per dim": "The same for one entry, in bits; less is better. For probabilities it is a code length. For "
+    "densities it is not a code length: it changes with the unit of the data and may be negative.",
+    "to the best": "How many nats a model is behind the first one, row by row; the true difference lies within ± of it "
+    "in 95 of 100 such tables.",
+    "exact or bound": "Exact is ln p(x) itself. A bound lies below it: the model may be better than its number. More "
+    "importance samples or levels of noise make it tighter.",
+    "dequantised": "A density of values on a grid, such as pixels, with noise inside their cells: a bound of their "
+    "probability, so that it can stand beside models that know probabilities.",
+}
+
+
+def words() -> str:
+    listed = "".join(f"<dt>{name}</dt><dd>{meaning}</dd>" for name, meaning in WORDS.items())
+    return f"<details><summary>What the words mean</summary><dl>{listed}</dl></details>"
+
+
+def word(key: str) -> str:
+    return ' class="word"' if key in ("model", "value") else ""
+
+
+def line(row: dict[Any, Any], is_best: bool) -> str:
+    name = escape(str(row["model"]))
+    start = f'<tr data-model="{name}"{" class=best" if is_best else ""}><td>{name}</td>'
+    if row["failure"]:
+        return f'{start}<td colspan="{len(COLUMNS)}" class="reason">not ranked: {escape(row["failure"])}</td></tr>'
+    return start + "".join(board_cell(key, row) for key in COLUMNS) + "</tr>"
+
+
+def board_cell(key: str, row: dict[Any, Any]) -> str:
+    value = row[key]
+    if key == "value":
+        return f"<td>{escape(str(value))}</td>"
+    if value is pd.NA or value is None:
+        return '<td data-value="nan">–</td>'
+    texts = {
+        "n_parameters": lambda: f"{int(value):,}",
+        "fit_seconds": lambda: f"{value:.1f}",
+        "score_seconds": lambda: f"{value:.1f}",
+        "behind": lambda: f"{value:+.3f} ± {row['behind_high'] - value:.3f}" if value else "0",
+    }
+    text = texts.get(key, lambda: f"{value:.3f}")()
+    return f'<td data-value="{float(value)!r}">{text}</td>'

@@ -1,0 +1,1 @@
+"""The process that a fit runs in: progress, warnings, interrupts, memory, threads and random numbers."""

@@ -1,0 +1,45 @@
+"""Where the user's own line is, for a warning to point there."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+__all__ = [
+    "levels_inside",
+    "own_filters",
+    "recorded_warnings",
+]
+
+# Packages between a user and a fit: our own, and those whose wrappers call us.
+INSIDE = ("jensen.", "sklearn.", "joblib.", "torch.")
+
+
+def levels_inside() -> int:
+    """The `stacklevel` of a warning that is to point at the first caller outside of these packages."""
+    frame, level = sys._getframe(1), 1
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(INSIDE):
+        frame, level = frame.f_back, level + 1
+    return level
+
+
+# The filters belong to the whole process, and leaving `catch_warnings` puts back the list found on entering it: of two
+# threads inside, the one that leaves last would put back the other's.
+ONE_AT_A_TIME = threading.RLock()
+
+
+@contextmanager
+def own_filters() -> Iterator[None]:
+    """Filters changed inside are restored at the end; other threads that enter wait."""
+    with ONE_AT_A_TIME, warnings.catch_warnings():
+        yield
+
+
+@contextmanager
+def recorded_warnings() -> Iterator[list[warnings.WarningMessage]]:
+    """The same, and warnings are kept in a list instead of shown."""
+    with ONE_AT_A_TIME, warnings.catch_warnings(record=True) as heard:
+        yield heard
