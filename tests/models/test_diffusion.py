@@ -16,8 +16,8 @@ from torch.utils.data import TensorDataset
 
 import jensen
 from jensen import MLP, Denoiser, Diffusion, ResidualMLP, Schedule, Trainer, UNet
-from jensen.data.infer import learn_columns
-from jensen.data.levels import Grid, find_grid, with_grid
+from jensen.data.infer import learn_columns, with_grid
+from jensen.data.levels import Grid, find_grid
 from jensen.models.diffusion.inference import all_levels, some_levels
 from jensen.models.diffusion.module import DiffusionModule, evaluation_levels, level_shares, training_levels
 from jensen.models.diffusion.space import Space

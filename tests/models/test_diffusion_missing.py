@@ -15,8 +15,8 @@ from torch.utils.data import TensorDataset
 
 import jensen
 from jensen import VAE, Denoiser, Diffusion, ResidualMLP, Schedule, UNet
-from jensen.data.infer import learn_columns
-from jensen.data.levels import Grid, with_grid
+from jensen.data.infer import learn_columns, with_grid
+from jensen.data.levels import Grid
 from jensen.models.diffusion.build import NoisedView
 from jensen.models.diffusion.inference import mean_of_draws
 from jensen.models.diffusion.module import DiffusionModule

@@ -107,7 +107,7 @@ class Columns:
         self.check_names(cells)
         values = (cells.numbers - self.location.numpy()) / self.scale.numpy()
         if self.is_grid:
-            return torch.from_numpy(numbers_on_grid(values, self))
+            return torch.from_numpy(numbers_on_grid(values, self.names, self.levels[0]))
         grey = self.grey_columns(cells)
         check_grey(cells, grey)
         for j in sorted(set(range(len(self.names))) - set(grey)):

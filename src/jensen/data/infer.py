@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,10 +13,10 @@ import torch
 from jensen.data.cells import Cells, read_cells, shown
 from jensen.data.columns import Columns
 from jensen.data.container import check_columns
-from jensen.data.levels import asked_kinds, learn_kind, numbers_of_text
+from jensen.data.levels import Grid, asked_kinds, learn_kind, numbers_of_text
 from jensen.runtime.messages import levels_inside
 
-__all__ = ["learn_columns"]
+__all__ = ["learn_columns", "with_grid"]
 
 # Of fewer rows every text may well be another.
 MANY_ROWS = 30
@@ -99,3 +100,16 @@ def moments(numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     size = np.where(low == 0, 1.0, np.abs(low))
     spread = np.maximum(std * unit, np.finfo(np.float64).tiny)
     return np.where(is_constant, low, mean * unit), np.where(is_constant, size, spread)
+
+
+def with_grid(columns: Columns, grid: Grid) -> Columns:
+    """Columns of numbers, all on one grid; encoded they are the numbers of levels, from 0."""
+    d = len(columns.names)
+    values = tuple(grid.low + grid.step * k for k in range(grid.n_levels))
+    return replace(
+        columns,
+        kinds=("grid",) * d,
+        levels=(values,) * d,
+        location=torch.full((d,), grid.low, dtype=torch.float64),
+        scale=torch.full((d,), grid.step, dtype=torch.float64),
+    )

@@ -18,12 +18,7 @@ from torch import Tensor
 
 from jensen.runtime.messages import levels_inside
 
-__all__ = [
-    "decode_labels",
-    "encode_labels",
-    "numbers_of_classes",
-    "read_targets",
-]
+__all__ = ["decode_labels", "encode_labels", "numbers_of_classes", "read_posterior", "read_targets"]
 
 UNLABELLED = -1
 # What an array of objects may hold.
@@ -165,3 +160,13 @@ def read_targets(y: Any, n_rows: int, counts: Tensor | None = None) -> tuple[Ten
         what = "NaN" if np.isnan(table[row, column]) else "infinity"
         raise ValueError(f"y contains {what}, first in {place}; drop the row, or give it sample_weight 0")
     return torch.from_numpy(table), values.shape[1:]
+
+
+def read_posterior(q: Any, n: int, k: int) -> Tensor:
+    """A q (n, K) of the user's own."""
+    tensor = torch.as_tensor(np.asarray(q.cpu() if isinstance(q, Tensor) else q, dtype=np.float64))
+    if tensor.shape != (n, k):
+        raise ValueError(f"q has shape {tuple(tensor.shape)}; expected one row of probabilities per row of X, {(n, k)}")
+    if (tensor < 0).any() or not torch.allclose(tensor.sum(1), torch.ones(n, dtype=torch.float64), atol=1e-6):
+        raise ValueError("q must be probabilities: 0 or more, each row with sum 1")
+    return tensor

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-import torch
 
 from jensen.data.cells import Cells, shown
 from jensen.data.container import check_finite, column_name
@@ -29,7 +28,6 @@ __all__ = [
     "numbers_of_text",
     "numbers_on_grid",
     "numpy_type",
-    "with_grid",
 ]
 
 KINDS = ("continuous", "binary", "categorical")
@@ -232,9 +230,6 @@ def listed(values: tuple[Any, ...]) -> str:
     return ", ".join(map(repr, values[:MOST_SHOWN])) + more
 
 
-if TYPE_CHECKING:
-    from jensen.data.columns import Columns
-
 MOST_GRID_LEVELS = 256
 # In steps of the grid; values such as k/255 are rounded in single precision.
 TOLERANCE = 1e-3
@@ -320,28 +315,14 @@ def is_off(places: np.ndarray, n_levels: int) -> np.ndarray:
     return wrong
 
 
-def with_grid(columns: Columns, grid: Grid) -> Columns:
-    """Columns of numbers, all on one grid; encoded they are the numbers of levels, from 0."""
-    d = len(columns.names)
-    values = tuple(grid.low + grid.step * k for k in range(grid.n_levels))
-    return replace(
-        columns,
-        kinds=("grid",) * d,
-        levels=(values,) * d,
-        location=torch.full((d,), grid.low, dtype=torch.float64),
-        scale=torch.full((d,), grid.step, dtype=torch.float64),
-    )
-
-
-def numbers_on_grid(places: np.ndarray, columns: Columns) -> np.ndarray:
+def numbers_on_grid(places: np.ndarray, names: Sequence[Any], values: Sequence[Any]) -> np.ndarray:
     """The numbers of levels (n, d) of places in steps of the grid; what lies between or outside is an error."""
-    n_levels = columns.n_levels[0]
+    n_levels = len(values)
     off = off_grid(places, Grid(0.0, 1.0, n_levels))
     if off is not None:
-        values = columns.levels[0]
-        value = columns.location[0].item() + columns.scale[0].item() * places[off]
+        value = values[0] + (values[1] - values[0]) * places[off]
         raise ValueError(
-            f"X holds {value:g} in row {off[0]}, column {shown(columns.names[off[1]])}, which is none of the "
+            f"X holds {value:g} in row {off[0]}, column {shown(names[off[1]])}, which is none of the "
             f"{n_levels} levels {values[0]:g}, {values[1]:g}, ..., {values[-1]:g} that the model was fitted on; "
             "give X in these units (pixels from 0 to 1 times 255, if the levels are 0 to 255), or fit a model to X as "
             "it is, with data_levels=None if it has a density"

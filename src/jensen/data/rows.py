@@ -21,8 +21,8 @@ from torch.utils.data import Dataset
 from jensen.data.cells import read_cells, shown
 from jensen.data.columns import Columns
 from jensen.data.container import Kind, as_array, check_columns, check_names, read_array, read_items, read_weights
-from jensen.data.infer import learn_columns
-from jensen.data.levels import find_grid, with_grid
+from jensen.data.infer import learn_columns, with_grid
+from jensen.data.levels import find_grid
 from jensen.runtime.messages import levels_inside
 
 __all__ = ["Events", "image_shape", "known_rows", "learn_events", "read_events"]

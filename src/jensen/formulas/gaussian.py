@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 __all__ = [
+    "LARGEST_EXPANDED_PRECISION",
     "LOG_2PI",
     "Observed",
     "cholesky",
@@ -27,6 +28,9 @@ __all__ = [
     "solve_lower",
 ]
 
+# Rounding in the expanded square is about ε ‖x‖² λ_max(Σ⁻¹), and ‖x‖² is about d in standardised units: with this
+# limit on d λ_max it stays near 1e-8 nats.
+LARGEST_EXPANDED_PRECISION = 1e8
 LOG_2PI = math.log(2 * math.pi)
 
 

@@ -14,7 +14,7 @@ import torch
 from scipy.sparse import issparse
 from torch import Tensor
 
-from jensen.models.clusters.faster_pam import Neighbours, TwoNearest, swapped, two_smallest
+from jensen.formulas.neighbours import Neighbours, TwoNearest, swapped, two_smallest
 
 __all__ = [
     "LIMIT",

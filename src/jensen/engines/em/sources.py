@@ -17,7 +17,7 @@ from jensen.engines.em.batch import Batch, Footprint
 from jensen.runtime.progress import progress
 from jensen.runtime.threads import threads_for
 
-__all__ = ["ArraySource", "Frame", "in_row_order", "too_large"]
+__all__ = ["ArraySource", "Frame", "in_row_order", "one_unit", "too_large"]
 
 # A batch's features and responsibilities should fit the cache; fewer rows than the lower limit starve the products.
 BATCH_BYTES, FEWEST_ROWS, MOST_ROWS = 2**23, 1024, 2**14
@@ -193,3 +193,8 @@ def stack_by_pattern(observed: Tensor, most_rows: int, most_blocks: int) -> Iter
             inside = offset < lengths[chosen, None]
             columns = order[np.minimum(starts[chosen, None] + offset, len(order) - 1)]
             yield torch.from_numpy(np.where(inside, columns, -1)).to(observed.device)
+
+
+def one_unit(variance: Tensor) -> Tensor:
+    """One deviation for all features (d,): what is round, or measured by distances, must stay so."""
+    return variance.mean().sqrt().expand_as(variance).clone()

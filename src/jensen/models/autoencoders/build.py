@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -126,14 +126,22 @@ def read_latents(Z: Any, n_latent: int) -> Tensor:
     return z
 
 
-if TYPE_CHECKING:
-    from jensen.models.autoencoders.vae import VAE
-
 # Numbers that the encoder of a model with classes says of x, before it is told the class.
 N_SUMMARY = 128
 
 
-def build_module(model: VAE, columns: Columns, shape: tuple[int, ...], facts: dict[str, Any]) -> VAEModule:
+class Arguments(Protocol):
+    """What is read of a VAE to build its networks."""
+
+    likelihood: Any
+    encoder: Recipe | None
+    decoder: Recipe | None
+    classifier: Recipe | None
+    posterior_covariance: str
+    importance_samples: int
+
+
+def build_module(model: Arguments, columns: Columns, shape: tuple[int, ...], facts: dict[str, Any]) -> VAEModule:
     """New networks for rows of this shape, (d,) or (c, h, w)."""
     _, gaussian, bernoulli = likelihood_of(model.likelihood)
     emission = Emission(columns.kinds, columns.n_levels, gaussian, columns.scale)
@@ -165,7 +173,7 @@ def build_module(model: VAE, columns: Columns, shape: tuple[int, ...], facts: di
     )
 
 
-def marginal_start(model: VAE, lesson: Lesson, rows: np.ndarray) -> dict[str, Tensor | None]:
+def marginal_start(model: Arguments, lesson: Lesson, rows: np.ndarray) -> dict[str, Tensor | None]:
     """Outputs of a decoder that knows the frequencies of levels; standardised numbers have mean 0 as it is."""
     columns = lesson.events.columns
     if set(columns.kinds) == {"continuous"}:

@@ -5,13 +5,12 @@ from __future__ import annotations
 from sklearn.base import BaseEstimator
 from torch import Tensor
 
-from jensen.engines.sgd.loop import Objective, Terms
+from jensen.engines.sgd.loop import Terms
 from jensen.formulas.latent_gaussian import log_mean_exp
 
-__all__ = ["Elbo", "denoising_objective"]
-
-# What the bound counts beside the simple loss in "hybrid"; Nichol & Dhariwal (2021).
-HYBRID = 1e-3
+__all__ = [
+    "Elbo",
+]
 
 
 class Elbo(BaseEstimator):
@@ -46,12 +45,3 @@ class Elbo(BaseEstimator):
             if name != "reconstruction":
                 value = value - weight * term
         return log_mean_exp(value) if value.ndim == 2 else value
-
-
-def denoising_objective(name: str, bound: Objective, n_columns: int) -> Objective:
-    """What raises the bound of a diffusion of so many columns: "simple", "variational" or "hybrid"."""
-
-    def hybrid(terms: Terms, done: float) -> Tensor:
-        return HYBRID * bound(terms, done) / n_columns - terms["simple"]
-
-    return {"simple": lambda terms, done: -terms["simple"], "variational": bound, "hybrid": hybrid}[name]

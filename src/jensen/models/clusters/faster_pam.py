@@ -14,91 +14,25 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
+from jensen.formulas.neighbours import Neighbours, TwoNearest, swapped, two_smallest
 from jensen.runtime.interrupt import InterruptedFitWarning
 from jensen.runtime.messages import levels_inside
 from jensen.runtime.progress import Bar
 
-__all__ = ["Neighbours", "Swapped", "build", "faster_pam", "neighbours", "swapped", "two_smallest"]
+__all__ = [
+    "Swapped",
+    "build",
+    "faster_pam",
+    "neighbours",
+]
 
 # A block of candidates: 1 MB of distances stays in a core's cache, and few enough candidates keep the search eager.
 BLOCK_NUMBERS, BLOCK_ROWS = 2**17, 64
-# Up to this many medoids a product with the memberships is fastest; beyond, most distances lie above second_i, change
-# nothing but a constant, and are skipped.
-FEW_MEDOIDS = 16
-# A swap must gain this part of the loss: sums of 10⁶ distances in float64 are good to 1e-12 of theirs.
-ROUNDING = 1e-11
-
-
-TwoNearest = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
-
-
-@dataclass(frozen=True)
-class Neighbours:
-    """Medoids, by their rows (K,), and the nearest and the second nearest one of every point.
-
-    Of the two, their numbers 0..K-1 and distances, (n,) each; with one medoid, the second is infinitely far.
-    """
-
-    medoids: np.ndarray
-    nearest: np.ndarray
-    near: np.ndarray
-    runner_up: np.ndarray
-    second: np.ndarray
-    weight: np.ndarray
-
-    @cached_property
-    def loss(self) -> float:
-        return float(self.near.astype(np.float64) @ self.weight)
-
-    @cached_property
-    def membership(self) -> np.ndarray:
-        """(n, K): the weight of a point in the column of its cluster, 0 elsewhere."""
-        table = np.zeros((len(self.near), len(self.medoids)))
-        table[np.arange(len(table)), self.nearest] = self.weight
-        return table
-
-    @cached_property
-    def reserve(self) -> np.ndarray:
-        """second_i - near_i: how much farther a point gets without its medoid, (n,)."""
-        gap: np.ndarray = np.subtract(self.second, self.near, dtype=np.float64)
-        return gap
-
-    @cached_property
-    def removal(self) -> np.ndarray:
-        """What leaving a medoid out adds to the loss, (K,)."""
-        return np.bincount(self.nearest, self.weight * self.reserve, minlength=len(self.medoids))
-
-    def changes(self, block: np.ndarray) -> np.ndarray:
-        """Δ(m→j) (b, K) of candidates with distances (b, n) to all points."""
-        return self._all_changes(block) if len(self.medoids) <= FEW_MEDOIDS else self._near_changes(block)
-
-    def _all_changes(self, block: np.ndarray) -> np.ndarray:
-        farther = np.subtract(block, self.near, dtype=np.float64)
-        gain = np.minimum(farther, 0) @ self.weight
-        np.clip(farther, 0, self.reserve, out=farther)
-        change: np.ndarray = farther @ self.membership
-        change += gain[:, None]
-        return change
-
-    def _near_changes(self, block: np.ndarray) -> np.ndarray:
-        """As if all d_ij were above second_i, corrected where they are not."""
-        b, k = len(block), len(self.medoids)
-        place = np.flatnonzero(block < self.second)
-        candidate, point = np.divmod(place, block.shape[1])
-        d = block.ravel()[place].astype(np.float64)
-        weight, farther = self.weight[point], d - self.near[point]
-        gain = np.bincount(candidate, weight * np.minimum(farther, 0), minlength=b)
-        back = weight * (np.maximum(farther, 0) - self.reserve[point])
-        change: np.ndarray = np.bincount(candidate * k + self.nearest[point], back, minlength=b * k).reshape(b, k)
-        # Not in place: where no distance is near, numpy counts nothing in whole numbers.
-        change = change + self.removal + gain[:, None]
-        return change
 
 
 @dataclass(frozen=True)
@@ -165,34 +99,6 @@ def best_swap(distances: np.ndarray, state: Neighbours, rows: np.ndarray, block:
     return swapped(state, rows, block, among_medoids)
 
 
-def swapped(
-    old: Neighbours,
-    candidates: np.ndarray,
-    block: np.ndarray,
-    again: Callable[[np.ndarray, np.ndarray], TwoNearest],
-) -> Neighbours | None:
-    """The neighbours after the best swap with a candidate, by its distances (b, n) to all points; None if none helps.
-
-    `again` finds the two nearest of the new medoids for some points: those that lost one of theirs.
-    """
-    changes = old.changes(block)
-    candidate, medoid = divmod(int(changes.argmin()), len(old.medoids))
-    if not changes[candidate, medoid] < -ROUNDING * old.loss:
-        return None
-    medoids, d = old.medoids.copy(), block[candidate]
-    medoids[medoid] = candidates[candidate]
-    closer, between = d < old.near, d < old.second
-    nearest = np.where(closer, medoid, old.nearest)
-    near = np.where(closer, d, old.near)
-    runner_up = np.where(closer, old.nearest, np.where(between, medoid, old.runner_up))
-    second = np.where(closer, old.near, np.where(between, d, old.second))
-    lost = np.flatnonzero((old.nearest == medoid) | (old.runner_up == medoid))
-    nearest[lost], near[lost], runner_up[lost], second[lost] = again(medoids, lost)
-    new = Neighbours(medoids, nearest, near, runner_up, second, old.weight)
-    # Far clusters can make the rounding of a change larger than the loss: only a true fall is a swap.
-    return new if new.loss < old.loss else None
-
-
 def neighbours(distances: np.ndarray, weight: np.ndarray, medoids: np.ndarray) -> Neighbours:
     """The two nearest medoids of every point."""
     return Neighbours(medoids, *two_nearest(distances, medoids, np.arange(len(distances))), weight)
@@ -207,16 +113,6 @@ def two_nearest(distances: np.ndarray, medoids: np.ndarray, points: np.ndarray) 
     ]
     nearest, near, runner_up, second = (np.concatenate(column) for column in zip(*found, strict=True))
     return nearest, near, runner_up, second
-
-
-def two_smallest(d: np.ndarray) -> TwoNearest:
-    """Numbers and values of the smallest and second smallest of every column of (K, n), the first of equals."""
-    everyone = np.arange(d.shape[1])
-    nearest = d.argmin(0)
-    near = d[nearest, everyone]
-    d[nearest, everyone] = np.inf
-    runner_up = d.argmin(0)
-    return nearest, near, runner_up, d[runner_up, everyone]
 
 
 def build(distances: np.ndarray, weight: np.ndarray, n_medoids: int) -> np.ndarray:

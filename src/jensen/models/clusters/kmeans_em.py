@@ -15,12 +15,11 @@ from jensen.contract import Problem
 from jensen.engines.em import loop as em
 from jensen.engines.em.batch import Batch, Footprint, Summary
 from jensen.engines.em.seeding import distinct_rows
-from jensen.engines.em.sources import ArraySource, Frame
+from jensen.engines.em.sources import ArraySource, Frame, one_unit
 from jensen.models.clusters.centres import CentreMoments, Pull, moments_of, optimal_centres, partial_distances
 from jensen.models.clusters.kmeans_lines import Customers, search_lines
 from jensen.models.clusters.kmeans_moves import Clusters, search_moves
 from jensen.models.clusters.transport import transport
-from jensen.models.mixtures.components import one_unit
 from jensen.runtime.memory import need_memory
 
 __all__ = ["KMeansVerbs", "checked_limits", "dense_rows", "kmeans_problem", "served_by", "without_effect"]

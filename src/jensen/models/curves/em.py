@@ -19,10 +19,10 @@ from torch import Tensor
 from jensen.engines.em import loop as em
 from jensen.engines.em.batch import Batch, Summary
 from jensen.engines.em.sources import ArraySource, Frame, in_row_order
+from jensen.formulas.gaussian import LARGEST_EXPANDED_PRECISION
 from jensen.formulas.responsibilities import posterior_in_place
 from jensen.models.clusters.centres import CentreMoments, moments_of, partial_distances, squared_differences
 from jensen.models.curves.mapping import LatentSpace, coefficients_of, magnification_of, noise_variance_of
-from jensen.models.mixtures.gaussians.base import LARGEST_EXPANDED_PRECISION
 
 __all__ = [
     "CurveTheta",

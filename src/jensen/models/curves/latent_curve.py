@@ -22,8 +22,9 @@ from torch import Tensor
 from jensen.bound import Bound
 from jensen.contract import Answers, Problem, Rows, whole_number
 from jensen.contract.em import IteratedModel
+from jensen.data.labels import read_posterior
 from jensen.engines.em import loop as em
-from jensen.engines.em.sources import ArraySource, Frame
+from jensen.engines.em.sources import ArraySource, Frame, one_unit
 from jensen.models.curves.em import (
     CurveTheta,
     CurveVerbs,
@@ -38,8 +39,6 @@ from jensen.models.curves.em import (
 )
 from jensen.models.curves.mapping import LatentSpace, lattice
 from jensen.models.curves.start import STARTS
-from jensen.models.mixtures.components import one_unit
-from jensen.models.mixtures.fit import read_posterior
 from jensen.runtime.memory import need_memory
 from jensen.runtime.threads import threads_for
 

@@ -6,7 +6,7 @@ import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -20,11 +20,9 @@ from jensen.models.diffusion.module import DiffusionModule
 from jensen.models.diffusion.space import Space
 from jensen.nets.denoiser import Denoiser, build_denoiser
 from jensen.nets.mlp import ResidualMLP
+from jensen.nets.recipe import Recipe
 from jensen.nets.unet import UNet
 from jensen.runtime.messages import levels_inside
-
-if TYPE_CHECKING:
-    from jensen.models.diffusion.diffusion import Diffusion
 
 __all__ = ["NoisedView", "build_module", "class_facts", "decide", "marginal_start"]
 
@@ -32,6 +30,18 @@ __all__ = ["NoisedView", "build_module", "class_facts", "decide", "marginal_star
 N_WAVES = 3
 # Where x̂_0 is a quotient by less, a step without noise keeps its error, and so does a long one.
 LEAST_SIGNAL = 0.1
+
+
+class Arguments(Protocol):
+    """What is read of a diffusion to build its network."""
+
+    prediction: str
+    objective: str
+    variance: str
+    network: Recipe | None
+    classes_: np.ndarray
+
+    def _schedule(self, largest_beta: float = ...) -> Schedule: ...
 
 
 @dataclass(frozen=True)
@@ -72,7 +82,7 @@ def waves_of(n_levels: int) -> tuple[float, ...]:
     return tuple(2.0**k for k in range(max(0, highest - N_WAVES + 1), highest + 1))
 
 
-def decide(model: Diffusion, columns: Columns) -> dict[str, Any]:
+def decide(model: Arguments, columns: Columns) -> dict[str, Any]:
     """What is left to the columns about the module."""
     prediction = model.prediction
     if prediction == "auto":
@@ -126,7 +136,7 @@ def marginal_start(lesson: Lesson, facts: dict[str, Any], rows: np.ndarray) -> d
     return {"start": space.marginal_start(x), "clip": space.largest_number(x) if facts["least_signal"] else None}
 
 
-def class_facts(model: Diffusion, lesson: Lesson) -> dict[str, Any]:
+def class_facts(model: Arguments, lesson: Lesson) -> dict[str, Any]:
     """How many classes there are, and how frequent."""
     label = lesson.extra[0] if lesson.extra else None
     if label is None:
@@ -139,7 +149,7 @@ def class_facts(model: Diffusion, lesson: Lesson) -> dict[str, Any]:
 
 
 def build_module(
-    model: Diffusion, columns: Columns, shape: Sequence[int], schedule: Schedule, facts: dict[str, Any]
+    model: Arguments, columns: Columns, shape: Sequence[int], schedule: Schedule, facts: dict[str, Any]
 ) -> DiffusionModule:
     """A new network for rows of this shape, (d,) or (c, h, w)."""
     space = Space(

@@ -27,9 +27,9 @@ from jensen.data.rows import Events, learn_events
 from jensen.engines.sgd.loop import Terms
 from jensen.engines.sgd.plan import Trainer
 from jensen.formulas.schedule import LARGEST_BETA, Schedule
-from jensen.models.autoencoders.objective import denoising_objective
 from jensen.models.diffusion.base import DenoisingModel
 from jensen.models.diffusion.build import build_module, class_facts, decide, marginal_start
+from jensen.models.diffusion.objective import denoising_objective
 from jensen.models.diffusion.to_diffusers import check_arguments, write_pipeline
 from jensen.nets.recipe import Recipe
 

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from jensen.data.infer import learn_columns
-from jensen.data.levels import Grid, with_grid
+from jensen.data.infer import learn_columns, with_grid
+from jensen.data.levels import Grid
 from jensen.formulas.schedule import Schedule
 from jensen.models.diffusion.diffusion import Diffusion
 from jensen.models.diffusion.to_diffusers import PREDICTION_TYPES, VARIANCE_TYPES, with_class

@@ -8,18 +8,17 @@ class, or none, goes into the bias that is added there anyway.
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 from torch import Tensor
 
+from jensen.data.columns import Columns
 from jensen.data.labels import numbers_of_classes
 from jensen.formulas.schedule import Schedule
+from jensen.models.diffusion.build import Arguments
 from jensen.nets.diffusers_unet import DiffusersUNet, check_halving, config_of, diffusers_library, their_name
 from jensen.nets.unet import UNet
-
-if TYPE_CHECKING:
-    from jensen.models.diffusion.diffusion import Diffusion
 
 __all__ = ["PREDICTION_TYPES", "VARIANCE_TYPES", "check_arguments", "with_class", "write_pipeline"]
 
@@ -28,7 +27,22 @@ PREDICTION_TYPES = {"noise": "epsilon", "data": "sample", "velocity": "v_predict
 VARIANCE_TYPES = {"posterior": "fixed_small", "beta": "fixed_large"}
 
 
-def check_arguments(model: Diffusion) -> None:
+class Exported(Arguments, Protocol):
+    """What is read of a diffusion to write it."""
+
+    data_levels: str | int | None
+    theta_: Any
+    _columns: Columns
+    _facts: dict[str, Any]
+
+    @property
+    def schedule_(self) -> Schedule: ...
+
+    @property
+    def _image_shape(self) -> tuple[int, ...]: ...
+
+
+def check_arguments(model: Exported) -> None:
     """An error where the arguments of a model say already, before a fit, that it cannot be written."""
     recipe = model.network or UNet()
     check_recipe(recipe)
@@ -46,7 +60,7 @@ def check_arguments(model: Diffusion) -> None:
     check_times(model._schedule())
 
 
-def write_pipeline(model: Diffusion, path: str | os.PathLike[str], y: Any = None) -> None:
+def write_pipeline(model: Exported, path: str | os.PathLike[str], y: Any = None) -> None:
     """A folder that `DDPMPipeline.from_pretrained` reads; of a model with classes, for one of them or none."""
     check_images(model)
     check_chain(model)
@@ -74,7 +88,7 @@ def write_pipeline(model: Diffusion, path: str | os.PathLike[str], y: Any = None
     library.DDPMPipeline(unet=unet.eval(), scheduler=scheduler).save_pretrained(path)
 
 
-def check_images(model: Diffusion) -> None:
+def check_images(model: Exported) -> None:
     shape = model._image_shape
     if len(shape) != 3:
         raise ValueError(
@@ -94,7 +108,7 @@ def check_images(model: Diffusion) -> None:
         )
 
 
-def check_chain(model: Diffusion) -> None:
+def check_chain(model: Exported) -> None:
     check_prediction(model._facts["prediction"])
     check_variance(model._facts["variance"])
     check_times(model.schedule_)
@@ -123,7 +137,7 @@ def check_times(schedule: Schedule) -> None:
         )
 
 
-def unet_of(model: Diffusion, recipe: Any) -> tuple[dict[str, Any], dict[str, Tensor]]:
+def unet_of(model: Exported, recipe: Any) -> tuple[dict[str, Any], dict[str, Tensor]]:
     """Configuration without classes and weights of the UNet2DModel that says what the network says."""
     shape, network = model._image_shape, model.theta_.network
     if isinstance(recipe, DiffusersUNet):

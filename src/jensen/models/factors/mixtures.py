@@ -17,6 +17,7 @@ from torch import Tensor
 
 from jensen.bound import Bound
 from jensen.contract import Problem, Rows
+from jensen.data.labels import read_posterior
 from jensen.engines.em.batch import Batch
 from jensen.engines.em.sources import Frame
 from jensen.models.factors.base import ReadOnly, nearest_points
@@ -27,7 +28,6 @@ from jensen.models.mixtures.attributes import checked_weights, shaped
 from jensen.models.mixtures.base import MixtureModel
 from jensen.models.mixtures.conjugate_prior import ConjugatePrior
 from jensen.models.mixtures.em import MixtureTheta
-from jensen.models.mixtures.fit import read_posterior
 from jensen.models.mixtures.inference import bound_terms, over_rows, responsibilities
 
 __all__ = ["MixtureOfFactorAnalysers", "MixtureOfPPCA"]

@@ -28,10 +28,10 @@ from jensen.formulas.schedule import Schedule
 from jensen.models.autoencoders import inference as vae_answers
 from jensen.models.autoencoders.build import build_module as build_vae
 from jensen.models.autoencoders.build import choose_n_latent
-from jensen.models.autoencoders.objective import denoising_objective
 from jensen.models.autoencoders.vae import VAE
 from jensen.models.diffusion.diffusion import Diffusion
 from jensen.models.diffusion.inference import chain_of, number_of_levels
+from jensen.models.diffusion.objective import denoising_objective
 from jensen.models.latent_diffusion import inference as answers
 from jensen.models.latent_diffusion.module import LatentModule, build_prior, decide_prior, latent_moments, try_prior
 from jensen.runtime.progress import progress

@@ -16,7 +16,11 @@ from torch import Tensor
 from jensen.engines.em.batch import Batch, Footprint
 from jensen.formulas.wishart import NormalInverseWishart
 
-__all__ = ["Components", "Family", "draw_components", "one_unit"]
+__all__ = [
+    "Components",
+    "Family",
+    "draw_components",
+]
 
 
 @dataclass(frozen=True)
@@ -134,11 +138,6 @@ class Family(Protocol):
 
     def least_freedom(self, d: int) -> int:
         """What the degrees of freedom of such a prior must exceed."""
-
-
-def one_unit(variance: Tensor) -> Tensor:
-    """One deviation for all features (d,): what is round, or measured by distances, must stay so."""
-    return variance.mean().sqrt().expand_as(variance).clone()
 
 
 def draw_components(responsibilities: Tensor, generator: torch.Generator) -> Tensor:

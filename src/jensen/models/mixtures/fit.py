@@ -30,7 +30,6 @@ __all__ = [
     "check_classes",
     "distinct_sample",
     "mixture_problem",
-    "read_posterior",
     "with_label_weight",
 ]
 
@@ -217,13 +216,3 @@ def checked_freeze(freeze: Any, given: dict[str, Tensor]) -> list[str]:
             argument = "precisions_init" if name == "covariances" else f"{name}_init"
             raise ValueError(f"freeze names {name!r}, but {argument} is None; give the values to keep")
     return list(freeze)
-
-
-def read_posterior(q: Any, n: int, k: int) -> Tensor:
-    """A q (n, K) of the user's own."""
-    tensor = torch.as_tensor(np.asarray(q.cpu() if isinstance(q, Tensor) else q, dtype=np.float64))
-    if tensor.shape != (n, k):
-        raise ValueError(f"q has shape {tuple(tensor.shape)}; expected one row of probabilities per row of X, {(n, k)}")
-    if (tensor < 0).any() or not torch.allclose(tensor.sum(1), torch.ones(n, dtype=torch.float64), atol=1e-6):
-        raise ValueError("q must be probabilities: 0 or more, each row with sum 1")
-    return tensor

@@ -20,12 +20,13 @@ from torch import Tensor
 from jensen.bound import Bound
 from jensen.contract import Problem, Rows
 from jensen.data.container import Kind
+from jensen.data.labels import read_posterior
 from jensen.engines.em.sources import Frame
 from jensen.models.mixtures.attributes import ThetaAttribute, checked_theta, theta_record
 from jensen.models.mixtures.base import MixtureModel
 from jensen.models.mixtures.conjugate_prior import ConjugatePrior
 from jensen.models.mixtures.em import GaussianTheta
-from jensen.models.mixtures.fit import CONSTRAINTS, mixture_problem, read_posterior
+from jensen.models.mixtures.fit import CONSTRAINTS, mixture_problem
 from jensen.models.mixtures.inference import bound_terms, condition, marginal, responsibilities
 
 __all__ = ["GaussianMixture"]

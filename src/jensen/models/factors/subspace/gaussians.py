@@ -11,12 +11,13 @@ import torch
 from torch import Tensor
 
 from jensen.engines.em.batch import Batch, Footprint
-from jensen.formulas.gaussian import LOG_2PI, cholesky, log_det_from_cholesky
+from jensen.engines.em.sources import one_unit
+from jensen.formulas.gaussian import LARGEST_EXPANDED_PRECISION, LOG_2PI, cholesky, log_det_from_cholesky
 from jensen.formulas.wishart import NormalInverseWishart, log_mean_given_covariance
 from jensen.models.factors.subspace.latent import LatentMoments, LatentView, inverse_and_log_det, symmetric
 from jensen.models.factors.subspace.square_root import factor, masked_posterior
-from jensen.models.mixtures.components import Components, Family, draw_components, one_unit
-from jensen.models.mixtures.gaussians.base import EMPTY, LARGEST_EXPANDED_PRECISION
+from jensen.models.mixtures.components import Components, Family, draw_components
+from jensen.models.mixtures.gaussians.base import EMPTY
 
 __all__ = ["SubspaceFamily", "SubspaceGaussians"]
 

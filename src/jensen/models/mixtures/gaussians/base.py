@@ -14,11 +14,8 @@ from jensen.formulas.gaussian import Observed, cholesky
 from jensen.formulas.wishart import NormalInverseWishart
 from jensen.models.mixtures.components import Components, Family, draw_components
 
-__all__ = ["LARGEST_EXPANDED_PRECISION", "Gaussians", "Moments", "mode_of_means", "outer", "without_empty"]
+__all__ = ["Gaussians", "Moments", "mode_of_means", "outer", "without_empty"]
 
-# Rounding in the expanded square is about ε ‖x‖² λ_max(Σ⁻¹), and ‖x‖² is about d in standardised units: with this
-# limit on d λ_max it stays near 1e-8 nats.
-LARGEST_EXPANDED_PRECISION = 1e8
 # A smaller share of the mass is lost among the denormal numbers: such a component takes the mean and spread of all.
 EMPTY = 1e-200
 

@@ -11,16 +11,16 @@ import torch
 from torch import Tensor
 
 from jensen.engines.em.batch import Batch
-from jensen.formulas.gaussian import LOG_2PI, Observed, cholesky, clip_eigenvalues, quadratic_form
-from jensen.formulas.wishart import NormalInverseWishart, log_inverse_wishart, log_mean_given_covariance
-from jensen.models.mixtures.gaussians.base import (
+from jensen.formulas.gaussian import (
     LARGEST_EXPANDED_PRECISION,
-    Gaussians,
-    Moments,
-    mode_of_means,
-    outer,
-    without_empty,
+    LOG_2PI,
+    Observed,
+    cholesky,
+    clip_eigenvalues,
+    quadratic_form,
 )
+from jensen.formulas.wishart import NormalInverseWishart, log_inverse_wishart, log_mean_given_covariance
+from jensen.models.mixtures.gaussians.base import Gaussians, Moments, mode_of_means, outer, without_empty
 
 __all__ = ["FullGaussians", "TiedGaussians", "quadratic_features"]
 

@@ -11,16 +11,10 @@ import torch
 from torch import Tensor
 
 from jensen.engines.em.batch import Batch
-from jensen.formulas.gaussian import LOG_2PI
+from jensen.engines.em.sources import one_unit
+from jensen.formulas.gaussian import LARGEST_EXPANDED_PRECISION, LOG_2PI
 from jensen.formulas.wishart import NormalInverseWishart, log_inverse_gamma, log_mean_given_covariance
-from jensen.models.mixtures.components import one_unit
-from jensen.models.mixtures.gaussians.base import (
-    LARGEST_EXPANDED_PRECISION,
-    Gaussians,
-    Moments,
-    mode_of_means,
-    without_empty,
-)
+from jensen.models.mixtures.gaussians.base import Gaussians, Moments, mode_of_means, without_empty
 
 __all__ = ["DiagGaussians", "SphericalGaussians"]
 
