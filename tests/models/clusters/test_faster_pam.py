@@ -10,6 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.spatial.distance import cdist
 
 from jensen.engines.em.seeding import draw_different
+from jensen.formulas import neighbours as nearest
 from jensen.models.clusters import faster_pam as swaps
 
 TEXTBOOK = np.array(
@@ -42,7 +43,7 @@ def start(weight, k, seed=0):
 
 @pytest.fixture(params=["product with memberships", "near distances only"])
 def _either_way(request, monkeypatch):
-    monkeypatch.setattr(swaps, "FEW_MEDOIDS", 10**9 if request.param == "product with memberships" else 1)
+    monkeypatch.setattr(nearest, "FEW_MEDOIDS", 10**9 if request.param == "product with memberships" else 1)
 
 
 # The change of a swap

@@ -161,7 +161,7 @@ class TestEveryModel:
         assert PAGES[name] in re.sub("[│ ]+", " ", out)
 
     def test_has_a_page_of_the_documentation(self, name):
-        texts = [file.read_text() for file in (Path(__file__).parents[1] / "docs").glob("*.md")]
+        texts = [file.read_text() for file in (Path(__file__).parents[2] / "docs").glob("*.md")]
         (page,) = (text for text in texts if text.startswith(f"# {PAGES[name]}\n"))
         assert MODELS[name] in page
 
