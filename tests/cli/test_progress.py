@@ -222,7 +222,7 @@ class TestCtrlC:
         def interrupted(*_, **__):
             raise KeyboardInterrupt
 
-        monkeypatch.setattr("jensen.cli.app.summary_of_fit", interrupted)
+        monkeypatch.setattr("jensen.cli.fit.summary_of_fit", interrupted)
         result = run("fit", "kmeans", "iris", "-o", tmp_path / "m", "--quiet")
         assert (result.exit_code, result.stderr) == (130, f"interrupted; wrote {tmp_path / 'm'}\n")
         monkeypatch.setattr("jensen.report.page.page", interrupted)

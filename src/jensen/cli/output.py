@@ -14,6 +14,7 @@ from typing import Any
 import typer
 
 __all__ = [
+    "PICTURES",
     "answer",
     "cell",
     "columns_of",
@@ -28,6 +29,9 @@ __all__ = [
     "tell",
     "wrote",
 ]
+
+# Pictures that matplotlib writes.
+PICTURES = (".png", ".pdf", ".svg")
 
 BITS_OF_A_DENSITY = "Bits of a density may be negative and are not a code length."
 WRITTEN: ContextVar[list[str]] = ContextVar("written", default=[])  # noqa: B039 (outside of a command nobody reads it)

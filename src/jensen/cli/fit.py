@@ -1,0 +1,105 @@
+"""`jensen fit`: one model, fitted to a table or images and written to a file.
+
+Libraries are imported inside functions, so that `jensen --help` answers at once.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from jensen.cli.inputs import (
+    Drop,
+    FitSeed,
+    Json,
+    Label,
+    Name,
+    Quiet,
+    Weight,
+    Word,
+    check_writable,
+    is_first_process,
+    only,
+    predicts_numbers,
+    read_order,
+    run_together,
+    takes_images,
+    tell_of_ignored,
+)
+from jensen.cli.output import report, summary_of_fit, tell, wrote
+
+__all__ = ["fit"]
+
+
+def fit(
+    ctx: typer.Context,
+    model: Name,
+    data: Word,
+    output: Annotated[Path, typer.Option("--output", "-o", help="Model file to write.")],
+    label: Label = None,
+    weight: Weight = None,
+    drop: Drop = None,
+    seed: FitSeed = None,
+    processes: Annotated[int | None, typer.Option(min=1, help="Processes that train a deep model together.")] = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Learn a model from a table or images and write it to a file.
+
+    Every option of the model is an option here; `jensen models NAME` lists them.
+    Lists are written a,b and arrays and objects as JSON; none is None.
+    Recipes are written as in Python, in quotes: 'MLP(hidden=(50, 50))'.
+
+    Ctrl-C ends the training, and the best model so far is written; a second one
+    ends all at once. With --checkpoint the same command goes on from there.
+
+    Examples:
+      jensen fit gaussian-mixture iris.csv --label species -o iris.jensen
+      jensen fit gaussian-mixture x.npy --n-components 3 --n-init 5 -o x.jensen
+      jensen fit gaussian-mixture a.csv --drop id --prior '{}' -o a.jensen
+      jensen fit ridge-regression b.csv --label price --alpha evidence -o b.jensen
+      jensen fit vae c.csv --encoder 'MLP(hidden=(50,))' -o c.jensen
+      jensen fit vae d.npy --checkpoint d.ckpt --processes 2 -o d.jensen
+      jensen fit diffusion e.npy --network 'UNet(channels=(16, 32))' -o e.jensen
+      jensen fit diffusion images.npy --label labels.npy -o g.jensen
+      jensen fit diffusion f.csv --schedule cosine --n-steps 50 -o f.jensen
+      jensen fit vae faces/ --label folder --checkpoint h.ckpt -o h.jensen
+      jensen fit gaussian-mixture iris --label target -o iris.jensen
+    """
+    check_writable(output)
+    column = only("--label", label)
+    order = read_order(ctx, model, data, seed)
+    if run_together(order, ctx.meta["words"], processes):
+        return
+    estimator, parameters = order.estimator, order.parameters
+    has_own_bar = "verbose" in parameters and "verbose" not in order.given
+    if has_own_bar:
+        estimator.set_params(verbose=int(not (as_json or quiet)))
+    from jensen.files.datasets import read_dataset, split_columns
+
+    X, y, weights = split_columns(
+        read_dataset(order.path, images=takes_images(estimator)),
+        label=column,
+        weight=weight,
+        drop=drop or [],
+        label_is_number=predicts_numbers(estimator, column),
+    )
+    estimator.fit(X, y, sample_weight=weights)
+    if not is_first_process():
+        return
+    tell_of_ignored(estimator, column)
+    # The bar and the checkpoint, of parts, too, are this command's, not properties of the model.
+    places = [name for name in estimator.get_params() if name.split("__")[-1] == "checkpoint"]
+    estimator.set_params(**dict.fromkeys(places), **({"verbose": 0} if has_own_bar else {}))
+    estimator.save(output)
+    wrote(output)
+    is_interrupted = ctx.meta.get("is_interrupted", False)
+    summary = summary_of_fit(estimator, X, y, weights, is_scored=not is_interrupted)
+    if is_interrupted:
+        # A user who interrupts a fit does not want to wait for scores.
+        summary["interrupted"] = True
+        if not as_json:
+            tell(f"wrote the model so far to {output}; `jensen score` gives the scores left out here")
+    report(estimator, len(X), summary, output, as_json, quiet)

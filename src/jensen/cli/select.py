@@ -1,0 +1,155 @@
+"""`jensen select`: one model with many arguments.
+
+Libraries are imported inside functions, so that `jensen --help` answers at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from jensen.cli.arguments import flag_of, read_grid
+from jensen.cli.inputs import (
+    Drop,
+    FitSeed,
+    Json,
+    Label,
+    Name,
+    Quiet,
+    Weight,
+    Word,
+    check_writable,
+    only,
+    read_order,
+    takes_images,
+    tell_of_ignored,
+)
+from jensen.cli.output import PICTURES, plain, report, tell, wrote
+
+__all__ = ["select"]
+
+
+def select(
+    ctx: typer.Context,
+    model: Name,
+    data: Word,
+    grid: Annotated[list[str], typer.Option(help="Values to try: NAME=1:10, NAME=2:20:2 or NAME=a,b; repeatable.")],
+    criterion: Annotated[
+        str,
+        typer.Option(
+            help="bic, held-out, cv, silhouette, gap or reconstruction; auto is bic, and of deep models held-out, the "
+            "bound of rows not learnt from."
+        ),
+    ] = "auto",
+    cv: Annotated[int | None, typer.Option(help="Number of folds of cv; 5 if not given.")] = None,
+    held_out: Annotated[
+        float | None, typer.Option(help="Share of rows that held-out and reconstruction score; 0.2 if not given.")
+    ] = None,
+    n_references: Annotated[
+        int | None, typer.Option(help="Number of reference tables of gap; 20 if not given.")
+    ] = None,
+    cold: Annotated[bool, typer.Option("--cold", help="No starts of mixtures from neighbours in the grid.")] = False,
+    n_jobs: Annotated[int, typer.Option(help="Processes; -1 is one on every core.")] = 1,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="File to write the best model to.")] = None,
+    plot: Annotated[Path | None, typer.Option(help="Picture of the criterion: .png, .pdf or .svg.")] = None,
+    label: Label = None,
+    weight: Weight = None,
+    drop: Drop = None,
+    seed: FitSeed = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Choose the number of clusters, or other options of a model, by a criterion.
+
+    A matrix of all entries where several options vary, and those in the lead; the best is marked with a star.
+    Options of the model that stay the same are options here; `jensen models NAME` lists them.
+
+    Examples:
+      jensen select gaussian-mixture x.csv --grid n-components=1:9 -o best.jensen
+      jensen select gaussian-mixture x.csv --grid n-components=1:9 \\
+        --grid covariance-type=full,tied,diag,spherical --plot bic.png --n-jobs 2
+      jensen select kmeans x.csv --grid n-clusters=2:20:2 --criterion gap --seed 1
+      jensen select vae images.npy --grid n-components=2,4,8,16 --max-epochs 50
+      jensen select autoencoder x.csv --grid n-components=1:4
+    """
+    for file in (output, plot):
+        if file:
+            check_writable(file)
+    if plot and plot.suffix.lower() not in PICTURES:
+        raise ValueError(f"--plot {plot} is no picture that can be written; give one ending in {', '.join(PICTURES)}")
+    column = only("--label", label)
+    order = read_order(ctx, model, data, seed, grid)
+    from sklearn.base import is_regressor
+
+    from jensen.files.datasets import read_dataset, split_columns
+
+    if is_regressor(order.estimator):
+        raise ValueError("select compares models of rows, not regressions; fit with --alpha evidence, or score each")
+    values = read_grid(grid, order.parameters)
+    twice = [flag_of(name) for name in values if name in order.given]
+    if twice:
+        raise ValueError(f"{', '.join(twice)} is given as an option and in --grid; give it once")
+    table = read_dataset(order.path, images=takes_images(order.estimator))
+    X, y, weights = split_columns(table, label=column, weight=weight, drop=drop or [])
+    from jensen.evaluate.select import select as select_model
+
+    asked = {"cv": cv, "held_out": held_out, "n_references": n_references}
+    measured: dict[str, Any] = {name: value for name, value in asked.items() if value is not None}
+    check_used(measured, criterion.replace("-", "_"), order.estimator)
+    found = select_model(
+        order.estimator,
+        X,
+        values,
+        criterion.replace("-", "_"),
+        y=y,
+        sample_weight=weights,
+        **measured,
+        warm_start=not cold,
+        n_jobs=n_jobs,
+        random_state=seed or 0,
+        verbose=int(not (as_json or quiet)),
+    )
+    tell_of_ignored(found.winner, column)
+    if output:
+        found.winner.save(output)
+        wrote(output)
+    if plot:
+        from matplotlib.figure import Figure
+
+        from jensen.files.replacing import replacing
+
+        figure = Figure(layout="constrained")
+        found.plot(figure.subplots())
+        with replacing(plot) as aside:
+            figure.savefig(aside, dpi=150)
+        wrote(plot)
+    if as_json:
+        rows = [{str(name): plain(value) for name, value in row.items()} for row in found.table.to_dict("records")]
+        best = {name: plain(value) for name, value in found.best_params.items()}
+        summary = {"criterion": found.criterion, "best": best, "table": rows}
+        return report(found.winner, len(X), summary, output, as_json)
+    if not quiet:
+        from rich.console import Console
+
+        Console().print(found.rich())
+        for file, what in ((output, "best model"), (plot, "picture")):
+            if file:
+                tell(f"wrote the {what} to {file}")
+
+
+def check_used(measured: Mapping[str, Any], criterion: str, estimator: Any) -> None:
+    """An error where an option has no part in the criterion."""
+    from jensen.evaluate.offers import find_criterion
+
+    name = find_criterion(criterion, [estimator]).name
+    users = {"cv": ("cv",), "held_out": ("held_out", "reconstruction"), "n_references": ("gap",)}
+    for option in measured:
+        if name not in users[option]:
+            words = " and ".join(user.replace("_", "-") for user in users[option])
+            raise ValueError(
+                f"{flag_of(option)} is for the criterion {words}, and here it is {name.replace('_', '-')}; leave it "
+                "out, or give --criterion"
+            )
