@@ -80,6 +80,26 @@ def test_every_module_says_what_it_is(path):
     assert ast.get_docstring(ast.parse(path.read_text()))
 
 
+def test_the_map_of_the_tree_is_the_tree():
+    text = (
+        (ROOT.parents[1] / "CONTRIBUTING.md")
+        .read_text()
+        .partition("## Where things live")[2]
+        .partition("Beside `src")[0]
+    )
+    for name in LAYERS:
+        assert f"\n{name}{'/' if (ROOT / name).is_dir() else '.py'} " in text
+    for family in FAMILIES:
+        assert f"\n  {family}/ " in text
+    assert {path.name for path in (ROOT / "models").iterdir() if path.is_dir()} - {"__pycache__"} == FAMILIES.keys()
+
+
+def test_no_module_is_long():
+    """The reader of a file should find one idea."""
+    long = {name: n for name, path in NAMES.items() if (n := len(path.read_text().splitlines())) > 350}
+    assert long.keys() <= {"models.clusters.kmeans"}
+
+
 def test_public_names_resolve():
     for name in jensen.__all__:
         assert getattr(jensen, name).__doc__
