@@ -8,6 +8,7 @@ from __future__ import annotations
 import inspect
 import os
 from collections.abc import Sequence
+from difflib import get_close_matches
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -77,7 +78,9 @@ def class_name(name: str) -> str:
     """The name of a model's class, by its command-line name or its own."""
     found = MODELS.get(name, name)
     if found not in MODELS.values():
-        raise ValueError(f"there is no model {name!r}; there are {', '.join(sorted(MODELS))}")
+        near = get_close_matches(name, MODELS, n=1)
+        hint = f"did you mean {near[0]}? There" if near else "there"
+        raise ValueError(f"there is no model {name!r}; {hint} are {', '.join(sorted(MODELS))}")
     return found
 
 

@@ -147,7 +147,7 @@ def test_a_text_is_read_by_its_annotation(text, annotation, value):
         (["--seed", 1, "--random-state", 2], "--seed 1 and --random-state 2 are the same option; give one"),
         (["more.csv"], "give one data file, got"),
         (["--label", "kind"], "there is no column 'kind'; there are sepal length, sepal width"),
-        (["-o", "nowhere/model"], "--output nowhere/model cannot be written; give a file in a directory that exists"),
+        (["-o", "nowhere/model"], "--output nowhere/model cannot be written: there is no folder nowhere; give one"),
     ],
 )
 def test_mistakes_in_the_options_of_fit(folder, tmp_path, arguments, message):
@@ -158,7 +158,9 @@ def test_mistakes_in_the_data_of_fit(folder, tmp_path):
     def failing(*arguments: Any) -> str:
         return fail("fit", *arguments, "-o", tmp_path / "m")
 
-    assert "no model 'gaussian'; there are autoencoder, diffusion, factor-" in failing("gaussian", folder / "bare.csv")
+    assert "no model 'gaussian'; did you mean gaussian-mixture? There are autoencoder, diff" in failing(
+        "gaussian", folder / "bare.csv"
+    )
     assert "there is no file gone.csv" in failing("gaussian-mixture", "gone.csv")
     assert "columns that are not numbers: 'species'" in failing("gaussian-mixture", folder / "iris.csv")
     (tmp_path / "empty.csv").write_text("a,label,w\n1,,x\n2,,y\n")
@@ -609,7 +611,11 @@ def test_an_output_is_refused_before_the_work(folder, monkeypatch):
     monkeypatch.setattr(jensen.GaussianMixture, "score_samples", None)
     score = ("score", folder / "plain.jensen", folder / "bare.csv", "-o")
     assert "has the suffix '.xyz'; give a file that ends in .csv" in fail(*score, folder / "scores.xyz")
-    assert "--output nowhere/scores.csv cannot be written" in fail(*score, "nowhere/scores.csv")
+    assert "--output nowhere/scores.csv cannot be written: there is no folder nowhere" in fail(
+        *score, "nowhere/scores.csv"
+    )
+    assert "cannot be written: it is a folder" in fail(*score, folder)
+    assert "did you mean gaussian-mixture?" in fail("fit", "gausian-mixture", "iris", "-o", folder / "m.jensen")
     monkeypatch.setattr("jensen.cli.apply.open_model", None)
     monkeypatch.setattr("jensen.cli.apply.open_both", None)
     for verb in (("sample", folder / "plain.jensen"), ("impute", folder / "plain.jensen", folder / "bare.csv")):

@@ -345,7 +345,11 @@ class TestSample:
             ("people", ("-o", "a.jpg"), "a.jpg has the suffix '.jpg'; give a file that ends in .csv, .tsv"),
             ("digits", ("-o", "a.csv"), "rows of shape (8, 8) are no table; write them to an .npy or .png file"),
             ("digits", (), "rows of shape (8, 8) are no table; write them to an .npy or .png file"),
-            ("digits", ("-o", "nowhere/a.png"), "nowhere/a.png cannot be written; give a file in a directory that"),
+            (
+                "digits",
+                ("-o", "nowhere/a.png"),
+                "nowhere/a.png cannot be written: there is no folder nowhere;",
+            ),
             ("digits", ("-o", "a.png", "--sampler", "euler"), "sampler='euler' is not known; choose 'ancestral', "),
             ("digits", ("-o", "a.png", "--steps", 26), "from 1 to the 25 levels"),
             ("digits", ("-o", "a.png", "--eta", 0.5), "eta=0.5 is for sampler='ddim'"),

@@ -5,6 +5,9 @@ import pytest
 import scipy.sparse
 
 from jensen import (
+    MLP,
+    VAE,
+    ConjugatePrior,
     Depot,
     FactorAnalysis,
     GaussianMixture,
@@ -112,3 +115,31 @@ def test_an_npy_file_that_claims_more_than_it_holds(tmp_path, little):
         ValueError, match=r"an array of shape \(131072, 2\) takes 2 MiB of memory, and 512 KiB are available"
     ):
         read_npy(path)
+
+
+@pytest.mark.parametrize(
+    "model", [GaussianMixture(), KMeans(2), ProbabilisticPCA(1)], ids=lambda model: type(model).__name__
+)
+def test_samples_that_do_not_fit_are_refused(model):
+    fitted = model.fit(np.random.default_rng(0).normal(size=(20, 3)))
+    with pytest.raises(ValueError, match=r"n_samples=1000000000000 takes 43.7 TiB of memory, .*; draw fewer rows"):
+        fitted.sample(10**12)
+
+
+def test_a_network_that_does_not_fit_is_refused():
+    x = np.random.default_rng(0).normal(size=(20, 3))
+    with (
+        pytest.warns(UserWarning, match="n_components"),
+        pytest.raises(
+            ValueError, match=r"the network of VAE takes more memory than there is, .* at once; choose a smaller"
+        ),
+    ):
+        VAE(10**11, encoder=MLP((200,)), decoder=MLP((200,)), max_epochs=1).fit(x)
+    with pytest.raises(RuntimeError, match="another"), memory.allocating("nothing", "no way"):
+        raise RuntimeError("another")
+
+
+def test_a_read_only_prior_is_read_in_silence(recwarn):
+    scale = np.diag(np.eye(3))
+    GaussianMixture(2, covariance_type="diag", prior=ConjugatePrior(scale=scale), random_state=0).fit(WIDE[:, :3] + 1)
+    assert not [one for one in recwarn if "writable" in str(one.message)]

@@ -123,8 +123,9 @@ def main() -> None:
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            # An ASCII terminal shows \u03bb for λ.
-            stream.reconfigure(errors="backslashreplace")
+            # An ASCII terminal shows \u03bb for λ; a file or a pipe gets the name as it is.
+            is_file = stream is sys.stdout and not stream.isatty() and not os.environ.get("PYTHONIOENCODING")
+            stream.reconfigure(errors="backslashreplace", encoding="utf-8" if is_file else None)
     try:
         app(prog_name="jensen")
     except SystemExit as end:

@@ -126,8 +126,13 @@ def only(flag: str, given: Sequence[str] | None) -> str | None:
 
 def check_writable(output: Path, option: str = "--output") -> None:
     """Before the work, not after it."""
-    if output.is_dir() or not os.access(output.parent, os.W_OK):
-        raise ValueError(f"{option} {output} cannot be written; give a file in a directory that exists")
+    folder = output.parent
+    if output.is_dir():
+        raise ValueError(f"{option} {output} cannot be written: it is a folder; give a file")
+    if not folder.is_dir():
+        raise ValueError(f"{option} {output} cannot be written: there is no folder {folder}; give one that exists")
+    if not os.access(folder, os.W_OK):
+        raise ValueError(f"{option} {output} cannot be written: no permission to write to {folder}; give another")
 
 
 def check_safe(is_safe: bool, *files: Path | None, is_printed: bool) -> None:

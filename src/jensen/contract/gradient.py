@@ -32,6 +32,7 @@ from jensen.engines.sgd.loop import Objective, Phase, Plan, fit_sgd
 from jensen.engines.sgd.plan import Trainer
 from jensen.engines.sgd.processes import World, choose_device
 from jensen.nets.allowance import Allowance, check_weights
+from jensen.runtime.memory import allocating
 from jensen.runtime.randomness import seeded
 from jensen.runtime.threads import threads_for
 
@@ -167,7 +168,8 @@ class GradientEstimator(ColumnsModel):
         n_steps = max(len(rows) // given.batch_size, 1)
         plan_epochs = given.max_epochs or max(LEAST_EPOCHS, -(-USUAL_STEPS // n_steps))
         with seeded(seed, world.device):
-            module = (self._build(facts) if start is None else copy.deepcopy(start)).to(world.device)
+            with allocating(f"the network of {type(self).__name__}", "choose a smaller one"):
+                module = (self._build(facts) if start is None else copy.deepcopy(start)).to(world.device)
             if world.rank:
                 torch.manual_seed(seed + world.rank)
             plan = Plan(

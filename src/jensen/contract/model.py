@@ -33,6 +33,7 @@ from jensen.data.container import (
 )
 from jensen.data.labels import encode_labels
 from jensen.files.records import write_record
+from jensen.runtime.memory import need_memory
 from jensen.runtime.messages import levels_inside
 
 __all__ = ["LatentVariableModel", "Persistent", "Rows", "not_offered", "warn_unused", "whole_number"]
@@ -171,6 +172,13 @@ class LatentVariableModel(Persistent):
         if isinstance(column, Integral) and -self.n_features_in_ <= column < self.n_features_in_:
             return int(column) % int(self.n_features_in_)
         raise ValueError(f"column {column!r} is not among {names or f'0..{self.n_features_in_ - 1}'}")
+
+    def _n_samples(self, n_samples: Any) -> int:
+        """A number of rows to draw, refused before the allocation if they do not fit into memory."""
+        n = whole_number("n_samples", n_samples)
+        # The rows, and one copy of them on their way to the user.
+        need_memory(16 * n * int(self.n_features_in_), f"n_samples={n}", "draw fewer rows at a time")
+        return n
 
     def _generator(self, random_state: Any = None) -> torch.Generator:
         """One generator per call, seeded from the argument or the model's own random_state."""

@@ -77,7 +77,7 @@ def scores_of(model: Any, X: Any) -> Any:
         reason = f": {error.__cause__}" if error.__cause__ else ""
         instead = "give a model that scores rows"
         if hasattr(model, "reconstruction_error"):
-            instead = f"use its reconstruction_error(X), or {instead}"
+            instead = f"use {type(model).__name__}.reconstruction_error(X), or {instead}"
         raise TypeError(f"{name} has no score_samples{reason}; {instead}") from None
     return score(X)
 

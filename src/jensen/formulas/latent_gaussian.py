@@ -103,4 +103,4 @@ def weighted_error(log_weight: Tensor) -> Tensor:
     """The standard error of ln (1/k) Σ w by the delta method: std(w) / (√k mean(w)); NaN of one draw."""
     k = len(log_weight)
     share = (log_weight - log_mean_exp(log_weight)).exp()
-    return (share.var(0) / k).sqrt() if k > 1 else share * math.nan
+    return (share.var(0) / k).sqrt() if k > 1 else share[0] * math.nan

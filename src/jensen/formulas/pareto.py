@@ -109,6 +109,8 @@ def checked_error(log_weight: Tensor, by_both: Tensor) -> Tensor:
     Owen & Zhou 2000). What the two estimates differ by, beyond the error of the second, is added.
     """
     s = by_both.shape[1]
+    if s == 1:
+        return log_mean_error(log_weight)  # NaN: one draw has no spread
     log_mean = by_both.logsumexp((0, 1)) - math.log(2 * s)
     variance = ((by_both - log_mean).exp().var(1) / s).sum(0) / 4
     gap = (log_mean - log_mean_exp(log_weight)).square() - variance

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
-__all__ = ["available_bytes", "in_units", "need_memory"]
+__all__ = ["allocating", "available_bytes", "in_units", "need_memory"]
 
 MEMINFO = Path("/proc/meminfo")
 UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
@@ -16,6 +19,19 @@ def need_memory(n_bytes: int, what: str, way_out: str) -> None:
     free = available_bytes()
     if free is not None and n_bytes > free:
         raise ValueError(f"{what} takes {in_units(n_bytes)} of memory, and {in_units(free)} are available; {way_out}")
+
+
+@contextmanager
+def allocating(what: str, way_out: str) -> Iterator[None]:
+    """An allocation of unknown size that the system refuses becomes an error of the user's."""
+    try:
+        yield
+    except (MemoryError, RuntimeError) as error:
+        size = re.search(r"allocate (\d+) bytes", str(error))
+        if size is None and not isinstance(error, MemoryError):
+            raise
+        of_size = f", {in_units(int(size[1]))} at once" if size else ""
+        raise ValueError(f"{what} takes more memory than there is{of_size}; {way_out}") from None
 
 
 def available_bytes() -> int | None:

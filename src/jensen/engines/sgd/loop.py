@@ -5,8 +5,8 @@ into what is raised: the bound itself, or one with another weight on its terms. 
 Adam with warm-up and decay, clipping, averaged weights, early stopping on the held-out bound, checkpoints.
 
     g = ∇ mean_rows objective(forward(batch)),   θ ← Adam(θ, g / max(1, |g| / clip)),   θ̄ ← a θ̄ + (1 - a) θ
-Kingma & Ba (2015); weight averages Polyak & Juditsky (1992). Seed and epoch determine the order of the rows, so a killed
-run resumes from its checkpoint to the same weights, bit for bit in one process on the CPU.
+Kingma & Ba (2015); weight averages Polyak & Juditsky (1992). Seed and epoch determine the order of the rows, so a
+killed run resumes from its checkpoint to the same weights, bit for bit in one process on the CPU.
 """
 
 from __future__ import annotations

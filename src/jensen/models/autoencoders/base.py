@@ -122,7 +122,7 @@ class VariationalModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Gradie
     def sample(self, n_samples: int = 1, y: Any = None, random_state: Any = None) -> tuple[Any, Any]:
         """Rows and the latent vector each came from; after a fit with labels, y asks for classes."""
         check_is_fitted(self)
-        n = whole_number("n_samples", n_samples)
+        n = self._n_samples(n_samples)
         generator = self._generator(random_state)
         z = torch.randn((n, self.theta_.n_latent), generator=generator)
         label = self._class_numbers(y, n, generator)

@@ -228,7 +228,7 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, EM
     def sample(self, n_samples: int = 1, y: Any = None, random_state: Any = None) -> tuple[Any, Any]:
         """Rows around centres drawn with equal chances, and the centre of each; y asks for a centre, or one each."""
         check_is_fitted(self)
-        n, k, generator = whole_number("n_samples", n_samples), self._n_features_out, self._generator(random_state)
+        n, k, generator = self._n_samples(n_samples), self._n_features_out, self._generator(random_state)
         if y is None:
             z = torch.randint(k, (n,), generator=generator).sort().values
         else:

@@ -199,7 +199,7 @@ class LatentCurve(ClassNamePrefixFeaturesOutMixin, TransformerMixin, IteratedMod
         check_is_fitted(self)
         if y is not None:
             raise ValueError(f"y={y!r}: a LatentCurve has no classes to ask for; inverse_transform(Z) is f(z)")
-        x, z = draw(self.theta_, whole_number("n_samples", n_samples), self._generator(random_state))
+        x, z = draw(self.theta_, self._n_samples(n_samples), self._generator(random_state))
         return self._kind.table(x), self._kind.values(z)
 
     @property

@@ -295,7 +295,7 @@ class DenoisingModel(GradientEstimator):
     ) -> tuple[int, answers.Chain, Tensor | None]:
         """How many rows, the way down to them, and their classes."""
         check_is_fitted(self)
-        n = whole_number("n_samples", n_samples)
+        n = self._n_samples(n_samples)
         known = getattr(self, "classes_", None)
         if y is not None and known is None:
             raise ValueError(f"y={y!r} asks for a class, but the model was fitted without labels; pass y=None")

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from jensen.bound import Bound
-from jensen.contract import Answers, EMEstimator, Rows, Stream, warn_unused, whole_number
+from jensen.contract import Answers, EMEstimator, Rows, Stream, warn_unused
 from jensen.engines.em import loop as em
 from jensen.engines.em.batch import Batch
 from jensen.engines.em.sources import ArraySource, too_large
@@ -186,7 +186,7 @@ class LinearLatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EMEst
         check_is_fitted(self)
         if y is not None:
             raise ValueError(f"y={y!r} asks for a class, but {type(self).__name__} has none; leave it out")
-        n = whole_number("n_samples", n_samples)
+        n = self._n_samples(n_samples)
         component = torch.zeros(n, dtype=torch.int64)
         x, z = self.theta_.components.draw_with_latent(component, self._generator(random_state))
         return self._kind.table(x), self._kind.values(z)

@@ -254,7 +254,7 @@ class LatentDiffusion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Gradien
         check_is_fitted(self)
         if y is not None:
             raise ValueError(f"y={y!r} asks for a class, and a latent diffusion knows none; pass y=None")
-        n, chain = whole_number("n_samples", n_samples), chain_of(self.schedule_, steps, sampler, eta)
+        n, chain = self._n_samples(n_samples), chain_of(self.schedule_, steps, sampler, eta)
         generator, parts = self._generator(random_state), []
         with self._answering() as (module, device):
             noise = torch.randn((n, module.vae.n_latent), generator=generator)

@@ -13,7 +13,7 @@ import torch
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
-from jensen.contract import Answers, Rows, whole_number
+from jensen.contract import Answers, Rows
 from jensen.contract.em import IteratedModel
 from jensen.data.labels import decode_labels, numbers_of_classes
 from jensen.models.mixtures.em import RESOLUTION, MixtureTheta
@@ -55,7 +55,7 @@ class MixtureModel(IteratedModel):
     def sample(self, n_samples: int = 1, y: Any = None, random_state: Any = None) -> tuple[Any, Any]:
         """Rows and the component each came from; y asks for a class (or component), one for all rows or one each."""
         check_is_fitted(self)
-        n = whole_number("n_samples", n_samples)
+        n = self._n_samples(n_samples)
         component = None if y is None else self._components_of(y, n)
         x, component = draw(self.theta_, n, self._generator(random_state), component)
         return self._kind.table(x), self._kind.values(component)

@@ -80,9 +80,9 @@ class ConjugatePrior(BaseEstimator):
         n_axes = len(family.scale_shape(d))
         mean = torch.zeros(d, dtype=torch.float64)
         if self.mean is not None:
-            mean = (torch.as_tensor(self.mean, dtype=torch.float64) - frame.origin) / frame.scale
+            mean = (torch.from_numpy(np.array(self.mean, dtype=np.float64)) - frame.origin) / frame.scale
         if self.scale is not None:
-            given = torch.as_tensor(self.scale, dtype=torch.float64)
+            given = torch.from_numpy(np.array(self.scale, dtype=np.float64))
             unit = outer(frame.scale, frame.scale) if n_axes == 2 else frame.scale.square()
             scale = given / (unit if n_axes else unit[:1])
         else:
