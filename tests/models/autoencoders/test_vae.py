@@ -559,6 +559,14 @@ def test_a_recipe_of_ones_own_is_never_imported_from_a_file(tmp_path):
     assert loaded.history_.equals(model.history_)
 
 
+def test_one_draw_has_no_spread(recwarn):
+    x = np.random.default_rng(0).normal(size=(50, 3))
+    bound = VAE(1, max_epochs=1, **SMALL).fit(x).bound(x, importance_samples=1)
+    assert bound.standard_error.shape == (50,)
+    assert np.isnan(bound.standard_error).all()
+    assert not [one for one in recwarn if "degrees of freedom" in str(one.message)]
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
