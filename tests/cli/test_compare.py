@@ -84,7 +84,7 @@ class TestFiles:
         assert "has the suffix '.xlsx'" in fail("compare", "iris", "-o", tmp_path / "board.xlsx")
         for option in ("--output", "--samples"):
             assert "x.npy cannot hold text" in fail("compare", "iris", option, tmp_path / "x.npy")
-        assert "--report y.pdf is to be a page of HTML" in fail("compare", "iris", "--report", "y.pdf")
+        assert "--report y.pdf must end in .html" in fail("compare", "iris", "--report", "y.pdf")
         assert "has the suffix '.txt'" in fail("compare", "iris", "--samples", tmp_path / "new.txt")
         np.save(tmp_path / "two.npy", np.zeros((60, 2, 3, 3)))
         assert "2 channels" in fail("compare", tmp_path / "two.npy", "--samples", tmp_path / "new.png")
@@ -102,7 +102,7 @@ class TestReport:
         assert "The rows it finds least likely" in text
         assert ">of setosa<" in text or ">of 0<" in text
         assert "verbose" not in text
-        assert "--output page.pdf is to be a page of HTML" in fail("report", tmp_path / "m", "iris", "-o", "page.pdf")
+        assert "--output page.pdf must end in .html" in fail("report", tmp_path / "m", "iris", "-o", "page.pdf")
 
     def test_of_a_regression_needs_what_it_predicts(self, tmp_path):
         load_iris(as_frame=True).data.to_csv(tmp_path / "x.csv", index=False)

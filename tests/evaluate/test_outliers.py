@@ -229,7 +229,7 @@ class TestBound:
         [
             (
                 Autoencoder(1, max_epochs=1),
-                r"Autoencoder has no score_samples: .*; use its reconstruction_error\(X\), or give a model",
+                r"Autoencoder has no score_samples: .*; use Autoencoder.reconstruction_error\(X\), or give a model",
             ),
             (KMedoids(2), "KMedoids has no score_samples: a dissimilarity has no density"),
             (RidgeRegression(), "RidgeRegression is a model of y given x, and cannot say how unusual x is"),

@@ -19,10 +19,7 @@ from typer.core import TyperGroup
 from jensen.cli.apply import impute, predict, sample, score, transform
 from jensen.cli.compare import compare
 from jensen.cli.fit import fit
-from jensen.cli.inputs import (
-    MODEL_OPTIONS,
-    is_first_process,
-)
+from jensen.cli.inputs import MODEL_OPTIONS, is_first_process
 from jensen.cli.models import models
 from jensen.cli.output import noted, tell
 from jensen.cli.report import report as report_page
@@ -111,8 +108,8 @@ def root(version: Version = False) -> None:
     """
 
 
-for verb in (fit, select):
-    app.command(context_settings=MODEL_OPTIONS)(verb)
+app.command(context_settings=MODEL_OPTIONS)(fit)
+app.command(context_settings=MODEL_OPTIONS)(select)
 for verb in (compare, score, sample, impute, predict, transform, report_page, models):
     app.command()(verb)
 

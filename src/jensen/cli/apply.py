@@ -13,17 +13,13 @@ from typing import Annotated, Any
 import typer
 
 from jensen.cli.arguments import value_of
+from jensen.cli.checks import check_files, check_place, check_safe, is_folder, is_picture
 from jensen.cli.inputs import (
     TABLE,
     Json,
     Keep,
     SafeCsv,
-    check_files,
-    check_place,
     check_rows_fit,
-    check_safe,
-    is_folder,
-    is_picture,
     method,
     open_both,
     open_labelled,

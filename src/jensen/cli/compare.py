@@ -11,16 +11,8 @@ from typing import Annotated, Any
 
 import typer
 
-from jensen.cli.inputs import (
-    Drop,
-    Json,
-    Quiet,
-    SafeCsv,
-    Word,
-    check_page,
-    check_safe,
-    check_writable,
-)
+from jensen.cli.checks import check_page, check_safe, check_writable
+from jensen.cli.inputs import Drop, Json, Quiet, SafeCsv, Word
 from jensen.cli.output import PICTURES, plain, tell, wrote
 from jensen.files.places import check_data, check_holds_text
 from jensen.registry import class_name

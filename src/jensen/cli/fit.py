@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 
+from jensen.cli.checks import check_writable
 from jensen.cli.inputs import (
     Drop,
     FitSeed,
@@ -19,7 +20,6 @@ from jensen.cli.inputs import (
     Quiet,
     Weight,
     Word,
-    check_writable,
     is_first_process,
     only,
     predicts_numbers,

@@ -13,9 +13,7 @@ from typing import Annotated
 import typer
 
 from jensen.cli.arguments import argument_descriptions, default_text, flag_of, type_text
-from jensen.cli.inputs import (
-    Json,
-)
+from jensen.cli.inputs import Json
 from jensen.cli.output import show
 
 __all__ = ["models"]

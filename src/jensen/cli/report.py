@@ -10,16 +10,8 @@ from typing import Annotated
 
 import typer
 
-from jensen.cli.inputs import (
-    TABLE,
-    Quiet,
-    check_files,
-    check_page,
-    check_writable,
-    open_model,
-    predicts_numbers,
-    takes_images,
-)
+from jensen.cli.checks import check_files, check_page, check_writable
+from jensen.cli.inputs import TABLE, Quiet, open_model, predicts_numbers, takes_images
 from jensen.cli.output import tell, wrote
 
 __all__ = ["report"]

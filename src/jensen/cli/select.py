@@ -12,6 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from jensen.cli.arguments import flag_of, read_grid
+from jensen.cli.checks import check_writable
 from jensen.cli.inputs import (
     Drop,
     FitSeed,
@@ -21,7 +22,6 @@ from jensen.cli.inputs import (
     Quiet,
     Weight,
     Word,
-    check_writable,
     only,
     read_order,
     takes_images,

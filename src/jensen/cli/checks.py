@@ -1,0 +1,61 @@
+"""What is refused before the work, and before libraries are loaded: files that cannot be read or written."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from jensen.files.places import SEPARATORS, check_data, known_suffix
+
+__all__ = ["check_files", "check_page", "check_place", "check_safe", "check_writable", "is_folder", "is_picture"]
+
+
+def check_files(model: Path, data: Path | None = None, output: Path | None = None) -> None:
+    """Errors of the files that are read and written, before libraries are loaded; the output is a table."""
+    if data is not None:
+        check_data(data)
+    if not model.is_file():
+        raise FileNotFoundError(f"there is no model {model}; `jensen fit` writes one")
+    if output is not None:
+        check_writable(output)
+        known_suffix(output)
+
+
+def check_place(output: Path | None) -> None:
+    """An error where there is no folder for an output of any kind, before libraries are loaded."""
+    if output is not None and not output.absolute().parent.is_dir():
+        check_writable(output)
+
+
+def check_writable(output: Path, option: str = "--output") -> None:
+    """Before the work, not after it."""
+    folder = output.parent
+    if output.is_dir():
+        raise ValueError(f"{option} {output} cannot be written: it is a folder; give a file")
+    if not folder.is_dir():
+        raise ValueError(f"{option} {output} cannot be written: there is no folder {folder}; give one that exists")
+    if not os.access(folder, os.W_OK):
+        raise ValueError(f"{option} {output} cannot be written: no permission to write to {folder}; give another")
+
+
+def check_safe(is_safe: bool, *files: Path | None, is_printed: bool) -> None:
+    """An error, before the work, where --safe-csv would have no effect on what is written."""
+    if not is_safe:
+        return
+    given = [file for file in files if file is not None]
+    if not (any(file.suffix.lower() in SEPARATORS for file in given) if given else is_printed):
+        raise ValueError("--safe-csv applies to .csv and .tsv tables, and none is written here; leave it out")
+
+
+def check_page(output: Path, option: str = "--output") -> None:
+    if output.suffix.lower() not in (".html", ".htm"):
+        raise ValueError(f"{option} {output} must end in .html")
+
+
+def is_picture(output: Path | None) -> bool:
+    return output is not None and output.suffix.lower() == ".png"
+
+
+def is_folder(output: Path | None) -> bool:
+    """Whether images are to go to a folder, one file each: a name without a suffix, as a path drops its last slash."""
+    return output is not None and not output.suffix
