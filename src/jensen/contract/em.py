@@ -15,7 +15,8 @@ from torch import Tensor
 
 from jensen.contract.model import LatentVariableModel, Rows, warn_unused, whole_number
 from jensen.engines.em import loop as em
-from jensen.engines.em.sources import ArraySource, Frame
+from jensen.engines.em.frame import Frame
+from jensen.engines.em.sources import Source
 from jensen.runtime.messages import levels_inside
 from jensen.runtime.threads import threads_for
 
@@ -42,12 +43,12 @@ class Problem:
         is_monotone: whether a step can only raise the objective; if not, the best theta seen is kept.
     """
 
-    verbs: em.Verbs
-    source: ArraySource
+    verbs: em.Verbs[Any, Any]
+    source: Source
     start: Callable[[torch.Generator], Any]
     plausibility: Callable[[Any, float, float], float]
     stop: em.Stop
-    algorithm: em.Algorithm = em.plain
+    algorithm: em.Algorithm[Any, Any] = em.plain
     is_monotone: bool = True
 
 
@@ -58,8 +59,8 @@ class Stream:
     """
 
     frame: Frame
-    verbs: em.Verbs
-    running: em.Running
+    verbs: em.Verbs[Any, Any]
+    running: em.Running[Any]
     theta: Any = None
 
 
@@ -86,7 +87,9 @@ class EMEstimator(LatentVariableModel):
     tol: float
     verbose: int
 
-    def _run(self, problem: Problem, generator: torch.Generator, n_init: int, progress_every: int = 1) -> em.Fit:
+    def _run(
+        self, problem: Problem, generator: torch.Generator, n_init: int, progress_every: int = 1
+    ) -> em.Fit[Any, Any]:
         """The most plausible of `n_init` fits."""
         best, best_value, collapse = None, -np.inf, None
         for attempt in range(n_init):

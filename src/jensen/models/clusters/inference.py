@@ -11,7 +11,7 @@ import torch
 from scipy.sparse import issparse
 from torch import Tensor
 
-from jensen.engines.em.sources import Frame
+from jensen.engines.em.frame import Frame
 from jensen.models.clusters.centres import Pull, partial_distances
 
 __all__ = ["Assignment", "Centres", "assign", "distances"]

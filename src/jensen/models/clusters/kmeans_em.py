@@ -14,8 +14,9 @@ from torch import Tensor
 from jensen.contract import Problem
 from jensen.engines.em import loop as em
 from jensen.engines.em.batch import Batch, Footprint, Summary
+from jensen.engines.em.frame import Frame, one_unit
 from jensen.engines.em.seeding import distinct_rows
-from jensen.engines.em.sources import ArraySource, Frame, one_unit
+from jensen.engines.em.sources import ArraySource
 from jensen.models.clusters.centres import CentreMoments, Pull, moments_of, optimal_centres, partial_distances
 from jensen.models.clusters.kmeans_lines import Customers, search_lines
 from jensen.models.clusters.kmeans_moves import Clusters, search_moves
@@ -45,7 +46,7 @@ class KMeansVerbs:
     pull: Pull | None
     limits: tuple[float, float] | None
 
-    def e_step(self, theta: Tensor, batch: Batch) -> Summary:
+    def e_step(self, theta: Tensor, batch: Batch) -> Summary[CentreMoments]:
         distance = partial_distances(batch.x, batch.observed, theta)
         q = self.choose(theta, distance, batch.weight)
         if self.pull is not None:
@@ -111,7 +112,7 @@ def kmeans_problem(
     def begin(generator: torch.Generator) -> Tensor:
         return (torch.from_numpy(start(generator)) - frame.origin) / frame.scale
 
-    def has_settled(old: em.State, new: em.State) -> bool:
+    def has_settled(old: em.State[Any, Any], new: em.State[Any, Any]) -> bool:
         # scikit-learn's rule: in these units the mean variance is 1.
         return bool((new.theta - old.theta).square().sum() <= tol)
 
@@ -217,14 +218,18 @@ def lines(x: np.ndarray, weight: np.ndarray | None, frame: Frame) -> Search:
     return search
 
 
-def refilling(source: ArraySource, has_settled: em.Stop, search: Search | None, resumes: bool) -> em.Algorithm:
+def refilling(
+    source: ArraySource, has_settled: em.Stop, search: Search | None, resumes: bool
+) -> em.Algorithm[Any, Any]:
     """Plain steps; a centre that serves nobody moves to the row that is served worst.
 
     Where these come to rest or go in circles, a search may find better centres. Steps resume from there, or leave it at
     that.
     """
 
-    def steps(verbs: KMeansVerbs, state: em.State, evaluate: em.Evaluate) -> Iterator[em.State]:
+    def steps(
+        verbs: KMeansVerbs, state: em.State[Any, Any], evaluate: em.Evaluate[Any, Any]
+    ) -> Iterator[em.State[Any, Any]]:
         best, waited = state, 0
         while True:
             moments: CentreMoments = state.summary.stats

@@ -18,7 +18,8 @@ from torch import Tensor
 
 from jensen.engines.em import loop as em
 from jensen.engines.em.batch import Batch, Summary
-from jensen.engines.em.sources import ArraySource, Frame, in_row_order
+from jensen.engines.em.frame import Frame
+from jensen.engines.em.sources import ArraySource, in_row_order
 from jensen.formulas.gaussian import LARGEST_EXPANDED_PRECISION
 from jensen.formulas.responsibilities import posterior_in_place
 from jensen.models.clusters.centres import CentreMoments, moments_of, partial_distances, squared_differences
@@ -111,7 +112,7 @@ class CurveVerbs:
     penalty: float
     floor: float
 
-    def e_step(self, theta: CurveTheta, batch: Batch) -> Summary:
+    def e_step(self, theta: CurveTheta, batch: Batch) -> Summary[CentreMoments]:
         log_evidence, q = posterior_in_place(log_joint(theta, batch))
         if batch.weight is None:
             weight, bound = log_evidence.new_tensor(len(log_evidence)), log_evidence.sum()

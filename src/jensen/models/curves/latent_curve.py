@@ -24,7 +24,8 @@ from jensen.contract import Answers, Problem, Rows, whole_number
 from jensen.contract.em import IteratedModel
 from jensen.data.labels import read_posterior
 from jensen.engines.em import loop as em
-from jensen.engines.em.sources import ArraySource, Frame, one_unit
+from jensen.engines.em.frame import Frame, one_unit
+from jensen.engines.em.sources import ArraySource
 from jensen.models.curves.em import (
     CurveTheta,
     CurveVerbs,

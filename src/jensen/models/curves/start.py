@@ -19,8 +19,9 @@ from torch import Tensor
 from jensen.contract import Rows
 from jensen.engines.em import loop as em
 from jensen.engines.em.batch import Batch
+from jensen.engines.em.frame import Frame
 from jensen.engines.em.seeding import distinct_rows, squared_distances
-from jensen.engines.em.sources import ArraySource, Frame
+from jensen.engines.em.sources import ArraySource
 from jensen.models.clusters.centres import moments_of
 from jensen.models.curves.em import CurveTheta, CurveVerbs
 

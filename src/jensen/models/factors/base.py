@@ -16,26 +16,21 @@ from torch import Tensor
 
 from jensen.bound import Bound
 from jensen.contract import Answers, EMEstimator, Rows, Stream, warn_unused
+from jensen.contract.fitted import Fitted, Values, positive, read_values
 from jensen.engines.em import loop as em
 from jensen.engines.em.batch import Batch
-from jensen.engines.em.sources import ArraySource, too_large
+from jensen.engines.em.frame import too_large
+from jensen.engines.em.sources import ArraySource
 from jensen.models.factors.fit import SubspaceTheta, covariance_of, need_square, one, stream_of
 from jensen.models.factors.principal import RowMoments, row_moments
 from jensen.models.factors.subspace import SubspaceGaussians
-from jensen.models.mixtures.attributes import shaped
 from jensen.models.mixtures.gaussians import FullGaussians
-from jensen.models.mixtures.inference import bound_terms, fill, fill_draws, log_evidence, over_rows, responsibilities
+from jensen.models.mixtures.inference import answers, bound_terms, fill, fill_draws, log_evidence, responsibilities
 from jensen.runtime.threads import threads_for
-
-__all__ = [
-    "LinearLatentModel",
-    "ReadOnly",
-    "nearest_points",
-]
 
 
 def nearest_points(theta: SubspaceTheta, x: Tensor) -> Tensor:
-    """Σ_k q_k P_k x (n, d), P_k x the point of subspace k nearest in the metric of the noise; holes at their mean."""
+    """Σ_k q_k P_k x (n, d), P_k x the point of subspace k nearest in the metric of the noise; missing values filled."""
     q, filled, components = responsibilities(theta, x), fill(theta, x), theta.components
     out = torch.zeros_like(filled)
     for k in range(components.n_components):
@@ -48,22 +43,7 @@ def nearest_points(theta: SubspaceTheta, x: Tensor) -> Tensor:
 
 # Wider rows have no covariance matrix made of them.
 WIDEST = 4096
-
-
-class ReadOnly:
-    """An attribute worked out from `theta_`, as an array of the input's dtype."""
-
-    def __init__(self, value: Any) -> None:
-        self.value = value
-
-    def __get__(self, model: Any, owner: type | None = None) -> Any:
-        if model is None:
-            return self
-        check_is_fitted(model)
-        array = self.value(model).cpu().numpy().astype(model._kind.dtype)
-        # A change of a copy would be lost without a word.
-        array.flags.writeable = False
-        return array
+SCHEMA = {"mean": Values("d"), "loadings": Values("d", "m")}
 
 
 class LinearLatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EMEstimator):
@@ -71,7 +51,7 @@ class LinearLatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EMEst
 
     theta_: SubspaceTheta
     _answers = Answers(log_evidence, fill, fill_draws)
-    mean_ = ReadOnly(lambda model: model.theta_.components.means[0])
+    mean_ = Fitted(lambda model: model.theta_.components.means[0])
 
     @abstractmethod
     def _solve(self, moments: RowMoments, start: SubspaceTheta | None) -> SubspaceTheta:
@@ -129,7 +109,7 @@ class LinearLatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EMEst
             rows.x.T.clone(memory_format=torch.contiguous_format),
             stream.frame,
             weight=rows.weight,
-            footprint=FullGaussians.footprint(1, d),
+            footprint=FullGaussians.standard(1, d).footprint,
         )
         with threads_for(source.n_numbers):
             # Complete rows never grow stale: with exponent 1 all rows count alike.
@@ -155,13 +135,13 @@ class LinearLatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EMEst
             view = local.components.view(batch)
             return torch.cat([view.mean[0], view.cov[0].reshape(m * m, -1).expand(-1, view.mean.shape[2])])
 
-        values = over_rows(self.theta_, x, both)
+        values = answers(self.theta_, x, both)
         return torch.distributions.MultivariateNormal(values[:, :m], values[:, m:].reshape(-1, m, m))
 
     def transform(self, X: Any) -> Any:
         """The posterior mean of z (n, m)."""
         x, kind = self._read(X)
-        return kind.values(over_rows(self.theta_, x, lambda local, batch: local.components.view(batch).mean[0]))
+        return kind.values(answers(self.theta_, x, lambda local, batch: local.components.view(batch).mean[0]))
 
     def inverse_transform(self, X: Any) -> Any:
         """E[x|z] = μ + W z (n, d), of latent vectors (n, m)."""
@@ -208,7 +188,7 @@ class LinearLatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EMEst
     def n_parameters_(self) -> int:
         """Free parameters: mean, loadings up to a rotation, and noise."""
         check_is_fitted(self)
-        return self.theta_.components.family().n_parameters(1, self.theta_.components.n_features)
+        return self.theta_.components.n_parameters
 
     @property
     def _n_features_out(self) -> int:
@@ -219,14 +199,10 @@ class LinearLatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EMEst
         return {"mean": components.means[0], "loadings": components.loadings[0], "noise": components.noise[0]}
 
     def _theta_from(self, record: dict[str, Tensor]) -> SubspaceTheta:
-        d = self.n_features_in_
-        m = record["loadings"].shape[-1]
-        mean = shaped("mean", record["mean"], (d,))
-        loadings = shaped("loadings", record["loadings"], (d, m))
-        noise = shaped("noise", record["noise"], tuple(record["noise"].shape[:1]))
-        if len(noise) not in (1, d) or not bool((noise > 0).all()):
-            raise ValueError("the file's noise must be positive, one variance or one for every feature")
-        return one(SubspaceGaussians(mean[None], loadings[None], noise[None]))
+        # One noise variance, or one for every feature.
+        schema = SCHEMA | {"noise": Values(1 if len(record["noise"]) == 1 else "d", check=positive)}
+        found = read_values(record, schema, d=self.n_features_in_)
+        return one(SubspaceGaussians(found["mean"][None], found["loadings"][None], found["noise"][None]))
 
 
 def complete_moments(rows: Rows) -> RowMoments | None:

@@ -15,22 +15,21 @@ import torch
 from sklearn.utils._param_validation import Interval, StrOptions
 from torch import Tensor
 
-from jensen.bound import Bound
 from jensen.contract import Problem, Rows
-from jensen.data.labels import read_posterior
+from jensen.contract.fitted import Fitted, Values, positive
+from jensen.engines.em import loop as em
 from jensen.engines.em.batch import Batch
-from jensen.engines.em.sources import Frame
-from jensen.models.factors.base import ReadOnly, nearest_points
+from jensen.engines.em.frame import Frame
+from jensen.models.factors.base import nearest_points
 from jensen.models.factors.fit import SubspaceTheta
-from jensen.models.factors.mixture_start import subspace_mixture_problem
-from jensen.models.factors.subspace import SubspaceFamily, SubspaceGaussians
-from jensen.models.mixtures.attributes import checked_weights, shaped
+from jensen.models.factors.mixture_start import subspace_start
+from jensen.models.factors.subspace import SubspaceGaussians, SubspaceStructure
 from jensen.models.mixtures.base import MixtureModel
 from jensen.models.mixtures.conjugate_prior import ConjugatePrior
 from jensen.models.mixtures.em import MixtureTheta
-from jensen.models.mixtures.inference import bound_terms, over_rows, responsibilities
-
-__all__ = ["MixtureOfFactorAnalysers", "MixtureOfPPCA"]
+from jensen.models.mixtures.fit import mixture_problem, n_components_of
+from jensen.models.mixtures.gaussians.family import GaussianFamily
+from jensen.models.mixtures.inference import answers, responsibilities
 
 
 class SubspaceMixture(MixtureModel):
@@ -38,10 +37,10 @@ class SubspaceMixture(MixtureModel):
 
     theta_: SubspaceTheta
     _is_isotropic: ClassVar[bool]
+    _components = SubspaceGaussians
 
-    weights_ = ReadOnly(lambda model: model.theta_.weights)
-    means_ = ReadOnly(lambda model: model.theta_.components.means)
-    loadings_ = ReadOnly(lambda model: model.theta_.components.loadings)
+    means_ = Fitted(lambda model: model.theta_.components.means)
+    loadings_ = Fitted(lambda model: model.theta_.components.loadings)
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "n_components": [Interval(Integral, 1, None, closed="left"), None],
@@ -93,13 +92,6 @@ class SubspaceMixture(MixtureModel):
         self.verbose = verbose
         self.verbose_interval = verbose_interval
 
-    def bound(self, X: Any, q: Any = None) -> Bound:
-        """E_q[ln p(x|z,k)], KL(q(k) ‖ π) and the mean KL(q(z|k) ‖ N(0, I)) per row; any q (n, K) of components."""
-        x, kind = self._read(X)
-        given = None if q is None else read_posterior(q, len(x), len(self.theta_.weights))
-        reconstruction, kl = bound_terms(self.theta_, x, given)
-        return Bound(kind.values(reconstruction), {name: kind.values(v) for name, v in kl.items()}, is_exact=q is None)
-
     def posterior(self, X: Any) -> torch.distributions.MixtureSameFamily:
         """q(k, z|x): a mixture per row of Gaussians (m) over z, each in its own component's coordinates."""
         x, _ = self._read(X)
@@ -113,10 +105,10 @@ class SubspaceMixture(MixtureModel):
             return factor.reshape(-1, k * m * m).expand(batch.x.shape[1], -1).mT
 
         if x.isnan().any():
-            tril = over_rows(self.theta_, x, factors).reshape(-1, k, m, m)
+            tril = answers(self.theta_, x, factors).reshape(-1, k, m, m)
         else:
             tril = torch.linalg.cholesky(self.theta_.components.cov).expand(len(x), -1, -1, -1)
-        mean = over_rows(self.theta_, x, means).reshape(-1, k, m)
+        mean = answers(self.theta_, x, means).reshape(-1, k, m)
         gaussians = torch.distributions.MultivariateNormal(mean, scale_tril=tril, validate_args=False)
         component = torch.distributions.Categorical(probs=responsibilities(self.theta_, x))
         return torch.distributions.MixtureSameFamily(component, gaussians)
@@ -126,30 +118,32 @@ class SubspaceMixture(MixtureModel):
         x, kind = self._read(X)
         return kind.table(nearest_points(self.theta_, x))
 
-    def _problem(self, rows: Rows, start: Any, frame: Frame | None) -> tuple[Problem, Frame]:
-        return subspace_mixture_problem(self, rows, SubspaceFamily(self.n_latent, self._is_isotropic), start, frame)
+    def _problem(self, rows: Rows, start: SubspaceTheta | None, frame: Frame | None) -> tuple[Problem, Frame]:
+        k, d = n_components_of(self, rows, start), rows.x.shape[1]
+        if self.n_latent > d:
+            raise ValueError(f"n_latent={self.n_latent} is more than the {d} features of X; lower it")
+        structure = SubspaceStructure(self.n_latent, self._is_isotropic)
+        return mixture_problem(
+            self,
+            GaussianFamily(structure, self.reg_covar, self.prior),
+            k,
+            rows,
+            subspace_start(structure, self.init_params),
+            start=start,
+            frame=frame,
+            concentration=None if self.prior is None else self.prior.weight_concentration,
+            algorithm=em.squarem if self.acceleration == "squarem" else em.plain,
+        )
 
     def _presented(self, theta: SubspaceTheta) -> SubspaceTheta:
         return MixtureTheta(theta.weights, theta.components.canonical())
 
-    def _theta_record(self) -> dict[str, Tensor]:
-        components = self.theta_.components
+    def _schema(self) -> dict[str, Values]:
         return {
-            "weights": self.theta_.weights,
-            "means": components.means,
-            "loadings": components.loadings,
-            "noise": components.noise,
+            "means": Values("K", "d"),
+            "loadings": Values("K", "d", self.n_latent),
+            "noise": Values("K", 1 if self._is_isotropic else "d", check=positive),
         }
-
-    def _theta_from(self, record: dict[str, Tensor]) -> SubspaceTheta:
-        k, d = len(record["weights"]), self.n_features_in_
-        weights = checked_weights(shaped("weights", record["weights"], (k,)), "weights")
-        means = shaped("means", record["means"], (k, d))
-        loadings = shaped("loadings", record["loadings"], (k, d, self.n_latent))
-        noise = shaped("noise", record["noise"], (k, 1 if self._is_isotropic else d))
-        if not bool((noise > 0).all()):
-            raise ValueError(f"the file's noise must be positive, got {float(noise.min())}")
-        return MixtureTheta(weights, SubspaceGaussians(means, loadings, noise))
 
 
 class MixtureOfPPCA(SubspaceMixture):
@@ -196,7 +190,7 @@ class MixtureOfPPCA(SubspaceMixture):
     """
 
     _is_isotropic = True
-    noise_variance_ = ReadOnly(lambda model: model.theta_.components.noise[:, 0])
+    noise_variance_ = Fitted(lambda model: model.theta_.components.noise[:, 0])
 
 
 class MixtureOfFactorAnalysers(SubspaceMixture):
@@ -236,4 +230,4 @@ class MixtureOfFactorAnalysers(SubspaceMixture):
     """
 
     _is_isotropic = False
-    noise_variance_ = ReadOnly(lambda model: model.theta_.components.noise)
+    noise_variance_ = Fitted(lambda model: model.theta_.components.noise)
