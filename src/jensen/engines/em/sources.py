@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Protocol, Self, TypeVar
 
 import numpy as np
 import torch
@@ -17,7 +18,7 @@ from jensen.engines.em.batch import Batch, Footprint
 from jensen.runtime.progress import progress
 from jensen.runtime.threads import threads_for
 
-__all__ = ["ArraySource", "Frame", "in_row_order", "one_unit", "too_large"]
+__all__ = ["ArraySource", "Frame", "in_row_order", "one_unit", "over_rows", "too_large"]
 
 # A batch's features and responsibilities should fit the cache; fewer rows than the lower limit starve the products.
 BATCH_BYTES, FEWEST_ROWS, MOST_ROWS = 2**23, 1024, 2**14
@@ -153,6 +154,28 @@ class ArraySource:
                 self._take(self._label, rows[kept]),
                 -(seen * self._log_scale).sum(1, keepdim=True),
             )
+
+
+class Framed(Protocol):
+    """Parameters that can be written in other coordinates."""
+
+    def frame(self) -> Frame: ...
+
+    def within(self, frame: Frame) -> Self: ...
+
+
+Theta = TypeVar("Theta", bound=Framed)
+
+
+def over_rows(
+    theta: Theta, x: Tensor, answer: Callable[[Theta, Batch], Tensor], footprint: Footprint, by_pattern: bool = False
+) -> Tensor:
+    """Answers (*blocks, m, n) about batches of rows (n, d) in theta's own frame, in the order of the rows (n, m)."""
+    frame = theta.frame()
+    local = theta.within(frame)
+    own = x.T.clone(memory_format=torch.contiguous_format)
+    source = ArraySource(own, frame, footprint=footprint, by_pattern=by_pattern)
+    return in_row_order(source, lambda batch: answer(local, batch))
 
 
 def in_row_order(source: ArraySource, answer: Callable[[Batch], Tensor]) -> Tensor:
