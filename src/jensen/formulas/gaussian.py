@@ -16,18 +16,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-__all__ = [
-    "LARGEST_EXPANDED_PRECISION",
-    "LOG_2PI",
-    "Observed",
-    "cholesky",
-    "clip_eigenvalues",
-    "gaussian_kl",
-    "log_det_from_cholesky",
-    "quadratic_form",
-    "solve_lower",
-]
-
 # Rounding in the expanded square is about ε ‖x‖² λ_max(Σ⁻¹), and ‖x‖² is about d in standardised units: with this
 # limit on d λ_max it stays near 1e-8 nats.
 LARGEST_EXPANDED_PRECISION = 1e8

@@ -16,8 +16,6 @@ import torch
 from torch import Tensor
 from torch.distributions import Distribution, kl_divergence
 
-__all__ = ["conditional_kl", "cross_entropy", "entropy", "kl"]
-
 UNITS = {"nats": 1.0, "bits": math.log(2)}
 
 

@@ -14,8 +14,6 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-__all__ = ["LatentGaussian", "log_mean_exp", "n_posterior_outputs", "read_posterior", "weighted_error"]
-
 
 @dataclass(frozen=True)
 class LatentGaussian:

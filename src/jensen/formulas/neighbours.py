@@ -12,8 +12,6 @@ from functools import cached_property
 
 import numpy as np
 
-__all__ = ["Neighbours", "TwoNearest", "swapped", "two_smallest"]
-
 # Up to this many medoids a product with the memberships is fastest; beyond, most distances lie above second_i, change
 # nothing but a constant, and are skipped.
 FEW_MEDOIDS = 16

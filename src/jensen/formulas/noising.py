@@ -20,18 +20,6 @@ from torch.special import log_ndtr
 
 from jensen.formulas.schedule import Schedule
 
-__all__ = [
-    "PREDICTIONS",
-    "QUOTIENTS",
-    "Noising",
-    "data_of",
-    "discretised_gaussian",
-    "kl_entries",
-    "observed_sum",
-    "prior_kl",
-    "simple_weight",
-]
-
 # What a network may say of every number: each determines x̂_0, given x_t.
 PREDICTIONS = ("noise", "data", "mean", "velocity")
 # Of these x̂_0 is a quotient by √ᾱ_t or u_t, which are nearly 0 at the last levels: so large are its errors there.

@@ -17,8 +17,6 @@ from torch import Tensor
 
 from jensen.formulas.latent_gaussian import log_mean_exp, weighted_error
 
-__all__ = ["UNRELIABLE", "Tail", "checked_error", "effective_samples", "fit_tail", "log_mean_error", "pareto_k"]
-
 # Vehtari et al. (2024), and the prior that they give k: as if 10 more weights had shown k = ½.
 UNRELIABLE, PRIOR_SHAPE, PRIOR_WEIGHT = 0.7, 0.5, 10
 # A tail of fewer weights has no shape to speak of.

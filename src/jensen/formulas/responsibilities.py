@@ -8,8 +8,6 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-__all__ = ["allowed_components", "posterior_in_place"]
-
 
 def posterior_in_place(log_joint: Tensor, allowed: Tensor | None = None) -> tuple[Tensor, Tensor]:
     """ln Σ_k π_k p_k (*, n) and q (*, K, n) from ln π_k p_k (*, K, n), whose memory q takes over.

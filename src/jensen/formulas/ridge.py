@@ -21,23 +21,6 @@ from torch import Tensor
 
 from jensen.formulas.gaussian import LOG_2PI
 
-__all__ = [
-    "Centred",
-    "Spectrum",
-    "bias",
-    "centre",
-    "coefficients",
-    "covariance_cholesky",
-    "decompose",
-    "effective_dof",
-    "em_update",
-    "log_evidence",
-    "newton_step",
-    "noise_variance",
-    "quadratic_forms",
-    "variance",
-]
-
 BLOCK = 4096
 
 

@@ -15,8 +15,6 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator
 
-__all__ = ["LARGEST_BETA", "Schedule", "gentle_beta"]
-
 # β of the first and the last level at T = 1000; at another T both are multiplied by 1000 / T.
 LINEAR = (1e-4, 0.02)
 # The cosine's offset keeps the first noise above zero; its last β stays below one.

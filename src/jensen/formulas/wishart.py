@@ -14,8 +14,6 @@ from torch import Tensor
 
 from jensen.formulas.gaussian import LOG_2PI, cholesky, log_det_from_cholesky, solve_lower
 
-__all__ = ["NormalInverseWishart", "log_inverse_gamma", "log_inverse_wishart", "log_mean_given_covariance"]
-
 
 @dataclass(frozen=True)
 class NormalInverseWishart:

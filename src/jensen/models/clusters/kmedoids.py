@@ -30,8 +30,6 @@ from jensen.models.clusters import distances as dissimilarity
 from jensen.models.clusters.faster_pam import Swapped, build, faster_pam
 from jensen.runtime.messages import levels_inside
 
-__all__ = ["KMedoids", "Medoids"]
-
 NO_DENSITY = "a dissimilarity has no density, so K medoids have no likelihood; KMeans and GaussianMixture have one"
 
 
