@@ -17,10 +17,14 @@ from jensen.formulas.gaussian import LOG_2PI, cholesky, log_det_from_cholesky, s
 
 @dataclass(frozen=True)
 class NormalInverseWishart:
-    """Hyper-parameters: μ_p (d,), κ, ν, and Λ (d, d) or, for diagonal structures, λ per feature or one for all.
+    """Hyper-parameters.
 
     Args:
-        log_volume: ln |∂θ̃/∂θ| of what it is the prior of, θ̃ here and θ in the user's units.
+        mean: μ_p (d,).
+        mean_precision: κ.
+        degrees_of_freedom: ν.
+        scale: Λ (d, d), or for diagonal structures λ per feature or one for all.
+        log_volume: ln |∂θ̃/∂θ|, for parameters θ̃ in these units and θ in the user's.
     """
 
     mean: Tensor
@@ -40,7 +44,7 @@ def log_inverse_wishart(chol: Tensor, degrees_of_freedom: float, scale: Tensor) 
 
 
 def log_inverse_gamma(variance: Tensor, degrees_of_freedom: float, scale: Tensor) -> Tensor:
-    """ln inverse-gamma(σ²; ν/2, λ/2), element by element."""
+    """ln inverse-gamma(σ²; ν/2, λ/2) for every element."""
     half = degrees_of_freedom / 2
     return half * (scale / 2).log() - math.lgamma(half) - (half + 1) * variance.log() - scale / (2 * variance)
 
