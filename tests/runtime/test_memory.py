@@ -83,7 +83,7 @@ def test_a_full_covariance_of_100_000_columns():
         ),
         (
             lambda x: KMeans(2, depot=Depot(np.zeros(30_000))).fit(scipy.sparse.csr_array((5, 30_000))),
-            r"X of shape \(5, 30000\), which is sparse, written out takes 2.29 MiB",
+            r"a sparse X of shape \(5, 30000\) as a dense array takes 2.29 MiB",
         ),
     ],
 )

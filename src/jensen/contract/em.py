@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -54,14 +54,21 @@ class Problem:
 
 @dataclass(frozen=True)
 class Stream:
-    """What stepwise EM keeps between batches: units, verbs, mean statistics and, where the model's own theta is another
-    form of it, the theta they belong to.
+    """What stepwise EM keeps between batches.
+
+    Args:
+        frame: the units of the statistics and of theta.
+        verbs: E- and M-step.
+        running: mean statistics of all rows so far, and their weight.
+        theta: the parameters of the last step.
+        exponent: of the step size (seen weight)^-exponent; with 1 all rows count alike.
     """
 
     frame: Frame
     verbs: em.Verbs[Any, Any]
     running: em.Running[Any]
-    theta: Any = None
+    theta: Any
+    exponent: float = 0.7
 
 
 @dataclass(frozen=True)
@@ -83,6 +90,8 @@ class EMEstimator(LatentVariableModel):
     """A model that gives verbs to the EM engine, and answers from its theta."""
 
     _answers: ClassVar[Answers]
+    _reads_labels: ClassVar[bool] = False
+    _stream: Stream | None
     max_iter: int
     tol: float
     verbose: int
@@ -121,6 +130,34 @@ class EMEstimator(LatentVariableModel):
         if not best.converged and not best.interrupted and self.max_iter > 0:
             self._warn_of_no_convergence()
         return best
+
+    def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """One step of stepwise EM with a batch of rows; the first batch is a `fit`, which sets units and classes.
+
+        After `fit` or `jensen.load` it resumes from there. A batch changes less the more weight was seen before it.
+        """
+        if not hasattr(self, "theta_"):
+            return self.fit(X, y, sample_weight)
+        self._validate_params()
+        rows = self._read_rows(X, y if self._reads_labels else None, sample_weight, reset=False)
+        stream, source = self._resume(rows)
+        with threads_for(source.n_numbers):
+            theta, running = em.stepwise(stream.verbs, stream.theta, source, stream.running, stream.exponent)
+        self._take_step(replace(stream, running=running, theta=theta), rows)
+        return self
+
+    @abstractmethod
+    def _resume(self, rows: Rows) -> tuple[Stream, Source]:
+        """The statistics that a batch is added to, and the batch in their units."""
+
+    def _take_step(self, stream: Stream, rows: Rows) -> None:
+        """Keep what a step of `partial_fit` found."""
+        self.theta_, self.total_weight_ = self._presented(stream.theta.outside(stream.frame)), stream.running.weight
+        self._stream = stream
+
+    def _presented(self, theta: Any) -> Any:
+        """The theta to keep, among all that are the same model."""
+        return theta
 
     def _unused(self, rows: Rows) -> dict[str, str]:
         """Constructor arguments that a fit to these rows does not use, and why."""
@@ -168,20 +205,13 @@ class EMEstimator(LatentVariableModel):
 
 
 class IteratedModel(EMEstimator):
-    """`fit` runs EM to its end, `partial_fit` one step of stepwise EM for a batch."""
-
-    _reads_labels: ClassVar[bool]
-    _stream: Stream | None
+    """A model whose `fit` is EM alone."""
 
     @abstractmethod
     def _problem(self, rows: Rows, start: Any, frame: Frame | None) -> tuple[Problem, Frame]:
         """What EM has to solve from `start`, or from a start of its own where that is None, in units of the frame, or
         of the rows' own.
         """
-
-    def _presented(self, theta: Any) -> Any:
-        """The theta to keep, among all that are the same model."""
-        return theta
 
     def _remember(self, rows: Rows) -> None:
         """What later calls need to know of the rows of the fit."""
@@ -211,25 +241,13 @@ class IteratedModel(EMEstimator):
         self._stream = Stream(frame, problem.verbs, running, fitted.theta)
         return self
 
-    def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """One step of stepwise EM with a batch of rows; the first batch is a `fit`, for the units and the classes.
-
-        After `fit` or `jensen.load` it goes on from there; what a batch changes falls with the weight seen before it.
-        """
-        if not hasattr(self, "theta_"):
-            return self.fit(X, y, sample_weight)
-        self._validate_params()
-        rows = self._read_rows(X, y if self._reads_labels else None, sample_weight, reset=False)
+    def _resume(self, rows: Rows) -> tuple[Stream, Source]:
         stream = getattr(self, "_stream", None)
         frame = stream.frame if stream else self.theta_.frame()
         problem, _ = self._problem(rows, self.theta_, frame)
         if stream is None:
-            # A loaded model has no statistics, but they are those of its own rows.
+            # A loaded model has no statistics; those expected under the model stand in for them.
             theta = self.theta_.within(frame)
             running = em.Running(theta.expected_moments(), self.total_weight_)
             stream = Stream(frame, problem.verbs, running, theta)
-        with threads_for(problem.source.n_numbers):
-            theta, running = em.stepwise(stream.verbs, stream.theta, problem.source, stream.running)
-        self.theta_, self.total_weight_ = self._presented(theta.outside(frame)), running.weight
-        self._stream = Stream(frame, stream.verbs, running, theta)
-        return self
+        return stream, problem.source

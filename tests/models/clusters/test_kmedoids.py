@@ -207,7 +207,7 @@ def test_given_distances_are_as_good_as_rows(dtype, order):
     assert_array_equal(model.transform(query), query[:, model.medoid_indices_])
     assert model.transform(query).dtype == dtype
     assert isinstance(model.predict(torch.tensor(query)), torch.Tensor)
-    with pytest.raises(AttributeError, match="metric='precomputed' knows no rows, so no cluster_centers_"):
+    with pytest.raises(AttributeError, match="metric='precomputed' has no rows, so no cluster_centers_"):
         _ = model.cluster_centers_
     with pytest.raises(ValueError, match="X has 149 features, but KMedoids is expecting 150 features"):
         model.predict(query[:, 1:])

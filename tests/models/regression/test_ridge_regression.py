@@ -308,7 +308,7 @@ def test_a_file_that_no_fit_wrote_is_refused(tmp_path):
     model = RidgeRegression().fit(X, Y)
     for name, value, message in (
         ("alpha", torch.tensor([-1.0], dtype=torch.float64), "alpha has a negative entry, -1"),
-        ("mean_x", torch.zeros(3), r"mean_x has shape \(3,\) and type torch.float32, but \(10,\)"),
+        ("mean_x", torch.zeros(3), r"mean_x has shape \(3,\), but \(10,\) is needed"),
         ("rest", torch.tensor([torch.inf], dtype=torch.float64), "rest holds NaN or infinity"),
     ):
         record = model._theta_record() | {name: value}

@@ -15,46 +15,12 @@ from operator import add
 import torch
 from torch import Tensor
 
+from jensen.formulas.moments import Spread
+
 # Rows of a chunk: its temporaries stay in the cache.
 CHUNK = 2**14
 
 Units = Callable[[Tensor], Tensor]
-
-
-@dataclass(frozen=True)
-class Spread:
-    """Weight, mean and sum of squared deviations (d,) of the observed entries of some rows; spreads add."""
-
-    mass: Tensor
-    mean: Tensor
-    squares: Tensor
-
-    @classmethod
-    def of(cls, x: Tensor, weight: Tensor | None) -> Spread:
-        """Of feature-major rows (d, n), NaN where missing."""
-        seen = x.isnan().logical_not_().to(x.dtype)
-        w = seen if weight is None else seen.mul_(weight)
-        mass = w.sum(1)
-        some = mass.clamp(min=torch.finfo(x.dtype).tiny)[:, None]
-        known = x.nan_to_num(nan=0.0, posinf=torch.inf, neginf=-torch.inf)
-        mean = (known * w).sum(1, keepdim=True) / some
-        deviation = known - mean
-        weighted = deviation * w
-        # What rounding left in the mean comes out.
-        left = weighted.sum(1, keepdim=True) / some
-        squares = (weighted * deviation).sum(1) - mass * left.squeeze(1).square()
-        return cls(mass, (mean + left).squeeze(1), squares)
-
-    def __add__(self, other: Spread) -> Spread:
-        mass = self.mass + other.mass
-        share = torch.where(mass > 0, other.mass / mass, 0.0)
-        apart = other.mean - self.mean
-        squares = self.squares + other.squares + apart.square() * self.mass * share
-        return Spread(mass, self.mean + apart * share, squares)
-
-    @property
-    def variance(self) -> Tensor:
-        return self.squares / self.mass
 
 
 @dataclass(frozen=True)

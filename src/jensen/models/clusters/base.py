@@ -15,13 +15,25 @@ from torch import Tensor
 
 from jensen.bound import Bound
 from jensen.contract import EMEstimator, Stream, whole_number
+from jensen.contract.fitted import Fitted, Values, not_negative, positive, read_values
 from jensen.data.container import Kind, read_array, read_weights
 from jensen.models.clusters.centres import Pull, hard_log_density
 from jensen.models.clusters.depot import Depot
 from jensen.models.clusters.inference import Assignment, Centres, assign
 from jensen.models.clusters.kmeans_start import checked_centres
 
-__all__ = ["CentreModel"]
+SCHEMA = {
+    "centres": Values("K", "d"),
+    "variance": Values(check=positive),
+    "weights": Values("K", check=not_negative),
+}
+
+
+def moved(model: CentreModel, value: Any) -> Centres:
+    """Theta with other centres; as their rows are unknown, all get the mean weight."""
+    theta = model.theta_
+    centres = checked_centres(value, model.n_features_in_, len(theta.centres))
+    return Centres(torch.from_numpy(centres), theta.variance, theta.weights.mean().expand(len(centres)).clone())
 
 
 class CentreModel(EMEstimator):
@@ -30,6 +42,8 @@ class CentreModel(EMEstimator):
     theta_: Centres
     depot: Depot | None
     _stream: Stream | None
+    cluster_centers_ = Fitted(lambda model: model.theta_.centres, moved)
+    cluster_weights_ = Fitted(lambda model: model.theta_.weights, dtype="float64")
 
     def predict(self, X: Any) -> Any:
         """The centre that serves each row: the nearest, or the cheapest with a depot whose customers are assigned."""
@@ -88,25 +102,6 @@ class CentreModel(EMEstimator):
         return [kind.table(torch.where(x.isnan(), drawn, x)) for drawn in draws]
 
     @property
-    def cluster_centers_(self) -> np.ndarray:
-        check_is_fitted(self)
-        return self.theta_.centres.numpy().astype(self._kind.dtype)
-
-    @cluster_centers_.setter
-    def cluster_centers_(self, value: Any) -> None:
-        check_is_fitted(self)
-        centres = checked_centres(value, self.n_features_in_, self._n_features_out)
-        # Whom each of them serves is not known.
-        weights = self.theta_.weights.mean().expand(len(centres)).clone()
-        self.theta_ = Centres(torch.from_numpy(centres), self.theta_.variance, weights)
-        self._stream = None
-
-    @property
-    def cluster_weights_(self) -> np.ndarray:
-        check_is_fitted(self)
-        return self.theta_.weights.numpy().copy()
-
-    @property
     def n_parameters_(self) -> int:
         """Free parameters: the centres and σ²."""
         check_is_fitted(self)
@@ -141,9 +136,5 @@ class CentreModel(EMEstimator):
         }
 
     def _theta_from(self, record: dict[str, Tensor]) -> Centres:
-        k = len(record["centres"])
-        centres = checked_centres(record["centres"], self.n_features_in_, k)
-        variance, weights = float(record["variance"]), record["weights"].to(torch.float64)
-        if not (0 < variance < math.inf and weights.shape == (k,) and bool((weights >= 0).all())):
-            raise ValueError(f"variance={variance} and weights={weights.tolist()} are not those of a fit")
-        return Centres(torch.from_numpy(centres), variance, weights)
+        found = read_values(record, SCHEMA, d=self.n_features_in_)
+        return Centres(found["centres"], float(found["variance"]), found["weights"])

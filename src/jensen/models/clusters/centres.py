@@ -16,16 +16,6 @@ from torch import Tensor
 
 from jensen.engines.em.batch import Additive, Batch
 
-__all__ = [
-    "CentreMoments",
-    "Pull",
-    "hard_log_density",
-    "moments_of",
-    "optimal_centres",
-    "partial_distances",
-    "squared_differences",
-]
-
 
 @dataclass(frozen=True)
 class Pull:

@@ -11,8 +11,6 @@ from sklearn.base import BaseEstimator
 
 from jensen.models.clusters.centres import Pull
 
-__all__ = ["Depot"]
-
 
 class Depot(BaseEstimator):
     """A depot at x_D: every customer also costs λ‖μ - x_D‖², the way from the depot to the store that serves them.

@@ -23,18 +23,6 @@ from torch import Tensor
 from jensen.data.container import Kind
 from jensen.runtime.memory import need_memory
 
-__all__ = [
-    "METRICS",
-    "Metric",
-    "all_distances",
-    "blocks_to",
-    "check_distances",
-    "check_metric",
-    "given_blocks",
-    "read_distances",
-    "spread_params",
-]
-
 Metric = str | Callable[[np.ndarray, np.ndarray], float]
 # scikit-learn lists one that scipy no longer has.
 METRICS = frozenset(_VALID_METRICS) - {"wminkowski"}

@@ -24,13 +24,6 @@ from jensen.runtime.interrupt import InterruptedFitWarning
 from jensen.runtime.messages import levels_inside
 from jensen.runtime.progress import Bar
 
-__all__ = [
-    "Swapped",
-    "build",
-    "faster_pam",
-    "neighbours",
-]
-
 # A block of candidates: 1 MB of distances stays in a core's cache, and few enough candidates keep the search eager.
 BLOCK_NUMBERS, BLOCK_ROWS = 2**17, 64
 

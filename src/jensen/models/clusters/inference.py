@@ -14,8 +14,6 @@ from torch import Tensor
 from jensen.engines.em.frame import Frame
 from jensen.models.clusters.centres import Pull, partial_distances
 
-__all__ = ["Assignment", "Centres", "assign", "distances"]
-
 NUMBERS_AT_ONCE = 2**20
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -22,21 +23,27 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from jensen.contract import Stream, warn_unused
+from jensen.contract import Rows, Stream, warn_unused
 from jensen.data.container import Kind, check_columns, check_spread, column_names, read_array, read_weights
 from jensen.engines.em import loop as em
+from jensen.engines.em.sources import ArraySource
 from jensen.models.clusters.base import CentreModel
 from jensen.models.clusters.centres import Pull
 from jensen.models.clusters.depot import Depot
 from jensen.models.clusters.inference import Centres, assign, distances
-from jensen.models.clusters.kmeans_em import checked_limits, dense_rows, kmeans_problem, served_by, without_effect
+from jensen.models.clusters.kmeans_em import (
+    centre_source,
+    checked_limits,
+    dense_rows,
+    kmeans_problem,
+    served_by,
+    tensor_of,
+    without_effect,
+)
 from jensen.models.clusters.kmeans_start import Start, centre_starts, drawn_to
 from jensen.models.clusters.lloyd import best_partition
 from jensen.models.clusters.outcome import Outcome, outcome, outcome_of_stream, resumed
 from jensen.runtime.messages import levels_inside
-from jensen.runtime.threads import threads_for
-
-__all__ = ["KMeans"]
 
 
 def takes_batches(model: KMeans) -> bool:
@@ -162,28 +169,7 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ce
             self.labels_[counted] = labels
         return self
 
-    @available_if(takes_batches)  # type: ignore[untyped-decorator]
-    def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """One step of stepwise EM with a batch of rows; the first batch is a `fit`.
-
-        After `fit` or `jensen.load` it goes on from there; what a batch changes falls with the weight seen before it.
-        """
-        if not hasattr(self, "theta_"):
-            return self.fit(X, y, sample_weight)
-        self._validate_params()
-        x, weight, _ = self._read_training(X, sample_weight, reset=False)
-        pull = self._pull()
-        stream = getattr(self, "_stream", None) or resumed(self.theta_, pull)
-        problem, frame = kmeans_problem(
-            dense_rows(x), weight, lambda _: self.theta_.centres.numpy(), self.tol, pull, frame=stream.frame
-        )
-        with threads_for(problem.source.n_numbers):
-            centres = problem.start(self._generator())
-            centres, running = em.stepwise(problem.verbs, centres, problem.source, stream.running)
-        stream = Stream(frame, problem.verbs, running)
-        self._keep(outcome_of_stream(centres, stream), stream)
-        self.labels_ = assign(self.theta_, x, pull).label.numpy()
-        return self
+    partial_fit = available_if(takes_batches)(CentreModel.partial_fit)
 
     def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
         """Fit, and the labels of the same rows."""
@@ -257,8 +243,8 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ce
         fitted = self._run(problem, generator, self._n_init)
         self.n_iter_, self.converged_ = fitted.n_iter, fitted.converged
         running = em.Running(fitted.stats * (1 / fitted.weight), fitted.weight)
-        stream = Stream(frame, problem.verbs, running)
-        self._keep(outcome_of_stream(fitted.theta, stream), stream)
+        # Limits hold for all rows, never for a batch of them.
+        self._keep_stream(Stream(frame, replace(problem.verbs, limits=None), running, fitted.theta))
         found = assign(self.theta_, x, pull)
         if limits is None:
             return found.label.numpy()
@@ -267,10 +253,27 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ce
         self.lower_bound_ = float(log_density) - math.log(self._n_features_out)
         return served_by(problem, fitted.theta).numpy()
 
+    def _resume(self, rows: Rows) -> tuple[Stream, ArraySource]:
+        stream = getattr(self, "_stream", None) or resumed(self.theta_, self._pull())
+        return stream, centre_source(rows.x, rows.weight, stream.frame)
+
+    def _take_step(self, stream: Stream, rows: Rows) -> None:
+        self._keep_stream(stream)
+        self.labels_ = assign(self.theta_, rows.x.numpy(), self._pull()).label.numpy()
+
+    def _keep_stream(self, stream: Stream) -> None:
+        self._keep(outcome_of_stream(stream, self._pull()), stream)
+
     def _keep(self, outcome: Outcome, stream: Stream | None) -> None:
         self.theta_, self._stream = outcome.theta, stream
         self.inertia_, self.supply_cost_ = outcome.inertia, outcome.supply_cost
         self.cost_, self.lower_bound_ = outcome.inertia + outcome.supply_cost, outcome.lower_bound
+
+    def _read_rows(self, X: Any, y: Any, sample_weight: Any, *, reset: bool) -> Rows:
+        """Rows without labels, sparse ones written out; those of weight 0 are kept, because they get a cluster too."""
+        x, weight, kind = self._read_training(X, sample_weight, reset=reset)
+        mass = None if weight is None else torch.from_numpy(weight)
+        return Rows(tensor_of(dense_rows(x)), mass, None, np.array([]), kind)
 
     def _read_training(self, X: Any, sample_weight: Any, *, reset: bool) -> tuple[Any, np.ndarray | None, Kind]:
         x, kind = read_array(self, X, reset=reset, sparse=True)

@@ -15,8 +15,6 @@ import numpy as np
 
 from jensen.models.clusters.centres import Pull
 
-__all__ = ["Customers", "search_lines"]
-
 # Rounds without a gain of GAIN that end a descent, and rounds at most.
 PATIENCE, GAIN, ROUNDS = 2, 1e-5, 60
 # Steps of all stores at once that a round tries.

@@ -12,8 +12,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-__all__ = ["Clusters", "search_moves"]
-
 # Rows of a cluster that are tried with as many of another: those for whom the other centre is nearest, by comparison.
 CANDIDATES = 40
 # Passes over all pairs of clusters, at most.

@@ -23,13 +23,12 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from jensen.contract import LatentVariableModel, not_offered, warn_unused
+from jensen.contract.fitted import Fitted, Values
 from jensen.data.container import Kind, check_spread, column_names, read_table, read_weights
 from jensen.engines.em.seeding import check_distinct, distinct_rows, draw_different
 from jensen.models.clusters import distances as dissimilarity
 from jensen.models.clusters.faster_pam import Swapped, build, faster_pam
 from jensen.runtime.messages import levels_inside
-
-__all__ = ["KMedoids", "Medoids"]
 
 NO_DENSITY = "a dissimilarity has no density, so K medoids have no likelihood; KMeans and GaussianMixture have one"
 
@@ -40,6 +39,12 @@ class Medoids:
 
     rows: Tensor | None
     indices: Tensor
+
+
+def rows_of(model: KMedoids) -> Tensor:
+    if model.theta_.rows is None:
+        raise AttributeError("metric='precomputed' has no rows, so no cluster_centers_; see medoid_indices_")
+    return model.theta_.rows
 
 
 class KMedoids(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, LatentVariableModel):
@@ -77,6 +82,8 @@ class KMedoids(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
     """
 
     theta_: Medoids
+    medoid_indices_ = Fitted(lambda model: model.theta_.indices)
+    cluster_centers_ = Fitted(rows_of)
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "n_clusters": [Interval(Integral, 1, None, closed="left")],
         "metric": [str, callable],
@@ -180,18 +187,6 @@ class KMedoids(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
     impute_draws = not_offered("impute_draws", NO_DENSITY)
 
     @property
-    def medoid_indices_(self) -> np.ndarray:
-        check_is_fitted(self)
-        return np.array(self.theta_.indices.numpy())
-
-    @property
-    def cluster_centers_(self) -> np.ndarray:
-        check_is_fitted(self)
-        if self.theta_.rows is None:
-            raise AttributeError("metric='precomputed' knows no rows, so no cluster_centers_; see medoid_indices_")
-        return np.array(self.theta_.rows.numpy(), dtype=self._kind.dtype)
-
-    @property
     def _n_features_out(self) -> int:
         return len(self.theta_.indices)
 
@@ -276,20 +271,18 @@ class KMedoids(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
         return {"indices": self.theta_.indices} | rows
 
     def _theta_from(self, record: dict[str, Tensor]) -> Medoids:
-        indices, rows, k = record["indices"], record.get("rows"), self.n_clusters
-        is_given, shape = self.metric == "precomputed", (k, self.n_features_in_)
+        indices, rows, k, d = record["indices"], record.get("rows"), self.n_clusters, self.n_features_in_
+        is_given = self.metric == "precomputed"
         is_whole = indices.shape == (k,) and not indices.is_floating_point() and len(indices.unique()) == k
-        if not is_whole or (indices < 0).any() or (is_given and (indices >= shape[1]).any()):
+        if not is_whole or (indices < 0).any() or (is_given and (indices >= d).any()):
             raise ValueError(f"indices must be {k} different row numbers, got {indices.tolist()}")
-        if is_given != (rows is None) or (rows is not None and rows.shape != shape):
+        if is_given != (rows is None):
             found = None if rows is None else tuple(rows.shape)
-            raise ValueError(f"rows has shape {found}, but {None if is_given else shape} is needed for this model")
+            raise ValueError(f"rows has shape {found}, but {None if is_given else (k, d)} is needed for this model")
         if not isinstance(self.metric_params_, dict):
-            raise ValueError(
-                f"metric_params_={self.metric_params_!r} are no arguments of a metric; the file is damaged"
-            )
-        if rows is not None and (rows.isinf() | (rows.isnan() & (self.metric != "nan_euclidean"))).any():
-            raise ValueError("rows holds NaN or infinity; give finite values")
+            raise ValueError(f"metric_params_={self.metric_params_!r} must be a dict; the file is damaged")
+        if rows is not None:
+            rows = Values(k, d, allows_nan=self.metric == "nan_euclidean").read("rows", rows)
         return Medoids(rows, indices)
 
     def __sklearn_tags__(self) -> Any:

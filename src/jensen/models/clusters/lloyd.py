@@ -16,8 +16,6 @@ from scipy.sparse import issparse
 
 from jensen.runtime.progress import Bar
 
-__all__ = ["Partition", "best_partition", "lloyd"]
-
 # Products in a step from which single precision repays the copy.
 LARGE = 2 * 10**8
 ROWS_AT_ONCE = 2**14

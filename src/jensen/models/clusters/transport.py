@@ -15,8 +15,6 @@ from scipy.optimize import linprog, minimize
 from scipy.sparse import csr_array, vstack
 from scipy.special import logsumexp
 
-__all__ = ["transport"]
-
 # Of prices, in units of the range of the costs: the least that the solver takes. With its default of 1e-7 an assignment
 # may cost more than the one before it.
 TOLERANCE = 1e-10

@@ -22,6 +22,7 @@ from torch import Tensor
 from jensen.bound import Bound
 from jensen.contract import Answers, Problem, Rows, whole_number
 from jensen.contract.em import IteratedModel
+from jensen.contract.fitted import Fitted, Values, positive, read_values
 from jensen.data.labels import read_posterior
 from jensen.engines.em import loop as em
 from jensen.engines.em.frame import Frame, one_unit
@@ -43,12 +44,15 @@ from jensen.models.curves.start import STARTS
 from jensen.runtime.memory import need_memory
 from jensen.runtime.threads import threads_for
 
-__all__ = ["LatentCurve"]
-
 # Grid points and bumps along each axis, for a curve and for a surface.
 GRID, BASIS = {1: 100, 2: 40}, {1: 12, 2: 8}
 # More grid points than this no file may ask for.
 MOST_POINTS = 10_000_000
+SCHEMA = {
+    "coefficients": Values("B", "d"),
+    "variance": Values(check=positive),
+    "width": Values(check=positive),
+}
 
 
 def has_latent(n_latent: int, other: str) -> Any:
@@ -108,6 +112,9 @@ class LatentCurve(ClassNamePrefixFeaturesOutMixin, TransformerMixin, IteratedMod
     theta_: CurveTheta
     _reads_labels = False
     _answers = Answers(log_evidence, fill, fill_draws)
+    grid_ = Fitted(lambda model: model.theta_.space.grid)
+    points_ = Fitted(lambda model: model.theta_.points)
+    noise_variance_ = Fitted(lambda model: model.theta_.variance)
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "n_latent": [Interval(Integral, 1, 2, closed="both")],
@@ -204,21 +211,6 @@ class LatentCurve(ClassNamePrefixFeaturesOutMixin, TransformerMixin, IteratedMod
         return self._kind.table(x), self._kind.values(z)
 
     @property
-    def grid_(self) -> np.ndarray:
-        check_is_fitted(self)
-        return self.theta_.space.grid.numpy().astype(self._kind.dtype)
-
-    @property
-    def points_(self) -> np.ndarray:
-        check_is_fitted(self)
-        return self.theta_.points.numpy().astype(self._kind.dtype)
-
-    @property
-    def noise_variance_(self) -> float:
-        check_is_fitted(self)
-        return self.theta_.variance
-
-    @property
     def n_parameters_(self) -> int:
         """Free parameters: the coefficients of f, and σ²."""
         check_is_fitted(self)
@@ -289,18 +281,15 @@ class LatentCurve(ClassNamePrefixFeaturesOutMixin, TransformerMixin, IteratedMod
         }
 
     def _theta_from(self, record: dict[str, Tensor]) -> CurveTheta:
-        n_latent, n_grid, n_basis = record["space"].tolist()
-        width, variance = float(record["width"]), float(record["variance"])
-        if not (n_latent in (1, 2) and n_grid >= 1 and n_basis >= 0 and width > 0 and 0 < variance < np.inf):
-            raise ValueError(f"space={[n_latent, n_grid, n_basis]}, width={width}, variance={variance} are of no fit")
+        n_latent, n_grid, n_basis = space = Values(3, is_whole=True).read("space", record["space"]).tolist()
+        if not (n_latent in (1, 2) and n_grid >= 1 and n_basis >= 0):
+            raise ValueError(f"{space=} must be n_latent (1 or 2), n_grid (1 or more) and n_basis (0 or more)")
         if n_grid**n_latent > MOST_POINTS:
-            raise ValueError(f"space={[n_latent, n_grid, n_basis]} has more than {MOST_POINTS} grid points; give fewer")
-        coefficients = record["coefficients"]
-        # The bumps are made below, when their number is known to be right.
-        shape = (1 + n_latent + n_basis**n_latent, self.n_features_in_)
-        if tuple(coefficients.shape) != shape or not coefficients.isfinite().all():
-            raise ValueError(f"coefficients {tuple(coefficients.shape)} must be finite values of shape {shape}")
-        return CurveTheta(coefficients.to(torch.float64), variance, LatentSpace(n_latent, n_grid, n_basis, width))
+            raise ValueError(f"{space=} has more than {MOST_POINTS} grid points; give fewer")
+        # The number of coefficients is checked before the basis functions are built.
+        found = read_values(record, SCHEMA, B=1 + n_latent + n_basis**n_latent, d=self.n_features_in_)
+        latent = LatentSpace(n_latent, n_grid, n_basis, float(found["width"]))
+        return CurveTheta(found["coefficients"], float(found["variance"]), latent)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -20,8 +20,6 @@ from torch import Tensor
 from jensen.engines.em.batch import Footprint
 from jensen.models.clusters.centres import CentreMoments
 
-__all__ = ["LatentSpace", "coefficients_of", "lattice", "magnification_of", "midpoints", "noise_variance_of"]
-
 # Eigenvalues of the normal equations below this share of the largest are rounding: bumps that overlap much are
 # nearly dependent, and a direction that no row asks for stays 0.
 NEGLIGIBLE = 1e-14

@@ -6,6 +6,7 @@ ln p(x) = E_q[ln p(x|z)] - KL(q(z|x) ‖ N(0, I)),   q(z|x) = N(H⁻¹ Wᵀ Ψ�
 from __future__ import annotations
 
 from abc import abstractmethod
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -17,7 +18,6 @@ from torch import Tensor
 from jensen.bound import Bound
 from jensen.contract import Answers, EMEstimator, Rows, Stream, warn_unused
 from jensen.contract.fitted import Fitted, Values, positive, read_values
-from jensen.engines.em import loop as em
 from jensen.engines.em.batch import Batch
 from jensen.engines.em.frame import too_large
 from jensen.engines.em.sources import ArraySource
@@ -86,38 +86,33 @@ class LinearLatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EMEst
         return self
 
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Learn from a batch of rows beside all before it.
+        """Update the model with a batch of rows.
 
-        After batches of complete rows the model is that of all rows together. Rows with holes are completed given the
-        model so far, one step of stepwise EM. After `jensen.load` it goes on from the model's own covariance.
+        After batches of complete rows the model is that of all rows together. Missing values are completed given the
+        current model, one step of stepwise EM. After `jensen.load` it resumes from the model's own covariance.
         """
-        if not hasattr(self, "theta_"):
-            self.fit(X, y, sample_weight)
+        is_first = not hasattr(self, "theta_")
+        super().partial_fit(X, y, sample_weight)
+        if is_first and self._stream is None:
+            # A fit to wide rows needs no covariance, but later batches do.
             rows = self._read_rows(X, None, sample_weight, reset=False)
-            if self._stream is None and not bool(rows.x.isnan().any()):
+            if not bool(rows.x.isnan().any()):
                 self._stream = stream_of(row_moments(rows.x, rows.weight), self.theta_, self._solve)
-            return self
-        self._validate_params()
-        rows = self._read_rows(X, None, sample_weight, reset=False)
-        stream: Stream | None = getattr(self, "_stream", None)
+        return self
+
+    def _resume(self, rows: Rows) -> tuple[Stream, ArraySource]:
+        stream = getattr(self, "_stream", None)
         if stream is None:
             own = RowMoments(self.total_weight_, self.theta_.components.means[0], covariance_of(self.theta_))
             stream = stream_of(own, self.theta_, self._solve)
-        d = rows.x.shape[1]
-        has_holes = bool(rows.x.isnan().any())
         source = ArraySource(
             rows.x.T.clone(memory_format=torch.contiguous_format),
             stream.frame,
             weight=rows.weight,
-            footprint=FullGaussians.standard(1, d).footprint,
+            footprint=FullGaussians.standard(1, rows.x.shape[1]).footprint,
         )
-        with threads_for(source.n_numbers):
-            # Complete rows never grow stale: with exponent 1 all rows count alike.
-            exponent = 0.7 if has_holes else 1.0
-            theta, running = em.stepwise(stream.verbs, stream.theta, source, stream.running, exponent)
-        self.theta_, self.total_weight_ = self._presented(theta.outside(stream.frame)), running.weight
-        self._stream = Stream(stream.frame, stream.verbs, running, theta)
-        return self
+        # The moments of complete rows do not depend on the model: all rows count alike.
+        return replace(stream, exponent=0.7 if bool(rows.x.isnan().any()) else 1.0), source
 
     def bound(self, X: Any) -> Bound:
         """E_q[ln p(x|z)] and KL(q(z|x) ‖ N(0, I)) per row, with the posterior as q: exact."""

@@ -9,8 +9,6 @@ from torch import Tensor
 
 from jensen.formulas import ridge
 
-__all__ = ["Maximum", "maximise_evidence"]
-
 # λ in units of the largest s²: beyond these nothing is shrunk, or nothing is left.
 SMALLEST, LARGEST, PER_DECADE = -12, 12, 2
 # Newton's step is at most this long in ln λ, as far as the grid's points are apart, and is tried in parts.

@@ -9,9 +9,20 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
+from jensen.contract.fitted import Values, not_negative, read_values
 from jensen.formulas import ridge
 
-__all__ = ["Line"]
+SCHEMA = {
+    "singular": Values("k", check=not_negative),
+    "directions": Values("p", "k"),
+    "targets": Values("t", "k"),
+    "rest": Values("t", check=not_negative),
+    "n_contrasts": Values(),
+    "mean_x": Values("p"),
+    "mean_y": Values("t"),
+    "alpha": Values("t", check=not_negative),
+    "noise": Values("t", check=not_negative, allows_nan=True),
+}
 
 
 @dataclass(frozen=True)
@@ -92,28 +103,13 @@ class Line:
     @staticmethod
     def from_record(record: Mapping[str, Tensor], p: int, t: int, has_intercept: bool) -> Line:
         """Undo `record`, refusing what no fit could have left."""
-        k = len(record["singular"])
-        shapes = {"singular": (k,), "directions": (p, k), "targets": (t, k), "n_contrasts": (), "mean_x": (p,)}
-        shapes |= dict.fromkeys(("rest", "mean_y", "alpha", "noise"), (t,))
-        for name, shape in shapes.items():
-            found = record[name]
-            if found.shape != shape or found.dtype != torch.float64:
-                raise ValueError(
-                    f"{name} has shape {tuple(found.shape)} and type {found.dtype}, but {shape} and float64 are needed"
-                )
-            # Only a noise variance may be unknown.
-            if not (found.isfinite() | (found.isnan() & (name == "noise"))).all():
-                raise ValueError(f"{name} holds NaN or infinity; give finite values")
-            if name in ("singular", "rest", "alpha", "noise") and (found < 0).any():
-                raise ValueError(f"{name} has a negative entry, {float(found.min())}; give values of 0 or more")
-        # Where numbers lie in memory can change the last bit of their products: a copy lies as after a fit.
-        record = {name: value.clone() for name, value in record.items()}
+        found = read_values(record, SCHEMA, p=p, t=t)
         spectrum = ridge.Spectrum(
-            record["singular"],
-            record["directions"],
-            record["targets"],
-            record["rest"],
-            n_contrasts=float(record["n_contrasts"]),
+            found["singular"],
+            found["directions"],
+            found["targets"],
+            found["rest"],
+            n_contrasts=float(found["n_contrasts"]),
         )
-        centred = ridge.Centred(record["mean_x"], record["mean_y"])
-        return Line(spectrum, centred, record["alpha"], record["noise"], has_intercept)
+        centred = ridge.Centred(found["mean_x"], found["mean_y"])
+        return Line(spectrum, centred, found["alpha"], found["noise"], has_intercept)

@@ -23,6 +23,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from jensen.contract import Persistent, warn_unused
+from jensen.contract.fitted import Fitted
 from jensen.data.container import Kind, check_spread, column_names, read_table, read_weights
 from jensen.data.labels import read_targets
 from jensen.formulas import ridge
@@ -33,7 +34,20 @@ from jensen.runtime.memory import need_memory
 from jensen.runtime.messages import levels_inside
 from jensen.runtime.threads import threads_for
 
-__all__ = ["RidgeRegression"]
+
+def log_evidence(model: RidgeRegression) -> Tensor:
+    """ln p(y | X, λ, σ²) per target."""
+    theta = model.theta_
+    if (theta.alpha == 0).any():
+        raise AttributeError("alpha=0 is a flat prior, which is no density: y has no evidence; set alpha > 0")
+    if theta.spectrum.n_contrasts <= 0:
+        raise AttributeError("one row with an intercept has no contrast, and so no evidence; give more rows")
+    return ridge.log_evidence(theta.spectrum, theta.alpha, theta.noise).reshape(model.target_shape_)
+
+
+def effective_dof(model: RidgeRegression) -> Tensor:
+    """Σ s²/(s²+λ) per target."""
+    return ridge.effective_dof(model.theta_.spectrum, model.theta_.alpha).reshape(model.target_shape_)
 
 
 class RidgeRegression(RegressorMixin, MultiOutputMixin, Persistent):
@@ -72,6 +86,15 @@ class RidgeRegression(RegressorMixin, MultiOutputMixin, Persistent):
     """
 
     theta_: Line
+    coef_ = Fitted(lambda model: model.theta_.beta.reshape(*model.target_shape_, -1))
+    intercept_ = Fitted(lambda model: model.theta_.intercepts(model.theta_.beta).reshape(model.target_shape_))
+    alpha_ = Fitted(lambda model: model.theta_.alpha.reshape(model.target_shape_), dtype="float64")
+    noise_variance_ = Fitted(lambda model: model.theta_.noise.reshape(model.target_shape_), dtype="float64")
+    log_evidence_ = Fitted(log_evidence, dtype="float64")
+    effective_dof_ = Fitted(effective_dof, dtype="float64")
+    rank_ = Fitted(lambda model: model.theta_.spectrum.rank)
+    singular_ = Fitted(lambda model: model.theta_.spectrum.singular)
+
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "alpha": [Interval(Real, 0, None, closed="left"), StrOptions({"evidence"}), "array-like"],
         "fit_intercept": ["boolean"],
@@ -218,50 +241,6 @@ class RidgeRegression(RegressorMixin, MultiOutputMixin, Persistent):
         lam, true = self._lambdas(alpha), self._true(beta)
         squared = ridge.bias(self.theta_.spectrum, lam, true).square().sum(-1)
         return self._figures(squared + ridge.variance(self.theta_.spectrum, lam, self._noises(sigma2)), lam)
-
-    @property
-    def coef_(self) -> np.ndarray:
-        check_is_fitted(self)
-        return self._array(self.theta_.beta.reshape(*self.target_shape_, -1))
-
-    @property
-    def intercept_(self) -> Any:
-        check_is_fitted(self)
-        return self._array(self.theta_.intercepts(self.theta_.beta).reshape(self.target_shape_))[()]
-
-    @property
-    def alpha_(self) -> Any:
-        check_is_fitted(self)
-        return self._figures(self.theta_.alpha)
-
-    @property
-    def noise_variance_(self) -> Any:
-        check_is_fitted(self)
-        return self._figures(self.theta_.noise)
-
-    @property
-    def log_evidence_(self) -> Any:
-        check_is_fitted(self)
-        if (self.theta_.alpha == 0).any():
-            raise AttributeError("alpha=0 is a flat prior, which is no density: y has no evidence; set alpha > 0")
-        if self.theta_.spectrum.n_contrasts <= 0:
-            raise AttributeError("one row with an intercept has no contrast, and so no evidence; give more rows")
-        return self._figures(ridge.log_evidence(self.theta_.spectrum, self.theta_.alpha, self.theta_.noise))
-
-    @property
-    def effective_dof_(self) -> Any:
-        check_is_fitted(self)
-        return self._figures(ridge.effective_dof(self.theta_.spectrum, self.theta_.alpha))
-
-    @property
-    def rank_(self) -> int:
-        check_is_fitted(self)
-        return self.theta_.spectrum.rank
-
-    @property
-    def singular_(self) -> np.ndarray:
-        check_is_fitted(self)
-        return self._array(self.theta_.spectrum.singular)
 
     def _read(self, X: Any) -> tuple[Tensor, Kind]:
         check_is_fitted(self)
