@@ -3,7 +3,6 @@
 import io
 import math
 import re
-import warnings
 
 import numpy as np
 import pandas as pd
@@ -24,7 +23,7 @@ from jensen import VAE, Autoencoder, Diffusion, GaussianMixture, KMeans, Probabi
 from jensen.evaluate.candidates import EFFORTS, Effort, entrants
 from jensen.evaluate.compare import count_classes
 from jensen.evaluate.footing import find_footing
-from jensen.runtime.interrupt import InterruptedFitWarning
+from jensen.runtime.interrupt import Interrupted
 
 IRIS = load_iris().data
 TWO = [GaussianMixture(1), ProbabilisticPCA(1)]
@@ -227,13 +226,12 @@ class TestTable:
         assert "Autoencoder is not ranked: " in board._repr_html_()
 
     def test_an_interrupted_fit_ends_the_comparison(self):
-        class Interrupted(GaussianMixture):
+        class Stopped(GaussianMixture):
             def fit(self, X, y=None):
-                warnings.warn("the best parameters so far are kept", InterruptedFitWarning, stacklevel=1)
-                return super().fit(X)
+                return Interrupted("the best parameters so far are kept", super().fit(X)).kept()
 
         with pytest.raises(KeyboardInterrupt):
-            compare(IRIS, [Interrupted(1)], cv=2)
+            compare(IRIS, [Stopped(1)], cv=2)
 
     def test_if_all_fail_there_is_an_error(self):
         with pytest.raises(ValueError, match="every model failed, GaussianMixture with: n_components=1000 needs"):

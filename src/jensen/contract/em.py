@@ -16,6 +16,7 @@ from torch import Tensor
 from jensen.contract.model import LatentVariableModel, Rows, warn_unused, whole_number
 from jensen.engines.em import loop as em
 from jensen.engines.em.sources import ArraySource, Frame
+from jensen.runtime.interrupt import Interrupted
 from jensen.runtime.messages import levels_inside
 from jensen.runtime.threads import threads_for
 
@@ -88,21 +89,26 @@ class EMEstimator(LatentVariableModel):
 
     def _run(self, problem: Problem, generator: torch.Generator, n_init: int, progress_every: int = 1) -> em.Fit:
         """The most plausible of `n_init` fits."""
-        best, best_value, collapse = None, -np.inf, None
+        best, best_value, collapse, is_interrupted = None, -np.inf, None, False
         for attempt in range(n_init):
             try:
                 with threads_for(problem.source.n_numbers):
-                    fitted = em.fit(
-                        problem.verbs,
-                        problem.start(generator),
-                        problem.source,
-                        max_iter=self.max_iter,
-                        stop=problem.stop,
-                        algorithm=problem.algorithm,
-                        is_monotone=problem.is_monotone,
-                        progress=f"{type(self).__name__} {attempt + 1}/{n_init}" if self.verbose else None,
-                        progress_every=progress_every,
-                    )
+                    # A start has nothing to keep when Ctrl-C ends it.
+                    start = problem.start(generator)
+                    try:
+                        fitted = em.fit(
+                            problem.verbs,
+                            start,
+                            problem.source,
+                            max_iter=self.max_iter,
+                            stop=problem.stop,
+                            algorithm=problem.algorithm,
+                            is_monotone=problem.is_monotone,
+                            progress=f"{type(self).__name__} {attempt + 1}/{n_init}" if self.verbose else None,
+                            progress_every=progress_every,
+                        )
+                    except Interrupted as interrupted:
+                        fitted, is_interrupted = interrupted.kept(), True
             except em.CollapseError as error:
                 collapse = error
                 continue
@@ -110,12 +116,12 @@ class EMEstimator(LatentVariableModel):
             # Fits to one maximum differ by rounding, and the first of them is kept, whatever the order of the rows.
             if best is None or value > best_value + 1e-9 * abs(best_value):
                 best, best_value = fitted, value
-            if fitted.interrupted:
+            if is_interrupted:
                 break
         if best is None:
             assert collapse is not None
             raise collapse
-        if not best.converged and not best.interrupted and self.max_iter > 0:
+        if not best.converged and not is_interrupted and self.max_iter > 0:
             self._warn_of_no_convergence()
         return best
 

@@ -42,7 +42,7 @@ from jensen.evaluate.select import configured
 from jensen.evaluate.trial import Task
 from jensen.models.diffusion.diffusion import Diffusion
 from jensen.registry import model_class
-from jensen.runtime.interrupt import InterruptedFitWarning
+from jensen.runtime.interrupt import propagating_interrupts
 from jensen.runtime.messages import own_filters
 from jensen.runtime.progress import Bar
 
@@ -246,15 +246,10 @@ def check_scores(model: Any, task: Task) -> None:
 def fit(model: Any, task: Task, footing: Footing, rows: np.ndarray, seed: int) -> Any:
     """A copy of the model, fitted to these rows as it takes them."""
     X, y = task.rows(rows), None if task.y is None else take(task.y, rows)
-    with own_filters():
+    with own_filters(), propagating_interrupts():
         warnings.simplefilter("ignore")
-        # An interrupted fit keeps its best parameters and warns; here it ends the whole comparison.
-        warnings.simplefilter("error", InterruptedFitWarning)
-        estimator = clone(model)
-        try:
-            return estimator.fit(given(model, footing, X, np.random.default_rng(seed)), y)
-        except InterruptedFitWarning:
-            raise KeyboardInterrupt from None
+        fitted: Any = clone(model).fit(given(model, footing, X, np.random.default_rng(seed)), y)
+        return fitted
 
 
 def board_of(
