@@ -173,7 +173,6 @@ class EMEstimator(LatentVariableModel):
 class IteratedModel(EMEstimator):
     """`fit` runs EM to its end, `partial_fit` one step of stepwise EM for a batch."""
 
-    _reads_labels: ClassVar[bool]
     _stream: Stream | None
 
     @abstractmethod
@@ -199,7 +198,7 @@ class IteratedModel(EMEstimator):
             sample_weight: a count per row: 2 is the row twice, 0 leaves it out.
         """
         self._validate_params()
-        rows = self._read_rows(X, y if self._reads_labels else None, sample_weight, reset=True)
+        rows = self._read_rows(X, y if self.capabilities.labels else None, sample_weight, reset=True)
         warn_unused(self, self._unused(rows))
         start = self.theta_ if getattr(self, "warm_start", False) and hasattr(self, "theta_") else None
         problem, frame = self._problem(rows, start, None)
@@ -222,7 +221,7 @@ class IteratedModel(EMEstimator):
         if not hasattr(self, "theta_"):
             return self.fit(X, y, sample_weight)
         self._validate_params()
-        rows = self._read_rows(X, y if self._reads_labels else None, sample_weight, reset=False)
+        rows = self._read_rows(X, y if self.capabilities.labels else None, sample_weight, reset=False)
         stream = getattr(self, "_stream", None)
         frame = stream.frame if stream else self.theta_.frame()
         problem, _ = self._problem(rows, self.theta_, frame)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from numbers import Integral
 from typing import Any
 
@@ -38,6 +39,8 @@ class DenoisingModel(GradientEstimator):
     """Scores, level by level, samples and imputations from the network of `module_`."""
 
     theta_: DiffusionModule
+    # A diffusion has no marginal likelihood of the observed entries of a row.
+    capabilities = replace(GradientEstimator.capabilities, score="bound", labels=True, predict="labels")
     classes_: np.ndarray
     evaluation_levels: str | int
 
@@ -58,6 +61,9 @@ class DenoisingModel(GradientEstimator):
         """Which rows (n,) have a score: complete ones, without a level that was not trained on."""
         check_is_fitted(self)
         return known_rows(self, X, self._columns, self._shape, takes_missing=False)
+
+    def describe_score(self) -> str:
+        return f"bound, {self.evaluation_levels} levels"
 
     def bound(self, X: Any, *, levels: str | int | None = None, y: Any = None) -> Bound:
         """The evidence lower bound, term by term: reconstruction E ln p(x_0|x_1), and what noise and denoising cost.

@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from jensen.contract import Answers, Rows
+from jensen.contract.capabilities import Capabilities
 from jensen.contract.em import IteratedModel
 from jensen.data.labels import decode_labels, numbers_of_classes
 from jensen.models.mixtures.em import RESOLUTION, MixtureTheta
@@ -29,9 +30,11 @@ class MixtureModel(IteratedModel):
     """A mixture fitted by EM, with labels for some rows."""
 
     theta_: MixtureTheta[Any]
+    capabilities = Capabilities(
+        score="exact", missing_in_fit=True, missing_in_score=True, weights=True, batches=True, labels=True, predict=True
+    )
     reg_covar: float
     classes_: np.ndarray
-    _reads_labels = True
     _answers = Answers(log_evidence, fill, fill_draws)
 
     def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
