@@ -25,6 +25,7 @@ from jensen.models.diffusion import inference as answers
 from jensen.models.diffusion.classifier import Classification, classify_rows
 from jensen.models.diffusion.inference import chain_of, walked
 from jensen.models.diffusion.module import DiffusionModule
+from jensen.models.diffusion.profile import profile_distances
 from jensen.runtime.progress import progress
 
 __all__ = ["DenoisingModel"]
@@ -117,6 +118,10 @@ class DenoisingModel(GradientEstimator):
         rate = (torch.cat([spent, torch.zeros(1, dtype=spent.dtype)]) + prior.mean()) / bits
         distortion = (profile.error.mean(0) / self.theta_.space.n_dims).sqrt()
         return pd.DataFrame({"level": range(1, n_levels + 1), "rate": rate, "distortion": distortion})
+
+    def profile_distances(self, X: Any, reference: Any) -> Any:
+        """How far every row is from reference rows, (n,), by its costs from coarse to fine levels (`profile`)."""
+        return profile_distances(self, X, reference)
 
     def posterior(self, X: Any, level: int | None = None) -> torch.distributions.Distribution:
         """q(x_t|x_0) at a level, the last unless given: what noising makes of every row, in the network's space."""

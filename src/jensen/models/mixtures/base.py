@@ -6,6 +6,7 @@ A final class says by `_problem` what its components are.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -16,9 +17,11 @@ from torch import Tensor
 from jensen.contract import Answers, Rows
 from jensen.contract.capabilities import Capabilities
 from jensen.contract.em import IteratedModel
+from jensen.data.container import read_weights
 from jensen.data.labels import decode_labels, numbers_of_classes
 from jensen.models.mixtures.em import RESOLUTION, MixtureTheta
 from jensen.models.mixtures.inference import draw, fill, fill_draws, log_evidence, responsibilities
+from jensen.models.mixtures.neighbours import copies, starts
 
 __all__ = ["MixtureModel"]
 
@@ -87,6 +90,26 @@ class MixtureModel(IteratedModel):
         k, d = self.theta_.components.means.shape
         n_parameters: int = k - 1 + self.theta_.components.family().n_parameters(k, d)
         return n_parameters
+
+    @property
+    def plausibility_(self) -> float:
+        """The objective of the fit less Chen & Tan's (2009) penalty on singular components, by which starts compare."""
+        check_is_fitted(self)
+        roughness = self.theta_.within(self.theta_.frame()).components.roughness()
+        return float(self.lower_bound_ * self.total_weight_ - roughness / self.total_weight_)
+
+    def starts_near(self, n_components: int, X: Any, sample_weight: Any = None) -> Iterator[MixtureTheta[Any]]:
+        """Values of `theta_` with so many components that lie near this fit to X: `warm_start=True` fits from one."""
+        x, _ = self._read(X)
+        q, weight = responsibilities(self.theta_, x).cpu().numpy(), read_weights(sample_weight, len(x))
+        counts = np.ones(len(x)) if weight is None else weight.numpy()
+        rows = x.double().cpu().numpy()
+        return starts(self.theta_, n_components, rows, q, counts, len(getattr(self, "classes_", ())))
+
+    def with_copies(self, n_components: int) -> MixtureTheta[Any]:
+        """A `theta_` of the same density with more components, some of which are equal."""
+        check_is_fitted(self)
+        return copies(self.theta_, n_components)
 
     def _unused(self, rows: Rows) -> dict[str, str]:
         return {} if rows.label is not None else {"label_weight": "no row has a label; give y to fit"}
