@@ -245,7 +245,10 @@ class TestTable:
         X = load_iris(as_frame=True).data
         X.iloc[::4, 1] = np.nan
         board = compare(X, [*TWO, Diffusion(n_steps=10, network=ResidualMLP(8, 1), max_epochs=1)])
-        assert "NaN, first in row 0, and a diffusion has a bound of complete rows alone" in board.failures["Diffusion"]
+        assert (
+            "NaN, first in row 0, and Diffusion scores complete rows only; impute X first"
+            in board.failures["Diffusion"]
+        )
         assert np.isfinite(board.scores).all(axis=None)
 
     def test_what_is_shown(self, tmp_path):
@@ -401,7 +404,7 @@ class TestBadInput:
 class TestOtherLibraries:
     def test_their_word_is_taken_and_said_to_be(self):
         board = compare(IRIS, [KernelDensity(), Theirs(2)], cv=2)
-        assert set(board.table["value"]) == {"at its word"}
+        assert set(board.table["value"]) == {"as reported"}
 
     def test_their_samples_and_reports(self, tmp_path):
         board = compare(load_iris(as_frame=True).data, [KernelDensity(), Theirs(2)], cv=2)

@@ -14,10 +14,9 @@ from sklearn.model_selection import ParameterGrid
 from sklearn.utils import check_random_state
 
 from jensen.data.container import n_rows, read_weights
-from jensen.evaluate.criteria import CRITERIA
+from jensen.evaluate.criteria import CRITERIA, difference
 from jensen.evaluate.criterion import Criterion, Score, Settings
 from jensen.evaluate.flaws import edge_of_grid, without_flawed
-from jensen.evaluate.held_out import difference
 from jensen.evaluate.offers import find_criterion, lack_of, offered, quoted
 from jensen.evaluate.parallel import check_n_jobs
 from jensen.evaluate.search import Search
