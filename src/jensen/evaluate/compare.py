@@ -45,8 +45,6 @@ from jensen.runtime.interrupt import propagating_interrupts
 from jensen.runtime.messages import own_filters
 from jensen.runtime.progress import Bar
 
-__all__ = ["Leaderboard", "compare"]
-
 # Below so many rows one fifth of them is too few to tell models apart, and every row is held out once.
 FEW_ROWS = 500
 HELD_OUT = 0.2

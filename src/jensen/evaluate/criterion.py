@@ -12,8 +12,6 @@ import numpy as np
 
 from jensen.evaluate.trial import Task
 
-__all__ = ["Criterion", "Score", "Settings", "is_number", "mean_and_error", "n_parameters", "varied_names"]
-
 # The grid's parameters at every entry.
 Settings = Sequence[Mapping[str, Any]]
 

@@ -10,8 +10,6 @@ import numpy as np
 
 from jensen.evaluate.footing import Measure
 
-__all__ = ["Entry", "failed", "reason_of"]
-
 
 @dataclass(frozen=True, eq=False)
 class Entry:

@@ -15,8 +15,6 @@ import numpy as np
 from jensen.evaluate.criterion import Settings, is_number
 from jensen.evaluate.trial import Task
 
-__all__ = ["edge_of_grid", "flaw_of", "without_flawed"]
-
 
 def flaw_of(fitted: Any, task: Task) -> str:
     """Why a model fitted to all rows is degenerate; empty if it is not."""

@@ -24,8 +24,6 @@ from jensen.data.cells import Cells, read_cells
 from jensen.data.container import as_array
 from jensen.data.levels import MOST_GRID_LEVELS, find_grid, is_zero_one
 
-__all__ = ["FEW_LEVELS", "Footing", "Measure", "find_footing", "is_observed", "names_of", "numbers_of"]
-
 # Of every column "density" or "probability".
 Measure = tuple[str, ...]
 # Draws of u that a held-out row is scored with.

@@ -10,8 +10,6 @@ from sklearn.base import ClusterMixin
 from jensen.evaluate.criteria import AUTO, CRITERIA
 from jensen.evaluate.criterion import Criterion
 
-__all__ = ["find_criterion", "lack_of", "offered", "quoted"]
-
 
 def find_criterion(criterion: str | Criterion, entries: Sequence[Any]) -> Criterion:
     if isinstance(criterion, Criterion):

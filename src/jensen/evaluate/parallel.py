@@ -19,8 +19,6 @@ from jensen.runtime.interrupt import propagating_interrupts
 from jensen.runtime.messages import levels_inside, recorded_warnings
 from jensen.runtime.progress import Bar
 
-__all__ = ["check_n_jobs", "run_all"]
-
 Outcome = TypeVar("Outcome")
 
 

@@ -21,8 +21,6 @@ from jensen.evaluate.parallel import run_all
 from jensen.evaluate.trial import FAILURES, Task
 from jensen.evaluate.warm_starts import chains, nested, refined
 
-__all__ = ["Attempt", "Search"]
-
 # A fit that improves helps its neighbours in the next round, but a fifth has rarely found more.
 ROUNDS = 4
 

@@ -24,8 +24,6 @@ from jensen.evaluate.selection import Selection
 from jensen.evaluate.trial import Task
 from jensen.runtime.messages import levels_inside
 
-__all__ = ["Selection", "configured", "select"]
-
 
 def select(
     model: Any,

@@ -14,8 +14,6 @@ from sklearn.model_selection import KFold, ShuffleSplit, check_cv
 
 from jensen.data.container import n_rows, read_array, take
 
-__all__ = ["FAILURES", "Task", "fit_copy"]
-
 # What a fit says when it cannot be done; anything else is a bug and keeps its traceback.
 FAILURES = (ValueError, ArithmeticError, torch.linalg.LinAlgError)  # type: ignore[attr-defined]
 
