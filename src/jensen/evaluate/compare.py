@@ -35,6 +35,7 @@ from jensen.evaluate.agreement import (
 from jensen.evaluate.candidates import EFFORTS, NAMES, Chosen, entrants
 from jensen.evaluate.criterion import mean_and_error, n_parameters
 from jensen.evaluate.entry import Entry, failed, reason_of
+from jensen.evaluate.estimators import Estimator, Scorer
 from jensen.evaluate.footing import Footing, Measure, find_footing, is_observed, names_of
 from jensen.evaluate.leaderboard import HeldOut, Leaderboard
 from jensen.evaluate.scoring import dequantised, describe_score, given, measure_of, on_footing, score
@@ -131,7 +132,7 @@ def default_cv(n: int, effort: str, seed: int) -> Any:
 
 
 def before_any_fit(
-    wanted: Mapping[str, Any], task: Task, footing: Footing, names: Sequence[str], is_asked: bool
+    wanted: Mapping[str, Estimator], task: Task, footing: Footing, names: Sequence[str], is_asked: bool
 ) -> tuple[Measure, dict[str, str]]:
     """What ranked models give every column, and the reasons why some models cannot be ranked."""
     measures, reasons = {}, {}
@@ -191,10 +192,11 @@ def listed(models: Any) -> list[Any]:
     return [model.strip() if isinstance(model, str) else model for model in models]
 
 
-def attempt(name: str, model: Any, task: Task, footing: Footing) -> Entry:
+def attempt(name: str, model: Estimator, task: Task, footing: Footing) -> Entry:
     """The entry of a model, or one with the reason why there is none."""
     fitting = scoring = 0.0
-    parts, measures, first = [], [], None
+    parts, measures = [], []
+    first: Scorer | None = None
     rows = np.arange(task.n_rows)
     try:
         for fold, (learnt, held_out) in enumerate(task.splits):
@@ -207,6 +209,7 @@ def attempt(name: str, model: Any, task: Task, footing: Footing) -> Entry:
             measures.append(measure_of(fitted, footing, task.X))
             scoring += time.perf_counter() - began
             first = fitted if first is None else first
+        assert first is not None
         nats = np.concatenate(parts)
         if np.isnan(nats).all():
             where = columns_of_new_values(task, measures[0])
@@ -221,9 +224,9 @@ def attempt(name: str, model: Any, task: Task, footing: Footing) -> Entry:
         return replace(failed(name, reason_of(error, rows)), fit_seconds=fitting, score_seconds=scoring)
 
 
-def check_scores(model: Any, task: Task) -> None:
+def check_scores(model: Estimator, task: Task) -> None:
     """Refuse before any fit a model that does not score rows, or not these."""
-    estimator = model.model if isinstance(model, Chosen) else model
+    estimator: Any = model.model if isinstance(model, Chosen) else model
     estimator.score_samples  # noqa: B018 (where there is none, the cause says why)
     if is_outlier_detector(estimator):
         raise ValueError("its score says how unusual rows are, and is no likelihood")
@@ -237,12 +240,12 @@ def check_scores(model: Any, task: Task) -> None:
             )
 
 
-def fit(model: Any, task: Task, footing: Footing, rows: np.ndarray, seed: int) -> Any:
+def fit(model: Estimator, task: Task, footing: Footing, rows: np.ndarray, seed: int) -> Scorer:
     """A copy of the model, fitted to these rows as it takes them."""
     X, y = task.rows(rows), None if task.y is None else take(task.y, rows)
     with own_filters(), propagating_interrupts():
         warnings.simplefilter("ignore")
-        fitted: Any = clone(model).fit(given(model, footing, X, np.random.default_rng(seed)), y)
+        fitted: Scorer = clone(model).fit(given(model, footing, X, np.random.default_rng(seed)), y)
         return fitted
 
 

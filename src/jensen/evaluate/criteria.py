@@ -27,6 +27,7 @@ from sklearn.metrics import pairwise_distances_chunked
 
 from jensen.data.container import as_array
 from jensen.evaluate.criterion import Criterion, Score, Settings, is_number, mean_and_error, n_parameters, varied_names
+from jensen.evaluate.estimators import Estimator
 from jensen.evaluate.trial import Task, fit_copy
 from jensen.runtime.messages import levels_inside
 
@@ -61,7 +62,7 @@ def measure_reconstruction(estimator: Any, task: Task) -> Score:
     return measure(estimator, task, [task.split], "reconstruction_error")
 
 
-def measure(estimator: Any, task: Task, splits: Splits, verb: str) -> Score:
+def measure(estimator: Estimator, task: Task, splits: Splits, verb: str) -> Score:
     """The mean over held-out rows of what the method returns, under models that were not trained on them."""
     total, times = np.zeros(task.n_rows), np.zeros(task.n_rows)
     for learnt, held_out in splits:
@@ -77,7 +78,7 @@ def measure(estimator: Any, task: Task, splits: Splits, verb: str) -> Score:
     return Score(mean, error, n_parameters(fitted), rows=scores)
 
 
-def rows_with_a_score(estimator: Any, task: Task, rows: np.ndarray) -> np.ndarray:
+def rows_with_a_score(estimator: Estimator, task: Task, rows: np.ndarray) -> np.ndarray:
     """All rows, or the complete ones where a model is trained on rows with missing values but does not score them."""
     can = getattr(estimator, "capabilities", None)
     if can is None or not can.scores_complete_rows_only:
@@ -184,7 +185,7 @@ def log_inertia(fitted: Any) -> float:
     return math.log(inertia)
 
 
-def check_gap(entries: Sequence[Any], settings: Settings, task: Task) -> None:
+def check_gap(entries: Sequence[Estimator], settings: Settings, task: Task) -> None:
     varied = varied_names(settings)
     if len(varied) > 1 or not all(is_number(setting[name]) for setting in settings for name in varied):
         raise ValueError(
@@ -211,19 +212,19 @@ def first_within_error(settings: Settings, gaps: np.ndarray, errors: np.ndarray)
     return order[-1]
 
 
-def knows_no_rows(estimator: Any) -> bool:
+def knows_no_rows(estimator: Estimator) -> bool:
     return isinstance(metric := getattr(estimator, "metric", None), str) and metric == "precomputed"
 
 
-def compares_what_is_observed(estimator: Any) -> bool:
+def compares_what_is_observed(estimator: Estimator) -> bool:
     return isinstance(metric := getattr(estimator, "metric", None), str) and metric == "nan_euclidean"
 
 
-def check_splits(entries: Sequence[Any], settings: Settings, task: Task) -> None:
+def check_splits(entries: Sequence[Estimator], settings: Settings, task: Task) -> None:
     _ = task.splits
 
 
-def check_split(entries: Sequence[Any], settings: Settings, task: Task) -> None:
+def check_split(entries: Sequence[Estimator], settings: Settings, task: Task) -> None:
     _ = task.split
 
 

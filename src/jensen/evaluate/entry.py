@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
+from jensen.evaluate.estimators import Scorer
 from jensen.evaluate.footing import Measure
 
 
@@ -27,7 +27,7 @@ class Entry:
     """
 
     name: str
-    model: Any
+    model: Scorer | None
     nats: np.ndarray
     value: str
     n_parameters: int | None

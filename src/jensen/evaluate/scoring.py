@@ -10,13 +10,14 @@ from sklearn.base import clone
 from sklearn.utils import get_tags
 
 from jensen.data.container import as_array, take
+from jensen.evaluate.estimators import E, Estimator, Scorer
 from jensen.evaluate.footing import N_DRAWS, Footing, Measure, numbers_of
 
 # How the score of a model of another library is described: it is taken for a log-likelihood.
 OTHERS = "as reported"
 
 
-def score(fitted: Any, footing: Footing, X: Any, seed: int) -> np.ndarray:
+def score(fitted: Scorer, footing: Footing, X: Any, seed: int) -> np.ndarray:
     """ln p(x) of rows, ln P(x) on a grid, or a bound of it (n,); NaN where a value was not in the training rows."""
     columns = dequantised(fitted, footing, X)
     nats, known = np.full(len(X), np.nan), can_score(fitted, footing, X, columns)
@@ -36,7 +37,7 @@ def score(fitted: Any, footing: Footing, X: Any, seed: int) -> np.ndarray:
     return nats
 
 
-def can_score(fitted: Any, footing: Footing, X: Any, columns: np.ndarray) -> np.ndarray:
+def can_score(fitted: Scorer, footing: Footing, X: Any, columns: np.ndarray) -> np.ndarray:
     """Which rows (n,) the model can score, some columns (d,) with noise; models of other libraries score all."""
     if not hasattr(fitted, "can_score"):
         return np.ones(len(X), dtype=bool)
@@ -44,7 +45,7 @@ def can_score(fitted: Any, footing: Footing, X: Any, columns: np.ndarray) -> np.
     return np.asarray(fitted.can_score(as_it_takes(fitted, footing, X) if noised is None else noised))
 
 
-def measure_of(model: Any, footing: Footing, X: Any) -> Measure:
+def measure_of(model: Estimator, footing: Footing, X: Any) -> Measure:
     """Whether scores are of a density or a probability, per column (d,): of the fit, or else of a fit to X.
 
     Models of other libraries have densities.
@@ -57,20 +58,20 @@ def measure_of(model: Any, footing: Footing, X: Any) -> Measure:
     return ("density",) * footing.n_entries
 
 
-def dequantised(model: Any, footing: Footing, X: Any) -> np.ndarray:
+def dequantised(model: Estimator, footing: Footing, X: Any) -> np.ndarray:
     """Which columns (d,) get noise on their cells: those on a grid for which the model has a density."""
     if footing.unit != "probability":
         return np.zeros(footing.n_entries, dtype=bool)
     return footing.is_dequantised(measure_of(model, footing, X))
 
 
-def given(model: Any, footing: Footing, X: Any, rng: np.random.Generator) -> Any:
+def given(model: Estimator, footing: Footing, X: Any, rng: np.random.Generator) -> Any:
     """Rows as the model takes them, with noise on the cells of a grid where it has a density."""
     columns = dequantised(model, footing, X)
     return footing.with_noise(X, rng, columns) if columns.any() else as_it_takes(model, footing, X)
 
 
-def as_it_takes(model: Any, footing: Footing, X: Any) -> Any:
+def as_it_takes(model: Estimator, footing: Footing, X: Any) -> Any:
     """Rows as images, as a table, or as numbers alone."""
     # Models of other libraries may have no tags.
     if not (hasattr(model, "__sklearn_tags__") and get_tags(model).input_tags.three_d_array):
@@ -81,15 +82,15 @@ def as_it_takes(model: Any, footing: Footing, X: Any) -> Any:
     return numbers_of(X) if footing.has_flags and not names_columns else X
 
 
-def on_footing(model: Any, footing: Footing) -> Any:
+def on_footing(model: E, footing: Footing) -> E:
     """A copy of the model that has densities where all others do, unless its arguments ask for something else."""
-    copy = clone(model)
+    copy: E = clone(model)
     if footing.unit == "density" and copy.get_params(deep=False).get("data_levels") == "auto":
         copy.set_params(data_levels=None)
     return copy
 
 
-def check_grey(fitted: Any, footing: Footing, X: Any) -> None:
+def check_grey(fitted: Scorer, footing: Footing, X: Any) -> None:
     """An error for values between 0 and 1: x ln p + (1-x) ln(1-p) is the log-probability of 0 and 1 only."""
     kinds = getattr(getattr(fitted, "columns_", None), "kinds", ())
     numbers = numbers_of(X)[:, [j for j, kind in enumerate(kinds) if kind == "binary"]] if "binary" in kinds else None
@@ -100,7 +101,7 @@ def check_grey(fitted: Any, footing: Footing, X: Any) -> None:
         )
 
 
-def describe_score(fitted: Any, is_dequantised: bool) -> str:
+def describe_score(fitted: Scorer, is_dequantised: bool) -> str:
     """Whether scores are ln p(x) itself or a bound, and what they are estimated from."""
     value = fitted.describe_score() if hasattr(fitted, "describe_score") else OTHERS
     if is_dequantised:

@@ -16,6 +16,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from jensen.evaluate.criterion import Settings, is_number
+from jensen.evaluate.estimators import Nested
 from jensen.evaluate.trial import FAILURES, Task
 from jensen.runtime.messages import own_filters
 
@@ -36,7 +37,7 @@ def chains(entries: Sequence[Any], settings: Settings) -> list[list[int]]:
     return [[group[k] for k in sorted(group)] for group in groups.values() if len(group) > 1]
 
 
-def refined(entry: Any, fit: Any, neighbours: Sequence[Any], task: Task) -> Any:
+def refined(entry: Nested, fit: Nested, neighbours: Sequence[Nested], task: Task) -> Nested | None:
     """A better fit than the given one, started near fits with other numbers of components; None if there is none."""
     rows = task.counted
     # A part of the rows could lack a class.
@@ -54,7 +55,7 @@ def refined(entry: Any, fit: Any, neighbours: Sequence[Any], task: Task) -> Any:
     return found if is_better else None
 
 
-def nested(entry: Any, fit: Any, smaller: Any, task: Task) -> Any:
+def nested(entry: Nested, fit: Nested, smaller: Nested, task: Task) -> Nested | None:
     """A fit at least as high as one with fewer components, where the given fit is below that; else None."""
     if not is_higher(smaller, fit):
         return None
@@ -62,31 +63,31 @@ def nested(entry: Any, fit: Any, smaller: Any, task: Task) -> Any:
     return found if found is not None and is_higher(found, fit) else None
 
 
-def starts(fit: Any, n_components: int, task: Task, rows: np.ndarray) -> Iterable[Any]:
+def starts(fit: Nested, n_components: int, task: Task, rows: np.ndarray) -> Iterable[Any]:
     """Places near a fit, with so many components."""
-    weight = None if task.weight is None else task.weight[rows]
-    places: Iterable[Any] = fit.starts_near(n_components, task.rows(rows), weight)
-    return places
+    return fit.starts_near(n_components, task.rows(rows), None if task.weight is None else task.weight[rows])
 
 
-def run(entry: Any, theta: Any, task: Task, rows: np.ndarray | None = None, max_iter: int | None = None) -> Any:
+def run(
+    entry: Nested, theta: Any, task: Task, rows: np.ndarray | None = None, max_iter: int | None = None
+) -> Nested | None:
     """A copy of the entry, fitted from theta to all rows, or for some steps to some rows; None if it collapses."""
-    model = clone(entry).set_params(warm_start=True, n_init=1)
+    model: Nested = clone(entry).set_params(warm_start=True, n_init=1)
     model.theta_ = theta
     with own_filters():
         if max_iter is not None:
             model.set_params(max_iter=max_iter)
             warnings.simplefilter("ignore", ConvergenceWarning)
         try:
-            task.teach(model, rows)
+            task.train(model, rows)
         except FAILURES:
             return None
     return model.set_params(warm_start=entry.warm_start, n_init=entry.n_init)
 
 
-def plausibility(fit: Any) -> float:
-    return float(fit.plausibility_)
+def plausibility(fit: Nested) -> float:
+    return fit.plausibility_
 
 
-def is_higher(fit: Any, other: Any, by: float = 0.0) -> bool:
-    return bool(fit.lower_bound_ > other.lower_bound_ + max(by, ROUNDING * abs(other.lower_bound_)))
+def is_higher(fit: Nested, other: Nested, by: float = 0.0) -> bool:
+    return fit.lower_bound_ > other.lower_bound_ + max(by, ROUNDING * abs(other.lower_bound_))
