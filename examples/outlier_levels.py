@@ -15,7 +15,7 @@ from sklearn.metrics import roc_auc_score
 
 from drawing import COLOURS, GREY, INK, figure, picture_path, save, title
 from jensen import Diffusion, ResidualMLP, outlier_scores
-from jensen.evaluate.outliers import profile
+from jensen.models.diffusion.profile import profile
 
 PICTURE = picture_path(__doc__)
 N_POINTS, NOISE = 24, 0.3

@@ -155,7 +155,7 @@ def test_a_model_of_other_units_and_rows_left_out_are_told(tmp_path):
         patched.setattr("jensen.evaluate.compare.EFFORTS", {"quick": Effort(1, 1, (8,), (2,), 8)})
         found = json.loads(succeed(*words, "--effort", "quick", "--json"))
         assert "1 of 80 held-out rows are left out for all models" in found["caption"]
-        patched.setattr("jensen.evaluate.candidates.Diffusion", partial(Diffusion, data_levels=10))
+        patched.setattr("jensen.models.diffusion.diffusion.Diffusion", partial(Diffusion, data_levels=10))
         found = json.loads(succeed(*words, "--effort", "quick", "--discrete", "no", "--json"))
     (left,) = (row for row in found["table"] if row["failure"])
     assert left["model"] == "diffusion"

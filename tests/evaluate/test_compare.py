@@ -3,7 +3,6 @@
 import io
 import math
 import re
-import warnings
 
 import numpy as np
 import pandas as pd
@@ -24,7 +23,7 @@ from jensen import VAE, Autoencoder, Diffusion, GaussianMixture, KMeans, Probabi
 from jensen.evaluate.candidates import EFFORTS, Effort, entrants
 from jensen.evaluate.compare import count_classes
 from jensen.evaluate.footing import find_footing
-from jensen.runtime.interrupt import InterruptedFitWarning
+from jensen.runtime.interrupt import Interrupted
 
 IRIS = load_iris().data
 TWO = [GaussianMixture(1), ProbabilisticPCA(1)]
@@ -227,13 +226,12 @@ class TestTable:
         assert "Autoencoder is not ranked: " in board._repr_html_()
 
     def test_an_interrupted_fit_ends_the_comparison(self):
-        class Interrupted(GaussianMixture):
+        class Stopped(GaussianMixture):
             def fit(self, X, y=None):
-                warnings.warn("the best parameters so far are kept", InterruptedFitWarning, stacklevel=1)
-                return super().fit(X)
+                return Interrupted("the best parameters so far are kept", super().fit(X)).kept()
 
         with pytest.raises(KeyboardInterrupt):
-            compare(IRIS, [Interrupted(1)], cv=2)
+            compare(IRIS, [Stopped(1)], cv=2)
 
     def test_if_all_fail_there_is_an_error(self):
         with pytest.raises(ValueError, match="every model failed, GaussianMixture with: n_components=1000 needs"):
@@ -247,7 +245,10 @@ class TestTable:
         X = load_iris(as_frame=True).data
         X.iloc[::4, 1] = np.nan
         board = compare(X, [*TWO, Diffusion(n_steps=10, network=ResidualMLP(8, 1), max_epochs=1)])
-        assert "NaN, first in row 0, and a diffusion has a bound of complete rows alone" in board.failures["Diffusion"]
+        assert (
+            "NaN, first in row 0, and Diffusion scores complete rows only; impute X first"
+            in board.failures["Diffusion"]
+        )
         assert np.isfinite(board.scores).all(axis=None)
 
     def test_what_is_shown(self, tmp_path):
@@ -403,7 +404,7 @@ class TestBadInput:
 class TestOtherLibraries:
     def test_their_word_is_taken_and_said_to_be(self):
         board = compare(IRIS, [KernelDensity(), Theirs(2)], cv=2)
-        assert set(board.table["value"]) == {"at its word"}
+        assert set(board.table["value"]) == {"as reported"}
 
     def test_their_samples_and_reports(self, tmp_path):
         board = compare(load_iris(as_frame=True).data, [KernelDensity(), Theirs(2)], cv=2)

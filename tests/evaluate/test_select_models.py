@@ -21,7 +21,7 @@ from torch.utils.data import TensorDataset
 from jensen import MLP, VAE, Autoencoder, Diffusion, GaussianMixture, KMedoids, LatentDiffusion, ResidualMLP, select
 from jensen.evaluate import parallel as pool
 from jensen.registry import MODELS, model_class
-from jensen.runtime.interrupt import InterruptedFitWarning
+from jensen.runtime.interrupt import Interrupted
 
 IRIS, SPECIES = load_iris(return_X_y=True)
 IMAGES = load_digits().images[:80]
@@ -248,7 +248,7 @@ class TestProcesses:
 
     def test_an_interrupted_training_ends_the_search(self):
         def interrupted() -> None:
-            warnings.warn("the best weights so far are kept", InterruptedFitWarning, stacklevel=1)
+            Interrupted("the best weights so far are kept", None).kept()
 
         with pytest.raises(KeyboardInterrupt):
             pool.run_all([interrupted], None, "select", False)

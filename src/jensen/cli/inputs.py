@@ -105,7 +105,7 @@ def check_rows_fit(estimator: Any, output: Path | None) -> None:
     """An error where the rows of a model cannot go to this file: before they are drawn, which may take long."""
     from jensen.report.images import check_images
 
-    shape = getattr(estimator, "_shape", ())
+    shape = getattr(estimator, "row_shape_", ())
     if output is not None and len(shape) > 1 and is_folder(output) and output.is_dir():
         if any(output.iterdir()):
             raise ValueError(f"--output {output} is a folder with files in it; give a new or an empty one")
@@ -130,15 +130,11 @@ def check_rows_fit(estimator: Any, output: Path | None) -> None:
 
 
 def is_trained_by_gradients(estimator: Any) -> bool:
-    from jensen.contract.gradient import GradientEstimator
-
-    return isinstance(estimator, GradientEstimator)
+    return bool(estimator.capabilities.gradients)
 
 
 def takes_images(estimator: Any) -> bool:
-    from sklearn.utils import get_tags
-
-    return bool(get_tags(estimator).input_tags.three_d_array)
+    return bool(estimator.capabilities.images)
 
 
 def is_first_process() -> bool:

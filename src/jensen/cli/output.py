@@ -116,10 +116,8 @@ def summary_of_fit(estimator: Any, X: Any, y: Any, weights: Any, is_scored: bool
 
 
 def needs_complete_rows(estimator: Any) -> bool:
-    """Whether a model may learn from rows with holes, but has no score of them."""
-    from jensen.models.diffusion.base import DenoisingModel
-
-    return isinstance(estimator, DenoisingModel)
+    """Whether a model is trained on rows with missing values, but does not score them."""
+    return bool(estimator.capabilities.scores_complete_rows_only)
 
 
 def deliver(table: Any, output: Path | None, is_told: bool = True, is_safe: bool = False) -> None:

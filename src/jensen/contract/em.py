@@ -17,6 +17,7 @@ from jensen.contract.model import LatentVariableModel, Rows, warn_unused, whole_
 from jensen.engines.em import loop as em
 from jensen.engines.em.frame import Frame
 from jensen.engines.em.sources import Source
+from jensen.runtime.interrupt import Interrupted
 from jensen.runtime.messages import levels_inside
 from jensen.runtime.threads import threads_for
 
@@ -90,7 +91,6 @@ class EMEstimator(LatentVariableModel):
     """A model that gives verbs to the EM engine, and answers from its theta."""
 
     _answers: ClassVar[Answers]
-    _reads_labels: ClassVar[bool] = False
     _stream: Stream | None
     max_iter: int
     tol: float
@@ -100,21 +100,26 @@ class EMEstimator(LatentVariableModel):
         self, problem: Problem, generator: torch.Generator, n_init: int, progress_every: int = 1
     ) -> em.Fit[Any, Any]:
         """The most plausible of `n_init` fits."""
-        best, best_value, collapse = None, -np.inf, None
+        best, best_value, collapse, is_interrupted = None, -np.inf, None, False
         for attempt in range(n_init):
             try:
                 with threads_for(problem.source.n_numbers):
-                    fitted = em.fit(
-                        problem.verbs,
-                        problem.start(generator),
-                        problem.source,
-                        max_iter=self.max_iter,
-                        stop=problem.stop,
-                        algorithm=problem.algorithm,
-                        is_monotone=problem.is_monotone,
-                        progress=f"{type(self).__name__} {attempt + 1}/{n_init}" if self.verbose else None,
-                        progress_every=progress_every,
-                    )
+                    # A start has nothing to keep when Ctrl-C ends it.
+                    start = problem.start(generator)
+                    try:
+                        fitted = em.fit(
+                            problem.verbs,
+                            start,
+                            problem.source,
+                            max_iter=self.max_iter,
+                            stop=problem.stop,
+                            algorithm=problem.algorithm,
+                            is_monotone=problem.is_monotone,
+                            progress=f"{type(self).__name__} {attempt + 1}/{n_init}" if self.verbose else None,
+                            progress_every=progress_every,
+                        )
+                    except Interrupted as interrupted:
+                        fitted, is_interrupted = interrupted.kept(), True
             except em.CollapseError as error:
                 collapse = error
                 continue
@@ -122,12 +127,12 @@ class EMEstimator(LatentVariableModel):
             # Fits to one maximum differ by rounding, and the first of them is kept, whatever the order of the rows.
             if best is None or value > best_value + 1e-9 * abs(best_value):
                 best, best_value = fitted, value
-            if fitted.interrupted:
+            if is_interrupted:
                 break
         if best is None:
             assert collapse is not None
             raise collapse
-        if not best.converged and not best.interrupted and self.max_iter > 0:
+        if not best.converged and not is_interrupted and self.max_iter > 0:
             self._warn_of_no_convergence()
         return best
 
@@ -139,7 +144,7 @@ class EMEstimator(LatentVariableModel):
         if not hasattr(self, "theta_"):
             return self.fit(X, y, sample_weight)
         self._validate_params()
-        rows = self._read_rows(X, y if self._reads_labels else None, sample_weight, reset=False)
+        rows = self._read_rows(X, y if self.capabilities.labels else None, sample_weight, reset=False)
         stream, source = self._resume(rows)
         with threads_for(source.n_numbers):
             theta, running = em.stepwise(stream.verbs, stream.theta, source, stream.running, stream.exponent)
@@ -226,7 +231,7 @@ class IteratedModel(EMEstimator):
             sample_weight: a count per row: 2 is the row twice, 0 leaves it out.
         """
         self._validate_params()
-        rows = self._read_rows(X, y if self._reads_labels else None, sample_weight, reset=True)
+        rows = self._read_rows(X, y if self.capabilities.labels else None, sample_weight, reset=True)
         warn_unused(self, self._unused(rows))
         start = self.theta_ if getattr(self, "warm_start", False) and hasattr(self, "theta_") else None
         problem, frame = self._problem(rows, start, None)

@@ -21,6 +21,7 @@ from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
+from jensen.contract.capabilities import Capabilities
 from jensen.contract.measured import ColumnsModel
 from jensen.contract.model import warn_unused
 from jensen.data.columns import Columns
@@ -90,6 +91,7 @@ class Lesson:
 class GradientEstimator(ColumnsModel):
     """A model with a `module_`, whose forward names the terms of its bound."""
 
+    capabilities = Capabilities(missing_in_fit=True, text=True, images=True, weights=True, gradients=True)
     theta_: nn.Module
     max_epochs: int | None
     batch_size: int
@@ -308,8 +310,6 @@ class GradientEstimator(ColumnsModel):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.non_deterministic = True
-        tags.input_tags.three_d_array = True
-        tags.input_tags.categorical = tags.input_tags.string = True
         return tags
 
 

@@ -34,6 +34,12 @@ class ColumnsModel(LatentVariableModel):
         return self._columns
 
     @property
+    def row_shape_(self) -> tuple[int, ...]:
+        """The shape of a row: (d,) in a table, (h, w) or (c, h, w) in images."""
+        check_is_fitted(self)
+        return self._shape
+
+    @property
     def measure_(self) -> tuple[str, ...]:
         """What scores are of every column: "density" of its numbers or "probability" of its values."""
         check_is_fitted(self)

@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from numbers import Integral, Real
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
@@ -21,6 +21,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from jensen.bound import Bound
+from jensen.contract.capabilities import Capabilities
 from jensen.data.container import (
     CONTAINERS,
     Kind,
@@ -53,6 +54,7 @@ class Rows:
 class Persistent(BaseEstimator, ABC):
     """An estimator that one file can hold."""
 
+    capabilities: ClassVar[Capabilities] = Capabilities()
     theta_: Any
     _kind: Kind
 
@@ -71,6 +73,11 @@ class Persistent(BaseEstimator, ABC):
         kind = {"container": self._kind.container, "dtype": self._kind.dtype, "columns": self._kind.columns}
         fitted = {"theta": self._theta_record(), "kind": kind, "attributes": attributes}
         write_record(path, {"class": type(self).__name__, "params": self.get_params(deep=False), "fitted": fitted})
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        self.capabilities.write_tags(tags)
+        return tags
 
     def _restore(self, fitted: dict[str, Any]) -> None:
         """Take over what `save` wrote of a fit."""
@@ -144,6 +151,10 @@ class LatentVariableModel(Persistent):
         """Mean of `score_samples` over the rows; y is ignored."""
         return float(self.score_samples(X).mean())
 
+    def describe_score(self) -> str:
+        """Whether `score_samples` is exact or a bound, and what it is estimated from."""
+        return self.capabilities.score or "none"
+
     def _read(self, X: Any) -> tuple[Tensor, Kind]:
         """Rows to answer about."""
         check_is_fitted(self)
@@ -188,8 +199,14 @@ class LatentVariableModel(Persistent):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.estimator_type = "density_estimator"
-        tags.input_tags.allow_nan = True
         return tags
+
+
+def restored(cls: type[Persistent], params: Mapping[str, Any], fitted: dict[str, Any]) -> Persistent:
+    """The fitted model that a file describes by its constructor's arguments and by what `save` wrote of the fit."""
+    model = cls(**params)
+    model._restore(fitted)
+    return model
 
 
 def whole_number(name: str, value: Any) -> int:

@@ -18,17 +18,6 @@ from jensen.evaluate.entry import Entry
 from jensen.evaluate.footing import Footing, Measure
 from jensen.evaluate.trial import Task
 
-__all__ = [
-    "agreed",
-    "columns_of_new_values",
-    "disagreement",
-    "in_words",
-    "of_rows_left_out",
-    "scored_by_all",
-    "unit_of",
-    "with_one_measure",
-]
-
 MOST_NAMED = 5
 
 

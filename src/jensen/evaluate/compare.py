@@ -35,18 +35,16 @@ from jensen.evaluate.agreement import (
 from jensen.evaluate.candidates import EFFORTS, NAMES, Chosen, entrants
 from jensen.evaluate.criterion import mean_and_error, n_parameters
 from jensen.evaluate.entry import Entry, failed, reason_of
+from jensen.evaluate.estimators import Estimator, Scorer
 from jensen.evaluate.footing import Footing, Measure, find_footing, is_observed, names_of
 from jensen.evaluate.leaderboard import HeldOut, Leaderboard
-from jensen.evaluate.scoring import can_score, given, how_tight, measure_of, on_footing, score
+from jensen.evaluate.scoring import dequantised, describe_score, given, measure_of, on_footing, score
 from jensen.evaluate.select import configured
 from jensen.evaluate.trial import Task
-from jensen.models.diffusion.diffusion import Diffusion
 from jensen.registry import model_class
-from jensen.runtime.interrupt import InterruptedFitWarning
+from jensen.runtime.interrupt import propagating_interrupts
 from jensen.runtime.messages import own_filters
 from jensen.runtime.progress import Bar
-
-__all__ = ["Leaderboard", "compare"]
 
 # Below so many rows one fifth of them is too few to tell models apart, and every row is held out once.
 FEW_ROWS = 500
@@ -134,7 +132,7 @@ def default_cv(n: int, effort: str, seed: int) -> Any:
 
 
 def before_any_fit(
-    wanted: Mapping[str, Any], task: Task, footing: Footing, names: Sequence[str], is_asked: bool
+    wanted: Mapping[str, Estimator], task: Task, footing: Footing, names: Sequence[str], is_asked: bool
 ) -> tuple[Measure, dict[str, str]]:
     """What ranked models give every column, and the reasons why some models cannot be ranked."""
     measures, reasons = {}, {}
@@ -160,8 +158,7 @@ def named(models: Any, footing: Footing, n_learnt: int, n_classes: int, effort: 
     """The estimators to compare, by name."""
     auto = entrants(footing, n_learnt, n_classes, EFFORTS[effort], seed)
     if isinstance(models, str) and models == "auto":
-        return auto
-    usual = {name: auto[entrant] for name, entrant in NAMES.items() if entrant in auto}
+        return dict(auto)
     if isinstance(models, Mapping):
         given = [(str(name), model) for name, model in models.items()]
     else:
@@ -173,7 +170,7 @@ def named(models: Any, footing: Footing, n_learnt: int, n_classes: int, effort: 
     for name, model in given:
         if isinstance(model, type):
             raise TypeError(f"{model.__name__} is a class; give an estimator, {model.__name__}()")
-        estimator = configured(usual.get(model, model_class(model)()) if isinstance(model, str) else model, {}, seed)
+        estimator = configured(named_model(model, auto) if isinstance(model, str) else model, {}, seed)
         if is_regressor(estimator):
             raise TypeError(f"{name} is a regression, and compare is for models of rows")
         numbered = (f"{name} {k}" for k in itertools.count(2))
@@ -183,16 +180,23 @@ def named(models: Any, footing: Footing, n_learnt: int, n_classes: int, effort: 
     return out
 
 
+def named_model(name: str, auto: Mapping[str, Any]) -> Any:
+    """The model that "auto" enters under this name of the command line, or one with its default arguments."""
+    cls = model_class(name)
+    return auto[NAMES[name]] if NAMES.get(name) in auto else cls()
+
+
 def listed(models: Any) -> list[Any]:
     if isinstance(models, str) or hasattr(models, "get_params"):
         models = [models]
     return [model.strip() if isinstance(model, str) else model for model in models]
 
 
-def attempt(name: str, model: Any, task: Task, footing: Footing) -> Entry:
+def attempt(name: str, model: Estimator, task: Task, footing: Footing) -> Entry:
     """The entry of a model, or one with the reason why there is none."""
     fitting = scoring = 0.0
-    parts, measures, first = [], [], None
+    parts, measures = [], []
+    first: Scorer | None = None
     rows = np.arange(task.n_rows)
     try:
         for fold, (learnt, held_out) in enumerate(task.splits):
@@ -201,10 +205,11 @@ def attempt(name: str, model: Any, task: Task, footing: Footing) -> Entry:
             fitting += time.perf_counter() - began
             began, rows = time.perf_counter(), held_out
             with averaging():
-                parts.append(scores_of(fitted, task, footing, held_out, task.seed + fold))
-            measures.append(measure_of(fitted, footing, task.rows(learnt)))
+                parts.append(score(fitted, footing, task.rows(held_out), task.seed + fold))
+            measures.append(measure_of(fitted, footing, task.X))
             scoring += time.perf_counter() - began
             first = fitted if first is None else first
+        assert first is not None
         nats = np.concatenate(parts)
         if np.isnan(nats).all():
             where = columns_of_new_values(task, measures[0])
@@ -212,49 +217,36 @@ def attempt(name: str, model: Any, task: Task, footing: Footing) -> Entry:
                 f"all {len(nats)} held-out rows have values that it was not trained on{where}; drop columns of names "
                 "and of the rows' numbers, or say that numbers have a density (discrete=False, --discrete no)"
             )
-        value = how_tight(first, footing, task.rows(task.splits[0][1][:2]))
+        value = describe_score(first, bool(dequantised(first, footing, task.X).any()))
         return Entry(name, first, nats, value, n_parameters(first), fitting, scoring, tuple(measures))
     except Exception as error:
         # Of any model whatever: one that breaks must not take the others with it.
         return replace(failed(name, reason_of(error, rows)), fit_seconds=fitting, score_seconds=scoring)
 
 
-def scores_of(fitted: Any, task: Task, footing: Footing, rows: np.ndarray, seed: int) -> np.ndarray:
-    """Nats of rows (n,), NaN where the model cannot score a value that it was not trained on."""
-    nats, known = np.full(len(rows), np.nan), can_score(fitted, footing, task.rows(rows))
-    if known.any():
-        nats[known] = found = score(fitted, footing, task.rows(rows[known]), seed)
-        if not np.isfinite(found).all():
-            raise ValueError(f"{int((~np.isfinite(found)).sum())} of {len(found)} held-out rows have no finite score")
-    return nats
-
-
-def check_scores(model: Any, task: Task) -> None:
-    """What is known before a fit: that a model says nothing of rows, or nothing of rows with holes."""
-    estimator = model.model if isinstance(model, Chosen) else model
-    estimator.score_samples  # noqa: B018 (a model that has none says why)
+def check_scores(model: Estimator, task: Task) -> None:
+    """Refuse before any fit a model that does not score rows, or not these."""
+    estimator: Any = model.model if isinstance(model, Chosen) else model
+    estimator.score_samples  # noqa: B018 (where there is none, the cause says why)
     if is_outlier_detector(estimator):
         raise ValueError("its score says how unusual rows are, and is no likelihood")
-    if isinstance(estimator, Diffusion):
-        holes = ~is_observed(task.X).all(1)
-        if holes.any():
+    can = getattr(estimator, "capabilities", None)
+    if can is not None and can.scores_complete_rows_only:
+        is_partial = ~is_observed(task.X).all(1)
+        if is_partial.any():
             raise ValueError(
-                f"X holds NaN, first in row {int(holes.argmax())}, and a diffusion has a bound of complete rows alone"
+                f"X holds NaN, first in row {int(is_partial.argmax())}, and {type(estimator).__name__} scores complete "
+                "rows only; impute X first"
             )
 
 
-def fit(model: Any, task: Task, footing: Footing, rows: np.ndarray, seed: int) -> Any:
+def fit(model: Estimator, task: Task, footing: Footing, rows: np.ndarray, seed: int) -> Scorer:
     """A copy of the model, fitted to these rows as it takes them."""
     X, y = task.rows(rows), None if task.y is None else take(task.y, rows)
-    with own_filters():
+    with own_filters(), propagating_interrupts():
         warnings.simplefilter("ignore")
-        # An interrupted fit keeps its best parameters and warns; here it ends the whole comparison.
-        warnings.simplefilter("error", InterruptedFitWarning)
-        estimator = clone(model)
-        try:
-            return estimator.fit(given(model, footing, X, np.random.default_rng(seed)), y)
-        except InterruptedFitWarning:
-            raise KeyboardInterrupt from None
+        fitted: Scorer = clone(model).fit(given(model, footing, X, np.random.default_rng(seed)), y)
+        return fitted
 
 
 def board_of(

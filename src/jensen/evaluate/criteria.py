@@ -3,10 +3,13 @@
     bic         -2 Σ_i ln p(x_i) + (number of parameters) ln n;  Schwarz (1978)
     silhouette  mean of (b_i - a_i) / max(a_i, b_i),  a_i the mean distance to the other rows of its cluster, b_i to
                 those of the nearest other cluster;  Rousseeuw (1987)
+    cv          mean of ln p(x_i) over folds, every row scored by a model that was not trained on it
+    held_out    the same with one split: for a deep model its bound, nats per row
+    reconstruction  mean of the model's reconstruction_error over the same split, where there is no likelihood
     gap         Gap(K) = mean_b ln W*_b(K) - ln W(K),  W the inertia_, W* that of uniform reference rows; the smallest
                 K with Gap(K) ≥ Gap(K+1) - s_{K+1};  Tibshirani, Walther & Hastie (2001)
-Those of rows that were not learnt from stand in `held_out`. A weight is a count: n is the sum of weights, and every
-mean over rows is weighted.
+Held-out rows each have a score of their own, so that models are compared row by row. A weight is a count: n is the sum
+of weights, and every mean over rows is weighted.
 """
 
 from __future__ import annotations
@@ -23,17 +26,17 @@ import pandas as pd
 from sklearn.metrics import pairwise_distances_chunked
 
 from jensen.data.container import as_array
-from jensen.evaluate.criterion import Criterion, Score, Settings, is_number, n_parameters, varied_names
-from jensen.evaluate.held_out import measure_cv, measure_held_out, measure_reconstruction
+from jensen.evaluate.criterion import Criterion, Score, Settings, is_number, mean_and_error, n_parameters, varied_names
+from jensen.evaluate.estimators import Estimator
 from jensen.evaluate.trial import Task, fit_copy
 from jensen.runtime.messages import levels_inside
-
-__all__ = ["AUTO", "CRITERIA", "Criterion", "Score"]
 
 # The work grows with the square of the rows, and the mean over this many has a standard error below 0.01.
 SILHOUETTE_ROWS = 10_000
 # What "auto" tries, in this order: what a model says of itself in one fit, or else of rows that it did not see.
 AUTO = ("bic", "held_out", "reconstruction")
+
+Splits = Sequence[tuple[np.ndarray, np.ndarray]]
 
 
 def measure_bic(estimator: Any, task: Task) -> Score:
@@ -45,6 +48,60 @@ def measure_bic(estimator: Any, task: Task) -> Score:
         scores = as_array(fitted.score_samples(task.X))[task.counted]
         value = -2 * scores @ task.weight[task.counted] + fitted.n_parameters_ * math.log(task.weight.sum())
     return Score(float(value), n_parameters=n_parameters(fitted), model=fitted)
+
+
+def measure_cv(estimator: Any, task: Task) -> Score:
+    return measure(estimator, task, task.splits, "score_samples")
+
+
+def measure_held_out(estimator: Any, task: Task) -> Score:
+    return measure(estimator, task, [task.split], "score_samples")
+
+
+def measure_reconstruction(estimator: Any, task: Task) -> Score:
+    return measure(estimator, task, [task.split], "reconstruction_error")
+
+
+def measure(estimator: Estimator, task: Task, splits: Splits, verb: str) -> Score:
+    """The mean over held-out rows of what the method returns, under models that were not trained on them."""
+    total, times = np.zeros(task.n_rows), np.zeros(task.n_rows)
+    for learnt, held_out in splits:
+        fitted = task.fit_rows(estimator, learnt)
+        scored = rows_with_a_score(estimator, task, held_out)
+        total[scored] += as_array(getattr(fitted, verb)(task.rows(scored)))
+        times[scored] += 1
+    # Rows are independent; scores of one row, where a splitter holds it out several times, are not.
+    rows = task.counted[times[task.counted] > 0]
+    scores = np.full(task.n_rows, np.nan)
+    scores[rows] = total[rows] / times[rows]
+    mean, error = mean_and_error(scores[rows], None if task.weight is None else task.weight[rows])
+    return Score(mean, error, n_parameters(fitted), rows=scores)
+
+
+def rows_with_a_score(estimator: Estimator, task: Task, rows: np.ndarray) -> np.ndarray:
+    """All rows, or the complete ones where a model is trained on rows with missing values but does not score them."""
+    can = getattr(estimator, "capabilities", None)
+    if can is None or not can.scores_complete_rows_only:
+        return rows
+    X = task.rows(rows)
+    if not hasattr(X, "shape"):
+        return rows
+    complete = rows[~pd.isna(as_array(X)).reshape(len(rows), -1).any(1)]
+    if not len(complete):
+        raise ValueError(
+            f"all {len(rows)} held-out rows have NaN, and {type(estimator).__name__} scores complete rows only; impute "
+            "X first"
+        )
+    return complete
+
+
+def difference(score: Score, best: Score, weight: np.ndarray | None) -> tuple[float, float]:
+    """How far a value lies from the best one, and the standard error of that, from the rows that both scored."""
+    if score.rows is None or best.rows is None:
+        return score.value - best.value, np.nan
+    apart = score.rows - best.rows
+    both = np.flatnonzero(~np.isnan(apart))
+    return mean_and_error(apart[both], None if weight is None else weight[both])
 
 
 def measure_silhouette(estimator: Any, task: Task) -> Score:
@@ -128,7 +185,7 @@ def log_inertia(fitted: Any) -> float:
     return math.log(inertia)
 
 
-def check_gap(entries: Sequence[Any], settings: Settings, task: Task) -> None:
+def check_gap(entries: Sequence[Estimator], settings: Settings, task: Task) -> None:
     varied = varied_names(settings)
     if len(varied) > 1 or not all(is_number(setting[name]) for setting in settings for name in varied):
         raise ValueError(
@@ -155,19 +212,19 @@ def first_within_error(settings: Settings, gaps: np.ndarray, errors: np.ndarray)
     return order[-1]
 
 
-def knows_no_rows(estimator: Any) -> bool:
+def knows_no_rows(estimator: Estimator) -> bool:
     return isinstance(metric := getattr(estimator, "metric", None), str) and metric == "precomputed"
 
 
-def compares_what_is_observed(estimator: Any) -> bool:
+def compares_what_is_observed(estimator: Estimator) -> bool:
     return isinstance(metric := getattr(estimator, "metric", None), str) and metric == "nan_euclidean"
 
 
-def check_splits(entries: Sequence[Any], settings: Settings, task: Task) -> None:
+def check_splits(entries: Sequence[Estimator], settings: Settings, task: Task) -> None:
     _ = task.splits
 
 
-def check_split(entries: Sequence[Any], settings: Settings, task: Task) -> None:
+def check_split(entries: Sequence[Estimator], settings: Settings, task: Task) -> None:
     _ = task.split
 
 

@@ -10,9 +10,8 @@ from typing import Any, Literal
 
 import numpy as np
 
+from jensen.evaluate.estimators import Estimator
 from jensen.evaluate.trial import Task
-
-__all__ = ["Criterion", "Score", "Settings", "is_number", "mean_and_error", "n_parameters", "varied_names"]
 
 # The grid's parameters at every entry.
 Settings = Sequence[Mapping[str, Any]]
@@ -57,8 +56,8 @@ class Criterion:
     direction: Literal["smaller", "larger"]
     needs: tuple[str, ...]
     measure: Callable[[Any, Task], Score]
-    takes_missing: Callable[[Any], bool] = lambda estimator: True
-    check: Callable[[Sequence[Any], Settings, Task], Any] = lambda entries, settings, task: None
+    takes_missing: Callable[[Estimator], bool] = lambda estimator: True
+    check: Callable[[Sequence[Estimator], Settings, Task], None] = lambda entries, settings, task: None
     choose: Callable[[Settings, np.ndarray, np.ndarray], int] | None = None
 
     def winner(self, settings: Settings, values: np.ndarray, errors: np.ndarray) -> int:
@@ -77,7 +76,7 @@ def mean_and_error(values: np.ndarray, weight: np.ndarray | None) -> tuple[float
     return mean, math.sqrt(variance / n)
 
 
-def n_parameters(fitted: Any) -> int | None:
+def n_parameters(fitted: Estimator) -> int | None:
     if hasattr(fitted, "module_"):
         return sum(int(p.numel()) for p in fitted.module_.parameters())
     found = getattr(fitted, "n_parameters_", None)

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
+from jensen.evaluate.estimators import Scorer
 from jensen.evaluate.footing import Measure
-
-__all__ = ["Entry", "failed", "reason_of"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,7 +27,7 @@ class Entry:
     """
 
     name: str
-    model: Any
+    model: Scorer | None
     nats: np.ndarray
     value: str
     n_parameters: int | None

@@ -8,17 +8,15 @@ wins only if all others are degenerate, too.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from jensen.evaluate.criterion import Settings, is_number
+from jensen.evaluate.estimators import Estimator
 from jensen.evaluate.trial import Task
 
-__all__ = ["edge_of_grid", "flaw_of", "without_flawed"]
 
-
-def flaw_of(fitted: Any, task: Task) -> str:
+def flaw_of(fitted: Estimator, task: Task) -> str:
     """Why a model fitted to all rows is degenerate; empty if it is not."""
     at_floor = np.asarray(getattr(fitted, "at_floor_", ()), dtype=bool)
     if at_floor.any():

@@ -24,8 +24,6 @@ from jensen.data.cells import Cells, read_cells
 from jensen.data.container import as_array
 from jensen.data.levels import MOST_GRID_LEVELS, find_grid, is_zero_one
 
-__all__ = ["FEW_LEVELS", "Footing", "Measure", "find_footing", "is_observed", "names_of", "numbers_of"]
-
 # Of every column "density" or "probability".
 Measure = tuple[str, ...]
 # Draws of u that a held-out row is scored with.
@@ -109,7 +107,8 @@ def find_footing(X: Any, discrete: Any) -> Footing:
         raise TypeError("X is sparse, and most models here learn from dense rows; give X.toarray()")
     if not X.shape[0] or not math.prod(shape):
         raise ValueError(f"X has shape {tuple(X.shape)}, and so nothing to learn from; give rows with columns")
-    if hasattr(X, "columns") and texts_of(cells := read_cells(X)):
+    cells = read_cells(X) if hasattr(X, "columns") else None
+    if cells is not None and texts_of(cells):
         if discrete is True:
             raise ValueError("discrete=True is for tables of numbers, and X has columns of text or categories")
         measure = mixed_measure(cells)
@@ -117,7 +116,7 @@ def find_footing(X: Any, discrete: Any) -> Footing:
         reason = f"columns of text, categories and flags ({named}) have probabilities, numbers a density"
         return Footing("mixed", None, 0, shape, measure, reason)
     densities, probabilities = ((word,) * math.prod(shape) for word in ("density", "probability"))
-    numbers = numbers_of(X)
+    numbers = numbers_of(X) if cells is None else np.asarray(cells.numbers)
     whole = (numbers == np.rint(numbers)) | np.isnan(numbers)
     has_flags = hasattr(X, "columns") and bool((whole.all(0) & (numbers == 0).any(0) & (numbers == 1).any(0)).any())
     if discrete is False:

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from rich.table import Table
 
-__all__ = ["HeldOut", "Leaderboard"]
-
 # What people read, and how; the numbers of `table` are not rounded.
 SHOWN = {
     "model": "model",

@@ -15,11 +15,9 @@ import torch
 from joblib import Parallel, delayed, effective_n_jobs  # type: ignore[import-untyped]
 
 from jensen.bound import averaging
-from jensen.runtime.interrupt import InterruptedFitWarning
+from jensen.runtime.interrupt import propagating_interrupts
 from jensen.runtime.messages import levels_inside, recorded_warnings
 from jensen.runtime.progress import Bar
-
-__all__ = ["check_n_jobs", "run_all"]
 
 Outcome = TypeVar("Outcome")
 
@@ -66,15 +64,9 @@ def do_with_one_thread(number: int, job: Callable[[], Outcome]) -> Done[Outcome]
 
 
 def do(number: int, job: Callable[[], Outcome]) -> Done[Outcome]:
-    with recorded_warnings() as heard:
+    with recorded_warnings() as heard, propagating_interrupts(), averaging():
         warnings.simplefilter("always")
-        # An interrupted fit keeps its best parameters and warns; here it ends the whole search.
-        warnings.simplefilter("error", InterruptedFitWarning)
-        try:
-            with averaging():
-                outcome = job()
-        except InterruptedFitWarning:
-            raise KeyboardInterrupt from None
+        outcome = job()
     return Done(number, outcome, [(str(one.message), one.category) for one in heard])
 
 

@@ -15,16 +15,17 @@ from typing import Any
 import numpy as np
 
 from jensen.evaluate.criterion import Criterion, Score, Settings
+from jensen.evaluate.estimators import Estimator
 from jensen.evaluate.flaws import flaw_of
 from jensen.evaluate.offers import lack_of
 from jensen.evaluate.parallel import run_all
 from jensen.evaluate.trial import FAILURES, Task
 from jensen.evaluate.warm_starts import chains, nested, refined
 
-__all__ = ["Attempt", "Search"]
-
 # A fit that improves helps its neighbours in the next round, but a fifth has rarely found more.
 ROUNDS = 4
+# Fits an entry again from other fits: of (entry, its fit, the others, task); None if that is no better.
+Again = Callable[[Any, Any, Any, Task], Any]
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +55,7 @@ class Search:
 
     rule: Criterion
     task: Task
-    entries: Sequence[Any]
+    entries: Sequence[Estimator]
     settings: Settings
     n_jobs: int | None
     is_shown: bool
@@ -86,11 +87,11 @@ class Search:
             now[many] = self._again(many, now[many], nested, now[few].score.model)()
         return now
 
-    def _again(self, i: int, known: Attempt, how: Callable[..., Any], other: Any) -> Callable[[], Attempt]:
+    def _again(self, i: int, known: Attempt, how: Again, other: Any) -> Callable[[], Attempt]:
         return partial(retry, self.rule, self.entries[i], known, how, other, self.task)
 
 
-def attempt(rule: Criterion, entry: Any, task: Task) -> Attempt:
+def attempt(rule: Criterion, entry: Estimator, task: Task) -> Attempt:
     began, failure, flaw = time.perf_counter(), "", ""
     try:
         failure = lack_of(rule, entry)
@@ -104,7 +105,9 @@ def attempt(rule: Criterion, entry: Any, task: Task) -> Attempt:
     return Attempt(score, failure, time.perf_counter() - began, flaw=flaw)
 
 
-def retry(rule: Criterion, entry: Any, known: Attempt, how: Callable[..., Any], other: Any, task: Task) -> Attempt:
+def retry(
+    rule: Criterion, entry: Estimator, known: Attempt, how: Callable[..., Any], other: Any, task: Task
+) -> Attempt:
     """What is known of an entry, or the score of a better fit."""
     began = time.perf_counter()
     fitted = how(entry, known.score.model, other, task)

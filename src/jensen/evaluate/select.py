@@ -14,18 +14,16 @@ from sklearn.model_selection import ParameterGrid
 from sklearn.utils import check_random_state
 
 from jensen.data.container import n_rows, read_weights
-from jensen.evaluate.criteria import CRITERIA
+from jensen.evaluate.criteria import CRITERIA, difference
 from jensen.evaluate.criterion import Criterion, Score, Settings
+from jensen.evaluate.estimators import Estimator
 from jensen.evaluate.flaws import edge_of_grid, without_flawed
-from jensen.evaluate.held_out import difference
 from jensen.evaluate.offers import find_criterion, lack_of, offered, quoted
 from jensen.evaluate.parallel import check_n_jobs
 from jensen.evaluate.search import Search
 from jensen.evaluate.selection import Selection
 from jensen.evaluate.trial import Task
 from jensen.runtime.messages import levels_inside
-
-__all__ = ["Selection", "configured", "select"]
 
 
 def select(
@@ -188,7 +186,7 @@ def configured(model: Any, point: Mapping[str, Any], seed: int) -> Any:
     return entry.set_params(**seeds).set_params(**{name: clone(value, safe=False) for name, value in point.items()})
 
 
-def check_task(rule: Criterion, entries: Sequence[Any], settings: Settings, task: Task) -> None:
+def check_task(rule: Criterion, entries: Sequence[Estimator], settings: Settings, task: Task) -> None:
     """Refuse before any fit what cannot be measured for any entry."""
     for entry in entries:
         for name, value in entry.get_params().items():

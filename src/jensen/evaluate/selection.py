@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from rich.console import Group
 
-__all__ = ["Selection"]
-
 # Positive numbers that span so much are drawn on a logarithmic axis.
 WIDE = 50
 # Up to so many values each has its own tick.

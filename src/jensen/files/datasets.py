@@ -229,7 +229,7 @@ def numbers_of(values: pd.Series[Any], source: str, what: str) -> np.ndarray:
 
 def select_features(estimator: Any, table: Table) -> Table:
     """The columns that a fitted estimator knows, in its order; without names there must be as many as it has."""
-    names, shape = getattr(estimator, "feature_names_in_", None), getattr(estimator, "_shape", ())
+    names, shape = getattr(estimator, "feature_names_in_", None), getattr(estimator, "row_shape_", ())
     if len(shape) > 1 and (table.shape == shape or (table.ndim == 2 and table.shape[1] != math.prod(shape))):
         is_one = table.shape == shape
         found = f"one image of shape {shape} has no axis of rows" if is_one else f"rows {table.shape} are no images"

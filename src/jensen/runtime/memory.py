@@ -8,8 +8,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-__all__ = ["allocating", "available_bytes", "in_units", "need_memory"]
-
 MEMINFO = Path("/proc/meminfo")
 UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
 

@@ -8,12 +8,6 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-__all__ = [
-    "levels_inside",
-    "own_filters",
-    "recorded_warnings",
-]
-
 # Packages between a user and a fit: our own, and those whose wrappers call us.
 INSIDE = ("jensen.", "sklearn.", "joblib.", "torch.")
 

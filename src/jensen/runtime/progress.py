@@ -15,8 +15,6 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, TypeVar
 
-__all__ = ["Bar", "hide_progress", "progress", "shown_progress"]
-
 Item = TypeVar("Item")
 
 # Seconds before a bar appears, between two looks at its clock, and between two lines where there is no terminal.

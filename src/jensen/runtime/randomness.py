@@ -9,8 +9,6 @@ from contextlib import contextmanager
 import numpy as np
 import torch
 
-__all__ = ["mixed", "seeded"]
-
 # torch has one generator for the whole process, and layers, dropout and draws know no other: two threads at once would
 # take numbers from each other, and the one that ends last would leave the other's seed to the user. They take turns.
 # Re-entrant, because a training measures its held-out rows with a seed of their own.

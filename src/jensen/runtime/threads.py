@@ -7,8 +7,6 @@ from contextlib import contextmanager
 
 import torch
 
-__all__ = ["threads_for"]
-
 # Below this many numbers a sweep, an operation takes tens of microseconds: threads would mostly wait for each other,
 # and on a busy machine for their turn, which was measured to cost twenty times the work itself.
 FEW = 1_000_000

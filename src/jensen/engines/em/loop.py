@@ -11,7 +11,6 @@ stopping rule compares a state with the one before it. `stepwise` is online EM (
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import reduce
@@ -22,8 +21,7 @@ import torch
 from torch import Tensor
 
 from jensen.engines.em.batch import Batch, Stats, Summary
-from jensen.runtime.interrupt import InterruptedFitWarning
-from jensen.runtime.messages import levels_inside
+from jensen.runtime.interrupt import Interrupted
 from jensen.runtime.progress import Bar
 
 # Sums of 10⁶ rows in float64 agree to about 1e-10 of their size, and the expanded square adds about 1e-8 nats a row.
@@ -89,7 +87,6 @@ class Fit(Generic[Theta, Stats]):
     history: list[float]
     n_iter: int
     converged: bool
-    interrupted: bool = False
 
 
 Evaluate = Callable[[Theta], State[Theta, Stats]]
@@ -119,21 +116,24 @@ def fit(
     is_monotone: bool = True,
     progress: str | None = None,
     progress_every: int = 1,
-    survives_interrupt: bool = True,
 ) -> Fit[Theta, Stats]:
     """Iterate from theta until `stop` returns True, or `max_iter` M-steps are done; the best theta seen is kept.
 
     With a monotone algorithm, such as EM, that is the last theta, and a fall is an error. Another algorithm also ends
     when PATIENCE steps in a row found nothing better. `progress` names the bar on a terminal, which shows the objective
-    every `progress_every` steps. Ctrl-C ends a fit that survives it; the best theta so far is kept.
+    every `progress_every` steps. Ctrl-C raises Interrupted with the fit so far.
     """
 
     def evaluate(theta: Theta) -> State[Theta, Stats]:
         summary = sweep(verbs, theta, source)
         return State(theta, summary, float((summary.bound + verbs.log_prior(theta)) / summary.weight))
 
+    def result() -> Fit[Theta, Stats]:
+        stats, weight = best.summary.stats, float(best.summary.weight)
+        return Fit(best.theta, best.objective, stats, weight, history, len(history) - 1, converged)
+
     best = state = evaluate(theta)
-    history, converged, interrupted = [state.objective], False, False
+    history, converged = [state.objective], False
     steps = (algorithm or plain)(verbs, state, evaluate)
     bar = Bar(progress, max_iter, unit="step")
     try:
@@ -150,23 +150,16 @@ def fit(
             if (len(history) - 1) % progress_every == 0:
                 bar.note(f"{best.objective:.6f} per row")
     except KeyboardInterrupt:
-        if not survives_interrupt:
-            raise
-        interrupted = True
-        warnings.warn(
-            f"interrupted after {len(history) - 1} EM steps; the best parameters so far are kept",
-            InterruptedFitWarning,
-            stacklevel=levels_inside(),
-        )
+        message = f"interrupted after {len(history) - 1} EM steps; the best parameters so far are kept"
+        raise Interrupted(message, result()) from None
     finally:
         bar.close()
-    stats, weight = best.summary.stats, float(best.summary.weight)
-    return Fit(best.theta, best.objective, stats, weight, history, len(history) - 1, converged, interrupted)
+    return result()
 
 
 def short_run(verbs: Verbs[Theta, Stats], theta: Theta, source: Iterable[Batch], n_steps: int) -> Fit[Theta, Stats]:
     """A few steps, to compare starts by."""
-    return fit(verbs, theta, source, max_iter=n_steps, stop=small_gain(1e-5), survives_interrupt=False)
+    return fit(verbs, theta, source, max_iter=n_steps, stop=small_gain(1e-5))
 
 
 def check_rise(verbs: Verbs[Theta, Stats], old: State[Theta, Stats], new: State[Theta, Stats], iteration: int) -> bool:

@@ -6,6 +6,7 @@ ln p(x) ≥ E_q[ln p(x|z)] - KL(q(z|x) ‖ N(0, I)),   and tighter with k draws:
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -36,6 +37,9 @@ class VariationalModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Gradie
     """Scores, latent vectors, samples and imputations from the networks of `module_`."""
 
     theta_: VAEModule
+    capabilities = replace(
+        GradientEstimator.capabilities, score="bound", missing_in_score=True, labels=True, predict="labels"
+    )
     classes_: np.ndarray
     evaluation_samples: int
 
@@ -53,6 +57,9 @@ class VariationalModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Gradie
         """Mean of `score_samples` over the rows; y is ignored."""
         with averaging():
             return super().score(X, y)
+
+    def describe_score(self) -> str:
+        return f"bound, {self.evaluation_samples} importance samples"
 
     def bound(self, X: Any, *, importance_samples: int | None = None) -> Bound:
         """The evidence lower bound, term by term, or with `importance_samples` the tighter one of so many draws.

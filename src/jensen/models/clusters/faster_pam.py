@@ -13,15 +13,13 @@ The matrix is only read, in blocks of rows; beside it there are a few blocks and
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from jensen.formulas.neighbours import Neighbours, TwoNearest, swapped, two_smallest
-from jensen.runtime.interrupt import InterruptedFitWarning
-from jensen.runtime.messages import levels_inside
+from jensen.runtime.interrupt import Interrupted
 from jensen.runtime.progress import Bar
 
 # A block of candidates: 1 MB of distances stays in a core's cache, and few enough candidates keep the search eager.
@@ -72,15 +70,13 @@ def faster_pam(
                 bar.note(f"loss {state.loss:.6g}")
     except KeyboardInterrupt:
         interrupted = True
-        warnings.warn(
-            f"interrupted after {n_swaps} swaps; the best medoids so far are kept",
-            InterruptedFitWarning,
-            stacklevel=levels_inside(),
-        )
     finally:
         bar.close()
     n_iter = math.ceil(n_done / n_blocks)
-    return Swapped(state.medoids, state.loss, n_iter, n_swaps, n_quiet >= n_blocks, interrupted)
+    found = Swapped(state.medoids, state.loss, n_iter, n_swaps, n_quiet >= n_blocks, interrupted)
+    if interrupted:
+        return Interrupted(f"interrupted after {n_swaps} swaps; the best medoids so far are kept", found).kept()
+    return found
 
 
 def best_swap(distances: np.ndarray, state: Neighbours, rows: np.ndarray, block: np.ndarray) -> Neighbours | None:

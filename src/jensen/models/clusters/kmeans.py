@@ -24,6 +24,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from jensen.contract import Rows, Stream, warn_unused
+from jensen.contract.capabilities import Capabilities
 from jensen.data.container import Kind, check_columns, check_spread, column_names, read_array, read_weights
 from jensen.engines.em import loop as em
 from jensen.engines.em.sources import ArraySource
@@ -90,6 +91,9 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ce
     """
 
     theta_: Centres
+    capabilities = Capabilities(
+        score="bound", missing_in_fit=True, missing_in_score=True, sparse=True, predict=True, weights=True, batches=True
+    )
     _stream: Stream | None
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -283,7 +287,6 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ce
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.estimator_type = "clusterer"
-        tags.input_tags.sparse = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 

@@ -23,6 +23,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from jensen.contract import LatentVariableModel, not_offered, warn_unused
+from jensen.contract.capabilities import Capabilities
 from jensen.contract.fitted import Fitted, Values
 from jensen.data.container import Kind, check_spread, column_names, read_table, read_weights
 from jensen.engines.em.seeding import check_distinct, distinct_rows, draw_different
@@ -84,6 +85,7 @@ class KMedoids(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
     theta_: Medoids
     medoid_indices_ = Fitted(lambda model: model.theta_.indices)
     cluster_centers_ = Fitted(rows_of)
+    capabilities = Capabilities(predict=True, weights=True)
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "n_clusters": [Interval(Integral, 1, None, closed="left")],
         "metric": [str, callable],

@@ -21,6 +21,7 @@ from torch import Tensor
 
 from jensen.bound import Bound
 from jensen.contract import Answers, Problem, Rows, whole_number
+from jensen.contract.capabilities import Capabilities
 from jensen.contract.em import IteratedModel
 from jensen.contract.fitted import Fitted, Values, positive, read_values
 from jensen.data.labels import read_posterior
@@ -110,7 +111,7 @@ class LatentCurve(ClassNamePrefixFeaturesOutMixin, TransformerMixin, IteratedMod
     """
 
     theta_: CurveTheta
-    _reads_labels = False
+    capabilities = Capabilities(score="exact", missing_in_fit=True, missing_in_score=True, weights=True, batches=True)
     _answers = Answers(log_evidence, fill, fill_draws)
     grid_ = Fitted(lambda model: model.theta_.space.grid)
     points_ = Fitted(lambda model: model.theta_.points)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from numbers import Integral
 from typing import Any
 
@@ -24,6 +25,7 @@ from jensen.models.diffusion import inference as answers
 from jensen.models.diffusion.classifier import Classification, classify_rows
 from jensen.models.diffusion.inference import chain_of, walked
 from jensen.models.diffusion.module import DiffusionModule
+from jensen.models.diffusion.profile import profile_distances
 from jensen.runtime.progress import progress
 
 __all__ = ["DenoisingModel"]
@@ -38,6 +40,8 @@ class DenoisingModel(GradientEstimator):
     """Scores, level by level, samples and imputations from the network of `module_`."""
 
     theta_: DiffusionModule
+    # A diffusion has no marginal likelihood of the observed entries of a row.
+    capabilities = replace(GradientEstimator.capabilities, score="bound", labels=True, predict="labels")
     classes_: np.ndarray
     evaluation_levels: str | int
 
@@ -58,6 +62,9 @@ class DenoisingModel(GradientEstimator):
         """Which rows (n,) have a score: complete ones, without a level that was not trained on."""
         check_is_fitted(self)
         return known_rows(self, X, self._columns, self._shape, takes_missing=False)
+
+    def describe_score(self) -> str:
+        return f"bound, {self.evaluation_levels} levels"
 
     def bound(self, X: Any, *, levels: str | int | None = None, y: Any = None) -> Bound:
         """The evidence lower bound, term by term: reconstruction E ln p(x_0|x_1), and what noise and denoising cost.
@@ -111,6 +118,10 @@ class DenoisingModel(GradientEstimator):
         rate = (torch.cat([spent, torch.zeros(1, dtype=spent.dtype)]) + prior.mean()) / bits
         distortion = (profile.error.mean(0) / self.theta_.space.n_dims).sqrt()
         return pd.DataFrame({"level": range(1, n_levels + 1), "rate": rate, "distortion": distortion})
+
+    def profile_distances(self, X: Any, reference: Any) -> Any:
+        """How far every row is from reference rows, (n,), by its costs from coarse to fine levels (`profile`)."""
+        return profile_distances(self, X, reference)
 
     def posterior(self, X: Any, level: int | None = None) -> torch.distributions.Distribution:
         """q(x_t|x_0) at a level, the last unless given: what noising makes of every row, in the network's space."""

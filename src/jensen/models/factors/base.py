@@ -17,6 +17,7 @@ from torch import Tensor
 
 from jensen.bound import Bound
 from jensen.contract import Answers, EMEstimator, Rows, Stream, warn_unused
+from jensen.contract.capabilities import Capabilities
 from jensen.contract.fitted import Fitted, Values, positive, read_values
 from jensen.engines.em.batch import Batch
 from jensen.engines.em.frame import too_large
@@ -50,6 +51,7 @@ class LinearLatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EMEst
     """z ~ N(0, I), x | z ~ N(μ + W z, Ψ)."""
 
     theta_: SubspaceTheta
+    capabilities = Capabilities(score="exact", missing_in_fit=True, missing_in_score=True, weights=True, batches=True)
     _answers = Answers(log_evidence, fill, fill_draws)
     mean_ = Fitted(lambda model: model.theta_.components.means[0])
 

@@ -172,7 +172,6 @@ def start_of_least_bic(problem: Problem, generator: torch.Generator, progress: s
         max_iter=RANK_STEPS,
         stop=em.small_gain(1e-2),
         algorithm=em.squarem,
-        survives_interrupt=False,
         progress=progress,
     )
     components: SubspaceGaussians = fitted.theta.components

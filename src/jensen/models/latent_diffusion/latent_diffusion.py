@@ -10,6 +10,7 @@ the autoencoder's own bound. Vahdat, Kreis & Kautz (2021); Rombach et al. (2022)
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -81,6 +82,7 @@ class LatentDiffusion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Gradien
     """
 
     theta_: LatentModule
+    capabilities = replace(GradientEstimator.capabilities, score="bound", missing_in_score=True)
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "vae": [VAE, None],
@@ -194,6 +196,9 @@ class LatentDiffusion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Gradien
         What the diffusion adds is seen beside `vae_.bound(X)`: scores of `vae_` are importance-weighted, and tighter.
         """
         return self.bound(X).total
+
+    def describe_score(self) -> str:
+        return f"bound, {self._training_arguments().evaluation_levels} levels"
 
     def bound(self, X: Any, *, levels: str | int | None = None) -> Bound:
         """The evidence lower bound: reconstruction E_q ln p(x|z), and what q(z|x) costs by the diffusion's bound.

@@ -7,7 +7,7 @@ A final class names the family of its components.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import fields
 from typing import Any, ClassVar
 
@@ -18,8 +18,10 @@ from torch import Tensor
 
 from jensen.bound import Bound
 from jensen.contract import Answers, Problem, Rows
+from jensen.contract.capabilities import Capabilities
 from jensen.contract.em import IteratedModel
 from jensen.contract.fitted import Fitted, Values, probabilities, read_values
+from jensen.data.container import read_weights
 from jensen.data.labels import decode_labels, numbers_of_classes, read_posterior
 from jensen.engines.em.frame import Frame
 from jensen.models.mixtures.components import AnyComponents, Family
@@ -27,6 +29,7 @@ from jensen.models.mixtures.em import MixtureTheta
 from jensen.models.mixtures.fit import mixture_problem, n_components_of, start_by
 from jensen.models.mixtures.gaussians.family import RESOLUTION
 from jensen.models.mixtures.inference import bound_terms, draw, fill, fill_draws, log_evidence, responsibilities
+from jensen.models.mixtures.neighbours import copies, starts
 
 # A variance below so many times the floor is at the floor.
 AT_FLOOR = 2.0
@@ -45,7 +48,9 @@ class MixtureModel(IteratedModel):
     classes_: np.ndarray
     weights_ = Fitted(lambda model: model.theta_.weights)
     _components: ClassVar[type[AnyComponents]]
-    _reads_labels = True
+    capabilities = Capabilities(
+        score="exact", missing_in_fit=True, missing_in_score=True, weights=True, batches=True, labels=True, predict=True
+    )
     _answers = Answers(log_evidence, fill, fill_draws)
 
     def _family(self, k: int, d: int) -> Family[Any]:
@@ -126,6 +131,26 @@ class MixtureModel(IteratedModel):
         """Free parameters: weights, and those of the components."""
         check_is_fitted(self)
         return len(self.theta_.weights) - 1 + int(self.theta_.components.n_parameters)
+
+    @property
+    def plausibility_(self) -> float:
+        """The objective of the fit less Chen & Tan's (2009) penalty on singular components, by which starts compare."""
+        check_is_fitted(self)
+        roughness = self.theta_.within(self.theta_.frame()).components.roughness()
+        return float(self.lower_bound_ * self.total_weight_ - roughness / self.total_weight_)
+
+    def starts_near(self, n_components: int, X: Any, sample_weight: Any = None) -> Iterator[MixtureTheta[Any]]:
+        """Values of `theta_` with so many components that lie near this fit to X: `warm_start=True` fits from one."""
+        x, _ = self._read(X)
+        q, weight = responsibilities(self.theta_, x).cpu().numpy(), read_weights(sample_weight, len(x))
+        counts = np.ones(len(x)) if weight is None else weight.numpy()
+        rows = x.double().cpu().numpy()
+        return starts(self.theta_, n_components, rows, q, counts, len(getattr(self, "classes_", ())))
+
+    def with_copies(self, n_components: int) -> MixtureTheta[Any]:
+        """A `theta_` of the same density with more components, some of which are equal."""
+        check_is_fitted(self)
+        return copies(self.theta_, n_components)
 
     def _unused(self, rows: Rows) -> dict[str, str]:
         return {} if rows.label is not None else {"label_weight": "no row has a label; give y to fit"}

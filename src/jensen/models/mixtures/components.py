@@ -117,6 +117,10 @@ class Components(ABC, Generic[V, M]):
         """The components with these numbers, in this order; one may come twice."""
         return replace(self, **{field.name: getattr(self, field.name)[numbers] for field in fields(self)})
 
+    def moved(self, offset: Tensor) -> Self:
+        """The components moved by (K, d), where they have a place that can move."""
+        return self
+
     def collapsed(self, floor: float = 0.0) -> Tensor:
         """Which components (K,) have a spread that is not above `floor`, so that their likelihood means nothing."""
         return torch.zeros(self.n_components, dtype=torch.bool)

@@ -23,6 +23,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from jensen.contract import Persistent, warn_unused
+from jensen.contract.capabilities import Capabilities
 from jensen.contract.fitted import Fitted
 from jensen.data.container import Kind, check_spread, column_names, read_table, read_weights
 from jensen.data.labels import read_targets
@@ -95,6 +96,7 @@ class RidgeRegression(RegressorMixin, MultiOutputMixin, Persistent):
     rank_ = Fitted(lambda model: model.theta_.spectrum.rank)
     singular_ = Fitted(lambda model: model.theta_.spectrum.singular)
 
+    capabilities = Capabilities(score="exact", labels="needed", predict=True, weights=True)
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "alpha": [Interval(Real, 0, None, closed="left"), StrOptions({"evidence"}), "array-like"],
         "fit_intercept": ["boolean"],

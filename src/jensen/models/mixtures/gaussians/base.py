@@ -97,6 +97,9 @@ class GaussianComponents(Components[V, M]):
     @abstractmethod
     def affine(self, origin: Tensor, scale: Tensor) -> Self: ...
 
+    def moved(self, offset: Tensor) -> Self:
+        return replace(self, means=self.means + offset)
+
     @abstractmethod
     def feature_variances(self) -> Tensor:
         """Var[x_j | k], (K, d)."""
