@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import math
 import os
 import warnings
 from abc import ABC, abstractmethod
@@ -21,22 +20,12 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from jensen.bound import Bound
-from jensen.data.container import (
-    CONTAINERS,
-    Kind,
-    check_columns,
-    check_spread,
-    column_names,
-    n_rows,
-    read_table,
-    read_weights,
-)
+from jensen.data.container import CONTAINERS, Kind, Table, n_entries, n_rows
 from jensen.data.labels import encode_labels
+from jensen.data.reader import check_columns, check_spread, column_names, read_table, read_weights
 from jensen.files.records import write_record
 from jensen.runtime.memory import need_memory
 from jensen.runtime.messages import levels_inside
-
-__all__ = ["LatentVariableModel", "Persistent", "Rows", "not_offered", "warn_unused", "whole_number"]
 
 
 @dataclass(frozen=True)
@@ -95,19 +84,19 @@ class LatentVariableModel(Persistent):
     random_state: Any
 
     @abstractmethod
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+    def fit(self, X: Table, y: Any = None, sample_weight: Any = None) -> Self:
         """Learn p(x); -1, None or NaN in y means unlabelled."""
 
     @abstractmethod
-    def score_samples(self, X: Any) -> Any:
+    def score_samples(self, X: Table) -> Any:
         """ln p(x) of every row, or the tightest lower bound the model is configured for."""
 
     @abstractmethod
-    def bound(self, X: Any) -> Bound:
+    def bound(self, X: Table) -> Bound:
         """The evidence lower bound of every row, term by term."""
 
     @abstractmethod
-    def posterior(self, X: Any) -> torch.distributions.Distribution:
+    def posterior(self, X: Table) -> torch.distributions.Distribution:
         """q(z|x), one distribution per row."""
 
     @abstractmethod
@@ -115,11 +104,11 @@ class LatentVariableModel(Persistent):
         """New rows, and what they came from."""
 
     @abstractmethod
-    def impute(self, X: Any) -> Any:
+    def impute(self, X: Table) -> Any:
         """X with every missing entry replaced by its posterior mean; observed entries come back bit for bit."""
 
     @abstractmethod
-    def impute_draws(self, X: Any, n_draws: int = 1, random_state: Any = None) -> list[Any]:
+    def impute_draws(self, X: Table, n_draws: int = 1, random_state: Any = None) -> list[Any]:
         """`n_draws` copies of X with missing entries drawn from their posterior."""
 
     @property
@@ -129,27 +118,27 @@ class LatentVariableModel(Persistent):
         self.score_samples  # noqa: B018 (without scores there is none, and the cause says why)
         return ("density",) * int(self.n_features_in_)
 
-    def find_measure(self, X: Any) -> tuple[str, ...]:
+    def find_measure(self, X: Table) -> tuple[str, ...]:
         """`measure_` of a fit to X, found without fitting."""
         self.score_samples  # noqa: B018
-        return ("density",) * int(math.prod(np.shape(X)[1:]))
+        return ("density",) * n_entries(X)
 
-    def can_score(self, X: Any) -> np.ndarray:
+    def can_score(self, X: Table) -> np.ndarray:
         """Which rows (n,) have a score."""
         check_is_fitted(self)
         self.score_samples  # noqa: B018
         return np.ones(n_rows(X), dtype=bool)
 
-    def score(self, X: Any, y: Any = None) -> float:
+    def score(self, X: Table, y: Any = None) -> float:
         """Mean of `score_samples` over the rows; y is ignored."""
         return float(self.score_samples(X).mean())
 
-    def _read(self, X: Any) -> tuple[Tensor, Kind]:
+    def _read(self, X: Table) -> tuple[Tensor, Kind]:
         """Rows to answer about."""
         check_is_fitted(self)
         return read_table(self, X, reset=False)
 
-    def _read_rows(self, X: Any, y: Any, sample_weight: Any, *, reset: bool) -> Rows:
+    def _read_rows(self, X: Table, y: Any, sample_weight: Any, *, reset: bool) -> Rows:
         """Rows to learn from; those of weight 0 are left out."""
         x, kind = read_table(self, X, reset=reset)
         weight = read_weights(sample_weight, len(x))

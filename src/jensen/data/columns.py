@@ -18,8 +18,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from jensen.data.cells import Cells, fill_frame, fill_matrix, pandas_frame, polars_frame, read_cells, shown
-from jensen.data.container import CONTAINERS
+from jensen.data.cells import Cells, read_cells
+from jensen.data.container import CONTAINERS, FRAMES, Table, fill_frame, fill_matrix, is_frame, make_frame
 from jensen.data.levels import (
     KINDS,
     check_grey,
@@ -27,13 +27,11 @@ from jensen.data.levels import (
     is_off,
     level_numbers,
     level_values,
-    listed,
     numbers_of_text,
     numbers_on_grid,
     numpy_type,
 )
-
-__all__ = ["Columns"]
+from jensen.data.names import listed, shown
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +45,7 @@ class Columns:
         location: (d,) float64, what is subtracted from numbers; 0 for levels without an order.
         scale: (d,) float64, what numbers are divided by, of a grid its step; 1 for levels without an order.
         dtypes: the types of the columns as their container writes them.
-        container: "numpy", "torch", "pandas" or "polars".
+        container: "numpy", "torch", "pandas", "polars" or "pyarrow".
 
     Example:
         >>> import pandas as pd
@@ -99,9 +97,9 @@ class Columns:
 
     @property
     def is_frame(self) -> bool:
-        return self.container in ("pandas", "polars")
+        return self.container in FRAMES
 
-    def encode(self, X: Any) -> Tensor:
+    def encode(self, X: Table | Cells) -> Tensor:
         """Numbers (n, d) float64 as a model sees them, NaN where missing; a new tensor."""
         cells = read_cells(X)
         self.check_names(cells)
@@ -117,7 +115,7 @@ class Columns:
                 values[:, j] = (numbers_of_text(cells, j) - self.location[j].item()) / self.scale[j].item()
         return torch.from_numpy(values)
 
-    def are_known(self, X: Any, takes_missing: bool = True) -> np.ndarray:
+    def are_known(self, X: Table | Cells, takes_missing: bool = True) -> np.ndarray:
         """Which cells (n, d) of X hold a number or a level of the fit, or are missing where `takes_missing`."""
         cells = read_cells(X)
         self.check_names(cells)
@@ -153,30 +151,33 @@ class Columns:
         return {name: self.decode_column(j, numbers[:, j]) for j, name in enumerate(self.names)}
 
     def frame(self, values: Tensor, index: Any = None, container: str = "pandas") -> Any:
-        """`decode` as a data frame of pandas, with an index, or of polars; types as learnt from such a frame."""
+        """`decode` as a data frame, one of pandas with an index; types as learnt from a frame of the same library."""
         numbers = self.as_array(values)
         decoded = [self.decode_column(j, numbers[:, j]) for j in range(len(self.names))]
-        if container not in ("pandas", "polars"):
-            raise ValueError(f'container={container!r} is not known; choose "pandas" or "polars"')
+        if container not in FRAMES:
+            raise ValueError(f'container={container!r} is not known; choose "pandas" or "polars" or "pyarrow"')
         dtypes = self.dtypes if container == self.container else ("",) * len(self.names)
-        if container == "polars":
-            return polars_frame(self.names, decoded, dtypes, self.levels)
-        return pandas_frame(self.names, decoded, dtypes, self.levels, index)
+        return make_frame(container, self.names, decoded, dtypes, self.levels, index)
 
-    def restore(self, X: Any, values: Tensor) -> Any:
-        """X with its missing cells, and no others, taken from `decode(values)`; a new table of the same container."""
-        cells = read_cells(X)
-        self.check_names(cells)
+    def restore(self, X: Table, values: Tensor, missing: Tensor | None = None) -> Any:
+        """X with its missing cells, and no others, taken from `decode(values)`; a new table of the same container.
+
+        `missing` (n, d) says which cells these are, where the caller has read X already.
+        """
         numbers = self.as_array(values)
-        if numbers.shape != cells.numbers.shape:
+        if missing is None:
+            cells = read_cells(X)
+            self.check_names(cells)
+            missing = torch.from_numpy(np.isnan(cells.numbers))
+        if numbers.shape != missing.shape:
             raise ValueError(
-                f"values has shape {numbers.shape}, but X has {cells.numbers.shape}; encode X for its values"
+                f"values has shape {numbers.shape}, but X has {tuple(missing.shape)}; encode X for its values"
             )
-        missing = np.isnan(cells.numbers) & ~np.isnan(numbers)
-        if not cells.is_frame:
-            return fill_matrix(X, missing, self.matrix(numbers))
-        holed = np.flatnonzero(missing.any(axis=0)).tolist()
-        return fill_frame(X, missing, {j: self.decode_column(j, numbers[:, j]) for j in holed})
+        filled = missing.cpu().numpy() & ~np.isnan(numbers)
+        if not is_frame(X):
+            return fill_matrix(X, filled, self.matrix(numbers))
+        columns = np.flatnonzero(filled.any(axis=0)).tolist()
+        return fill_frame(X, filled, {j: self.decode_column(j, numbers[:, j]) for j in columns})
 
     def log_jacobian(self, observed: Tensor) -> Tensor:
         """-Σ_j ln scale_j over the observed continuous cells (n, d) of each row: (n,)."""

@@ -18,11 +18,11 @@ from torch import Tensor
 
 from jensen.runtime.messages import levels_inside
 
-__all__ = ["decode_labels", "encode_labels", "numbers_of_classes", "read_posterior", "read_targets"]
-
 UNLABELLED = -1
 # What an array of objects may hold.
 LABELS = (str, bytes, Real, date, timedelta, type(None), np.datetime64, np.timedelta64)
+# The type of pd.NA.
+MISSING = "NAType"
 
 
 def encode_labels(
@@ -109,11 +109,12 @@ def numbers_of_classes(y: Any, known: np.ndarray, n: int) -> Tensor:
 
 
 def is_unlabelled(value: Any) -> bool:
-    import pandas as pd  # slow to import, and only labels that are not numbers come here
-
+    # pd.NA is not even unequal to itself.
+    if value is None or type(value).__name__ == MISSING or value != value:
+        return True
     # numpy writes NaN and -1 among texts as texts.
     text = value.decode("latin-1") if isinstance(value, bytes) else value
-    return bool(pd.isna(value)) or text in ("", "nan", str(UNLABELLED)) or (text == UNLABELLED)
+    return text in ("", "nan", str(UNLABELLED)) or bool(text == UNLABELLED)
 
 
 def of_one_kind(y: np.ndarray) -> np.ndarray:
@@ -121,11 +122,9 @@ def of_one_kind(y: np.ndarray) -> np.ndarray:
     if y.dtype.kind == "T":
         return np.array(y.tolist())
     if y.dtype.kind == "O":
-        import pandas as pd
-
         values = [value.item() if isinstance(value, (np.number, np.bool_, np.str_)) else value for value in y]
         strange = {type(value).__name__ for value in values if not isinstance(value, LABELS)}
-        strange -= {type(pd.NA).__name__}
+        strange -= {MISSING}
         y = np.array([*values, None], dtype=object)[:-1]
     else:
         strange = {str(y.dtype)} if y.dtype.kind in "cV" else set()

@@ -9,32 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from jensen.data.cells import Cells, shown
-from jensen.data.container import check_finite, column_name
-
-__all__ = [
-    "KINDS",
-    "Grid",
-    "asked_kinds",
-    "check_grey",
-    "find_grid",
-    "find_levels",
-    "is_off",
-    "is_zero_one",
-    "learn_kind",
-    "level_numbers",
-    "level_values",
-    "listed",
-    "numbers_of_text",
-    "numbers_on_grid",
-    "numpy_type",
-]
+from jensen.data.cells import Cells, check_finite, parse_numbers
+from jensen.data.names import column_name, listed, shown
 
 KINDS = ("continuous", "binary", "categorical")
 MOST_LEVELS = 1000
 # Whole numbers up to here are exact in float64.
 MOST_EXACT = 2.0**53
-MOST_SHOWN = 10
 
 
 def asked_kinds(kinds: str | Mapping[str | int, str], names: tuple[str | int, ...]) -> list[str]:
@@ -86,9 +67,7 @@ def distinct_levels(cells: Cells, column: int) -> tuple[Any, ...]:
     numbers = cells.numbers[:, column]
     seen = ~np.isnan(numbers)
     if column in cells.texts:
-        import pandas as pd
-
-        values = [plain(value) for value in pd.unique(cells.texts[column][seen])]
+        values = [plain(value) for value in dict.fromkeys(cells.texts[column][seen])]
         kinds = sorted({type(value).__name__ for value in values})
         if len(kinds) > 1:
             raise ValueError(
@@ -150,9 +129,8 @@ def find_levels(cells: Cells, column: int, levels: tuple[Any, ...]) -> np.ndarra
     """The number (n,) of each cell's level, -1 where it is none of them, NaN where missing."""
     numbers = cells.numbers[:, column]
     if column in cells.texts:
-        import pandas as pd
-
-        found = pd.Index(list(levels), dtype=object).get_indexer(cells.texts[column])
+        place = {level: number for number, level in enumerate(levels)}
+        found = np.array([place.get(value, -1) for value in cells.texts[column]], dtype=np.int64)
     elif isinstance(levels[0], str):
         found = np.full(len(numbers), -1)
     else:
@@ -179,10 +157,8 @@ def level_numbers(cells: Cells, column: int, levels: tuple[Any, ...]) -> np.ndar
 
 def numbers_of_text(cells: Cells, column: int) -> np.ndarray:
     """The numbers (n,) that a text column writes out."""
-    import pandas as pd
-
     name, texts, seen = shown(cells.names[column]), cells.texts[column], ~np.isnan(cells.numbers[:, column])
-    numbers = np.asarray(pd.to_numeric(pd.Series(texts, dtype=object), errors="coerce"), dtype=np.float64)
+    numbers, _ = parse_numbers(texts, seen)
     bad = np.flatnonzero(np.isnan(numbers) & seen)
     if len(bad):
         raise ValueError(
@@ -224,12 +200,6 @@ def plain(value: Any, sort: str = "") -> Any:
     return int(value) if sort == "int" else bool(value) if sort == "bool" else value
 
 
-def listed(values: tuple[Any, ...]) -> str:
-    """The first values, for a message."""
-    more = f" and {len(values) - MOST_SHOWN} more" if len(values) > MOST_SHOWN else ""
-    return ", ".join(map(repr, values[:MOST_SHOWN])) + more
-
-
 MOST_GRID_LEVELS = 256
 # In steps of the grid; values such as k/255 are rounded in single precision.
 TOLERANCE = 1e-3
@@ -260,7 +230,7 @@ def find_grid(numbers: np.ndarray, asked: Any, is_image: bool) -> Grid | None:
         return None
     low, high = float(np.fmin.reduce(numbers, None)), float(np.fmax.reduce(numbers, None))
     if not np.isfinite([low, high]).all():
-        return None  # the reader of columns says what is wrong
+        return None  # `learn_columns` raises the error
     if asked != "auto":
         return asked_grid(numbers, int(asked), low, high)
     if low == high:

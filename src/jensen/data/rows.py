@@ -14,18 +14,17 @@ from typing import Any
 import numpy as np
 import torch
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import validate_data
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from jensen.data.cells import read_cells, shown
+from jensen.data.cells import Cells, cells_of_numbers, check_finite
 from jensen.data.columns import Columns
-from jensen.data.container import Kind, as_array, check_columns, check_names, read_array, read_items, read_weights
-from jensen.data.infer import learn_columns, with_grid
+from jensen.data.container import Kind, Table, as_array, is_frame, read_items
+from jensen.data.infer import columns_of_numbers, learn_columns, with_grid
 from jensen.data.levels import find_grid
+from jensen.data.names import shown
+from jensen.data.reader import check_columns, column_names, read_rows, read_weights
 from jensen.runtime.messages import levels_inside
-
-__all__ = ["Events", "image_shape", "known_rows", "learn_events", "read_events"]
 
 # Rows that scaling and levels are learnt from where the rows stay on disk; any scaling gives a true density.
 N_LOOKED_AT = 50_000
@@ -47,7 +46,7 @@ class Events:
         kind: what the user gave.
         read: the rows with these numbers, encoded (b, d) in single precision.
         is_in_memory: whether reading all of them at once is meant.
-        can_have_holes: whether their type knows NaN or the like; integers do not.
+        can_have_missing: whether their type knows NaN or the like; integers do not.
     """
 
     n_rows: int
@@ -56,7 +55,7 @@ class Events:
     kind: Kind
     read: Callable[[np.ndarray], Tensor]
     is_in_memory: bool
-    can_have_holes: bool = True
+    can_have_missing: bool = True
 
     def all(self) -> Tensor:
         """All rows (n, d)."""
@@ -69,7 +68,7 @@ class Events:
 
 def learn_events(
     estimator: BaseEstimator,
-    X: Any,
+    X: Table,
     kinds: Any,
     scaling: str | None,
     sample_weight: Any = None,
@@ -96,47 +95,43 @@ def learn_events(
     numbers = np.arange(given.n_rows)
     if not given.is_in_memory and given.n_rows > N_LOOKED_AT:
         numbers = np.sort(np.random.default_rng(0).choice(given.n_rows, N_LOOKED_AT, replace=False))
-    is_image, rows = len(given.shape) > 1, given.rows(numbers)
-    remember_range(estimator, rows if is_image else None)
-    columns = grid_columns(rows, data_levels, is_image)
+    is_image, cells = len(given.shape) > 1, given.rows(numbers)
+    remember_range(estimator, cells.numbers if is_image else None)
+    columns = grid_columns(cells, data_levels, is_image)
     if columns is not None:
         return given.encoded(columns), weight, kept
     if is_image and kinds == "categorical":
-        columns = repeated(learn_columns(rows.reshape(-1, 1), kinds), rows.shape[1])
+        pixels = cells_of_numbers(cells.numbers.reshape(-1, 1), cells.kind)
+        columns = repeated(learn_columns(pixels, kinds), len(cells.names))
     else:
-        columns = learn_columns(rows, kinds, shared_scale=scaling == "common" or (scaling is None and is_image))
+        columns = learn_columns(cells, kinds, shared_scale=scaling == "common" or (scaling is None and is_image))
     return given.encoded(columns), weight, kept
 
 
-def grid_columns(rows: Any, data_levels: Any, is_image: bool) -> Columns | None:
+def grid_columns(cells: Cells, data_levels: Any, is_image: bool) -> Columns | None:
     """The columns of rows that are all on one grid, if they are and are meant to be."""
     if data_levels is None:
         return None
-    numbers, table = rows, rows[:1]
-    if not isinstance(rows, np.ndarray):
-        cells = read_cells(rows)
-        if cells.texts:
-            if data_levels != "auto":
-                name = shown(cells.names[min(cells.texts)])
-                raise ValueError(f"data_levels={data_levels} is for tables of numbers, and X has text in column {name}")
-            return None
-        if data_levels == "auto" and "bool" in cells.sorts:
-            return None  # true and false are levels of their own, and no numbers
-        numbers, table = cells.numbers, rows
-    grid = find_grid(numbers, data_levels, is_image)
+    if cells.texts:
+        if data_levels != "auto":
+            name = shown(cells.names[min(cells.texts)])
+            raise ValueError(f"data_levels={data_levels} is for tables of numbers, and X has text in column {name}")
+        return None
+    if data_levels == "auto" and "bool" in cells.sorts:
+        return None  # true and false are levels of their own, and no numbers
+    grid = find_grid(cells.numbers, data_levels, is_image)
     if grid is None:
         return None
-    check_columns(numbers, [str(j) for j in range(numbers.shape[1])])
-    # Of an array nothing else need be learnt, and one row names its columns.
-    return with_grid(learn_columns(np.zeros_like(table) if table is not rows else rows, "continuous"), grid)
+    check_columns(cells.numbers, cells.shown_names)
+    return with_grid(columns_of_numbers(cells), grid)
 
 
-def read_events(estimator: BaseEstimator, X: Any, columns: Columns, shape: tuple[int, ...]) -> Events:
+def read_events(estimator: BaseEstimator, X: Table, columns: Columns, shape: tuple[int, ...]) -> Events:
     """Rows to answer about, which must have the shape of those learnt from."""
     return open_fitted(estimator, X, shape).encoded(columns)
 
 
-def open_fitted(estimator: BaseEstimator, X: Any, shape: tuple[int, ...]) -> Given:
+def open_fitted(estimator: BaseEstimator, X: Table, shape: tuple[int, ...]) -> Given:
     """Rows before encoding, of the shape of those learnt from."""
     given = open_rows(estimator, X, reset=False)
     if given.shape != shape:
@@ -148,7 +143,7 @@ def open_fitted(estimator: BaseEstimator, X: Any, shape: tuple[int, ...]) -> Giv
 
 
 def known_rows(
-    estimator: BaseEstimator, X: Any, columns: Columns, shape: tuple[int, ...], takes_missing: bool = True
+    estimator: BaseEstimator, X: Table, columns: Columns, shape: tuple[int, ...], takes_missing: bool = True
 ) -> np.ndarray:
     """Which rows (n,) hold only numbers, levels that the columns were learnt with, and missing cells if allowed."""
     given = open_fitted(estimator, X, shape)
@@ -176,14 +171,14 @@ def image_shape(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class Given:
-    """Rows before encoding; `rows` gives those with some numbers, as a frame or flat (b, d)."""
+    """Rows before encoding; `rows` returns those with some numbers, which rise, read and checked."""
 
     n_rows: int
     shape: tuple[int, ...]
     kind: Kind
-    rows: Callable[[np.ndarray], Any]
+    rows: Callable[[np.ndarray], Cells]
     is_in_memory: bool
-    can_have_holes: bool = True
+    can_have_missing: bool = True
 
     def subset(self, kept: np.ndarray) -> Given:
         rows = self.rows
@@ -195,7 +190,7 @@ class Given:
             refuse_far(values, columns, numbers)
             return values.float()
 
-        return Events(self.n_rows, self.shape, columns, self.kind, read, self.is_in_memory, self.can_have_holes)
+        return Events(self.n_rows, self.shape, columns, self.kind, read, self.is_in_memory, self.can_have_missing)
 
 
 def refuse_far(values: Tensor, columns: Columns, numbers: np.ndarray) -> None:
@@ -211,25 +206,17 @@ def refuse_far(values: Tensor, columns: Columns, numbers: np.ndarray) -> None:
         )
 
 
-def open_rows(estimator: BaseEstimator, X: Any, *, reset: bool) -> Given:
+def open_rows(estimator: BaseEstimator, X: Table, *, reset: bool) -> Given:
     if isinstance(X, Dataset):
         return open_dataset(estimator, X, reset)
-    if hasattr(X, "columns") and hasattr(X, "dtypes"):
-        container = type(X).__module__.split(".")[0]
-        if len(X):
-            check_names(X)
-        validate_data(estimator, X, reset=reset, skip_check_array=True)
-        if not len(X):
-            raise ValueError(f"Found array with 0 sample(s) (shape={X.shape}) while a minimum of 1 is required.")
-        names = [int(name) if isinstance(name, (int, np.integer)) else str(name) for name in X.columns]
-        kind = Kind(container, "float64", getattr(X, "index", None), names)
-        take = (lambda i: X.iloc[i]) if container == "pandas" else (lambda i: X[i.tolist()])
-        return Given(len(X), (X.shape[1],), kind, take, True)
-    n_axes = getattr(X, "ndim", 2)
-    if n_axes > 2 or isinstance(X, np.memmap):
+    if not is_frame(X) and (getattr(X, "ndim", 2) > 2 or isinstance(X, np.memmap)):
         return open_array(estimator, X, reset)
-    array, kind = read_array(estimator, X, reset=reset, largest=np.inf)
-    return Given(len(array), array.shape[1:], kind, lambda i: array[i[0] : i[-1] + 1] if is_run(i) else array[i], True)
+    cells = read_rows(estimator, X, reset=reset)
+    cells.check_readable()
+    check_finite(cells.numbers, cells.shown_names if cells.is_frame else column_names(estimator))
+    # Scores of data frames are in double precision, whatever the columns are in.
+    kind = replace(cells.kind, dtype="float64") if cells.is_frame else cells.kind
+    return Given(len(cells.numbers), cells.numbers.shape[1:], kind, cells.take, True)
 
 
 def open_array(estimator: BaseEstimator, X: Any, reset: bool) -> Given:
@@ -255,13 +242,17 @@ def open_array(estimator: BaseEstimator, X: Any, reset: bool) -> Given:
         "float64" if array.dtype == np.float64 else "float32",
         device=str(X.device) if is_tensor else "cpu",
     )
+    is_in_memory, is_checked = not isinstance(array, np.memmap), array.dtype.kind != "f"
+    if is_in_memory and not is_checked:
+        check_finite(flat := array.reshape(len(array), -1), [*map(str, range(flat.shape[1]))])
+        is_checked = True
     return Given(
         len(array),
         array.shape[1:],
         kind,
-        lambda i: as_numbers(array[i]),
-        is_in_memory=not isinstance(array, np.memmap),
-        can_have_holes=array.dtype.kind == "f",
+        lambda i: cells_of_block(array[i], kind, is_checked),
+        is_in_memory=is_in_memory,
+        can_have_missing=array.dtype.kind == "f",
     )
 
 
@@ -273,13 +264,14 @@ def open_dataset(estimator: BaseEstimator, dataset: Any, reset: bool) -> Given:
     if len(shape) not in (1, 2, 3):
         raise ValueError(f"X is a Dataset with items of shape {shape}; expected (d,), (h, w) or (c, h, w)")
     remember_width(estimator, shape, reset)
+    kind = Kind("numpy", "float32")
     return Given(
         len(dataset),
         shape,
-        Kind("numpy", "float32"),
-        lambda i: as_numbers(read_items(dataset, i)),
+        kind,
+        lambda i: cells_of_block(read_items(dataset, i), kind),
         is_in_memory=False,
-        can_have_holes=first.dtype.kind not in "bui",
+        can_have_missing=first.dtype.kind not in "bui",
     )
 
 
@@ -299,12 +291,10 @@ def remember_range(estimator: BaseEstimator, images: np.ndarray | None) -> None:
         del estimator.pixel_range_
 
 
-def as_numbers(rows: np.ndarray) -> np.ndarray:
-    """Flat rows (b, d) in floating point."""
+def cells_of_block(rows: np.ndarray, kind: Kind, is_checked: bool = False) -> Cells:
+    """Rows (b, ...) flat and in floating point."""
     flat = rows.reshape(len(rows), -1)
-    return flat if flat.dtype in (np.float32, np.float64) else flat.astype(np.float32)
-
-
-def is_run(numbers: np.ndarray) -> bool:
-    """Whether a slice would do, which copies nothing."""
-    return bool(len(numbers) and numbers[-1] - numbers[0] + 1 == len(numbers))
+    cells = cells_of_numbers(flat if flat.dtype in (np.float32, np.float64) else flat.astype(np.float32), kind)
+    if not is_checked:
+        check_finite(cells.numbers, cells.shown_names)
+    return cells

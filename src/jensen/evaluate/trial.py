@@ -12,7 +12,8 @@ import torch
 from sklearn.base import BaseEstimator, clone
 from sklearn.model_selection import KFold, ShuffleSplit, check_cv
 
-from jensen.data.container import n_rows, read_array, take
+from jensen.data.container import n_rows, take
+from jensen.data.reader import read_array
 
 __all__ = ["FAILURES", "Task", "fit_copy"]
 

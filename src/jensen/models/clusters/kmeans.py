@@ -23,7 +23,8 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from jensen.contract import Stream, warn_unused
-from jensen.data.container import Kind, check_columns, check_spread, column_names, read_array, read_weights
+from jensen.data.container import Kind
+from jensen.data.reader import check_columns, check_spread, column_names, read_array, read_weights
 from jensen.engines.em import loop as em
 from jensen.models.clusters.base import CentreModel
 from jensen.models.clusters.centres import Pull

@@ -23,7 +23,8 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from jensen.contract import LatentVariableModel, not_offered, warn_unused
-from jensen.data.container import Kind, check_spread, column_names, read_table, read_weights
+from jensen.data.container import Kind
+from jensen.data.reader import check_spread, column_names, read_table, read_weights
 from jensen.engines.em.seeding import check_distinct, distinct_rows, draw_different
 from jensen.models.clusters import distances as dissimilarity
 from jensen.models.clusters.faster_pam import Swapped, build, faster_pam
