@@ -137,9 +137,9 @@ def passes(monkeypatch):
     """How often the cells of a call were checked and its frame was converted: [checked cells, converted frames]."""
     counted = [0, 0]
 
-    def check(array, *arguments, real=cells.check_finite):
-        counted[0] += array.size
-        return real(array, *arguments)
+    def check(table, *arguments, real=cells.check_finite, **keywords):
+        counted[0] += table.numbers.size
+        return real(table, *arguments, **keywords)
 
     def read(X, real=cells.read_frame):
         counted[1] += 1
@@ -183,11 +183,18 @@ def test_a_pixel_is_checked_once_in_a_call(dtype, passes):
 
 def test_rows_are_named_in_large_tables():
     """Rows are encoded in blocks, and an error counts from the first row of the table."""
-    x = pd.DataFrame({"a": np.arange(6000.0), "b": np.arange(6000.0)})
+    x = pd.DataFrame({"a": np.arange(6000.0), "b": np.arange(6000.0), "c": ["u", "v", "w"] * 2000})
     model = VAE(1, max_epochs=1, random_state=0).fit(x.iloc[:100])
-    x.loc[5000, "b"] = np.inf
-    with pytest.raises(ValueError, match="X contains infinity, first in row 5000, column 'b'"):
-        model.score_samples(x)
+    wrong = {
+        ("b", np.inf): "X contains infinity, first in row 5000, column 'b'",
+        ("b", 1e30): r"X holds 1e\+30 in row 5000, column 'b'",
+        ("c", "z"): "X holds 'z' in row 5000, column 'c', which is none of its levels",
+    }
+    for (name, value), message in wrong.items():
+        table = x.copy()
+        table.loc[5000, name] = value
+        with pytest.raises(ValueError, match=message):
+            model.score_samples(table)
 
 
 def test_other_libraries_are_not_needed():

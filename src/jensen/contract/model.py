@@ -1,4 +1,4 @@
-"""What every model answers, whichever way it is fitted."""
+"""The methods of every model, however it is fitted."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Persistent(BaseEstimator, ABC):
         write_record(path, {"class": type(self).__name__, "params": self.get_params(deep=False), "fitted": fitted})
 
     def _restore(self, fitted: dict[str, Any]) -> None:
-        """Take over what `save` wrote of a fit."""
+        """Set the fitted attributes that `save` wrote."""
         self._validate_params()
         for name, value in fitted["attributes"].items():
             if not is_attribute(name):
@@ -77,8 +77,8 @@ class Persistent(BaseEstimator, ABC):
 class LatentVariableModel(Persistent):
     """A model of rows x with something hidden z: p(x) = ∫ p(x|z) p(z) dz.
 
-    NaN in X is missing and never needs filling in before. Scores are nats per row in the units of X. A method that a
-    model cannot honour does not exist on it.
+    NaN in X is a missing value and need not be filled in first. Scores are nats per row in the units of X. A method
+    that a model cannot provide does not exist on it.
     """
 
     random_state: Any
@@ -113,13 +113,13 @@ class LatentVariableModel(Persistent):
 
     @property
     def measure_(self) -> tuple[str, ...]:
-        """What scores are of every column: "density" of its numbers or "probability" of its values."""
+        """For each column whether its score is a "density" (of numbers) or a "probability" (of values)."""
         check_is_fitted(self)
-        self.score_samples  # noqa: B018 (without scores there is none, and the cause says why)
+        self.score_samples  # noqa: B018 (raises the reason if the model has no scores)
         return ("density",) * int(self.n_features_in_)
 
     def find_measure(self, X: Table) -> tuple[str, ...]:
-        """`measure_` of a fit to X, found without fitting."""
+        """`measure_` of a fit to X, without fitting."""
         self.score_samples  # noqa: B018
         return ("density",) * n_entries(X)
 
@@ -134,12 +134,12 @@ class LatentVariableModel(Persistent):
         return float(self.score_samples(X).mean())
 
     def _read(self, X: Table) -> tuple[Tensor, Kind]:
-        """Rows to answer about."""
+        """Rows for a fitted model."""
         check_is_fitted(self)
         return read_table(self, X, reset=False)
 
     def _read_rows(self, X: Table, y: Any, sample_weight: Any, *, reset: bool) -> Rows:
-        """Rows to learn from; those of weight 0 are left out."""
+        """Rows to train on; rows of weight 0 are left out."""
         x, kind = read_table(self, X, reset=reset)
         weight = read_weights(sample_weight, len(x))
         known = None if reset else getattr(self, "classes_", np.array([]))
@@ -153,7 +153,7 @@ class LatentVariableModel(Persistent):
         return Rows(x, weight, label, classes, kind)
 
     def _column(self, column: int | str) -> int:
-        """The number of a feature given by number or name."""
+        """The number of a feature given by its number or name."""
         check_is_fitted(self)
         names = list(getattr(self, "feature_names_in_", []))
         if column in names:
@@ -201,7 +201,7 @@ def warn_unused(model: BaseEstimator, unused: Mapping[str, str]) -> None:
 
 
 def not_offered(name: str, reason: str) -> Any:
-    """A method of the contract that a model cannot honour: it does not exist there, and the error's cause says why."""
+    """A method of the contract that a model cannot provide: it does not exist, and the error's cause is the reason."""
 
     def refuse(model: LatentVariableModel) -> bool:
         raise AttributeError(reason)
@@ -214,7 +214,7 @@ def not_offered(name: str, reason: str) -> Any:
 
 
 def check_features(model: Any) -> None:
-    """What a file says about the columns of X, on which every check after it relies."""
+    """Check the columns of X in a file, on which all later checks rely."""
     d, names = model.n_features_in_, getattr(model, "feature_names_in_", None)
     if isinstance(d, bool) or not isinstance(d, Integral) or d < 1:
         raise ValueError(f"n_features_in_={d!r} is no number of columns; the file is damaged")
@@ -223,7 +223,7 @@ def check_features(model: Any) -> None:
 
 
 def kind_from(record: dict[str, Any], n_features: int) -> Kind:
-    """The kind of table that a file says the model was fitted on."""
+    """The kind of table that the model in a file was fitted on."""
     kind = Kind(**record)
     columns = kind.columns is None or (isinstance(kind.columns, list) and len(kind.columns) == n_features)
     if not (columns and kind.container in CONTAINERS and kind.dtype in ("float32", "float64")):
@@ -232,7 +232,7 @@ def kind_from(record: dict[str, Any], n_features: int) -> Kind:
 
 
 def check_same_kind(given: dict[str, Any], restored: dict[str, Any]) -> None:
-    """Parameters come back with the types and shapes that they have in the file, so none was converted on the way."""
+    """An error if a parameter has another type or shape in the file than in a fit."""
     for name, value in given.items():
         own = restored[name]
         if isinstance(own, Tensor) and (value.dtype, value.shape) != (own.dtype, own.shape):
@@ -243,5 +243,5 @@ def check_same_kind(given: dict[str, Any], restored: dict[str, Any]) -> None:
 
 
 def is_attribute(name: str) -> bool:
-    """scikit-learn's mark of what a fit leaves: a public name that ends in an underscore."""
+    """Whether a name is that of a fitted attribute: public, with an underscore at the end."""
     return name.endswith("_") and not name.startswith("_")

@@ -6,7 +6,7 @@ Missing is NaN, None, pd.NA, pd.NaT and polars' null. What a column's type means
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, time, timedelta
 from decimal import Decimal
@@ -43,6 +43,7 @@ class Cells:
         texts: {column: objects (n,)} of the columns of text.
         orders: {column: values} of columns whose type lists the values they may have.
         foreign: {column: type} of the columns of times and others, for messages.
+        row_numbers: (n,) of the rows in the table that the user gave, None if these are all of it.
     """
 
     kind: Kind
@@ -53,6 +54,7 @@ class Cells:
     texts: Mapping[int, np.ndarray] = field(default_factory=dict)
     orders: Mapping[int, list[Any]] = field(default_factory=dict)
     foreign: Mapping[int, str] = field(default_factory=dict)
+    row_numbers: np.ndarray | None = None
 
     @cached_property
     def limits(self) -> tuple[np.ndarray, np.ndarray]:
@@ -60,19 +62,19 @@ class Cells:
         return np.fmin.reduce(self.numbers), np.fmax.reduce(self.numbers)
 
     @property
-    def shown_names(self) -> list[str]:
-        return [shown(name) for name in self.names]
-
-    @property
     def is_frame(self) -> bool:
         return self.kind.is_frame
 
+    def row(self, place: int) -> int:
+        """The number of a row in the user's table, for messages."""
+        return int(place if self.row_numbers is None else self.row_numbers[place])
+
     def take(self, rows: np.ndarray) -> Cells:
-        """The rows with these numbers, which rise; consecutive ones are not copied."""
+        """The rows with these numbers, in ascending order; consecutive ones are not copied."""
         is_run = len(rows) and rows[-1] - rows[0] + 1 == len(rows)
         part = slice(rows[0], rows[-1] + 1) if is_run else rows
         texts = {column: objects[part] for column, objects in self.texts.items()}
-        return replace(self, numbers=self.numbers[part], texts=texts)
+        return replace(self, numbers=self.numbers[part], texts=texts, row_numbers=rows)
 
     def check_readable(self) -> None:
         """Every column must hold numbers or text."""
@@ -115,7 +117,7 @@ def read_cells(X: Table | Cells) -> Cells:
         return X
     cells = read_frame(X) if is_frame(X) else read_matrix(X)
     cells.check_readable()
-    check_finite(cells.numbers, cells.shown_names)
+    check_finite(cells)
     return cells
 
 
@@ -141,9 +143,10 @@ def read_matrix(X: Any) -> Cells:
     return replace(cells_of_numbers(numbers, kind), **same_type(array))
 
 
-def cells_of_numbers(numbers: np.ndarray, kind: Kind) -> Cells:
-    """Numbers (n, d) that need no further look."""
-    return Cells(kind, tuple(range(numbers.shape[1])), numbers=numbers, **same_type(numbers))
+def cells_of_numbers(numbers: np.ndarray, kind: Kind, row_numbers: np.ndarray | None = None) -> Cells:
+    """Numbers (n, d) in floating point, not checked."""
+    names = tuple(range(numbers.shape[1]))
+    return Cells(kind, names, numbers=numbers, row_numbers=row_numbers, **same_type(numbers))
 
 
 def same_type(array: np.ndarray) -> dict[str, Any]:
@@ -262,11 +265,15 @@ def parse_numbers(objects: np.ndarray, seen: np.ndarray) -> tuple[np.ndarray, np
         return numbers, is_number
 
 
-def check_finite(array: Any, names: list[str], largest: float = np.inf) -> None:
-    """An error for infinity and for values beyond `largest`, the most that a model can square."""
+def check_finite(cells: Cells, largest: float = np.inf, names: Sequence[str | int] | None = None) -> None:
+    """An error for infinity and for values beyond `largest`, the most that a model can square.
+
+    `names` are those that the user knows the columns by, where X has none.
+    """
+    array: Any = cells.numbers
     is_sparse = issparse(array)
     values: np.ndarray = array.data if is_sparse else array
-    # One product shows in one pass that all is well; NaN or a sum that overflows asks for a closer look.
+    # One product shows in one pass that all values are fine; NaN or a sum that overflows needs a closer look.
     flat = values.ravel(order="K")
     with np.errstate(over="ignore", invalid="ignore"):
         if np.isfinite(np.dot(flat, flat)):
@@ -277,7 +284,8 @@ def check_finite(array: Any, names: list[str], largest: float = np.inf) -> None:
         row, column = divmod(where, array.shape[1])
         if is_sparse:
             row, column = int(np.searchsorted(array.indptr, where, side="right")) - 1, int(array.indices[where])
-        value, place = values.flat[where], f"row {row}, column {names[column]}"
+        name = (cells.names if names is None else names)[column]
+        value, place = values.flat[where], f"row {cells.row(row)}, column {shown(name)}"
         if np.isinf(value):
             raise ValueError(
                 f"X contains infinity, first in {place}; replace it by NaN to treat it as missing, or drop the row"

@@ -18,7 +18,7 @@ from jensen.data.names import shown
 from jensen.data.reader import check_columns
 from jensen.runtime.messages import levels_inside
 
-# Of fewer rows every text may well be another.
+# Below this many rows all texts may well differ.
 MANY_ROWS = 30
 
 
@@ -27,8 +27,8 @@ def learn_columns(
 ) -> Columns:
     """What the columns of X are.
 
-    Continuous columns get their mean as location and their standard deviation (of the population) as scale; one that is
-    constant has nothing to scale by and gets the size of its value, or 1 if that is 0.
+    Continuous columns get their mean as location and their standard deviation (of the population) as scale; a constant
+    column gets the absolute value of its constant as scale, or 1 if that is 0.
 
     Args:
         X: a data frame, or numbers (n, d) as an array or tensor; NaN and its like are missing.
@@ -48,9 +48,9 @@ def learn_columns(
     n, d = cells.numbers.shape
     if n == 0 or d == 0:
         raise ValueError(f"X has {n} rows and {d} columns; give at least one of each")
-    check_columns(cells.numbers, cells.shown_names)
+    check_columns(cells.numbers, [shown(name) for name in cells.names])
     found = [learn_kind(cells, j, kind) for j, kind in enumerate(asked_kinds(kinds, cells.names))]
-    tell_of_names(cells, found)
+    warn_of_identifiers(cells, found)
     location, scale = np.zeros(d), np.ones(d)
     continuous = [j for j, (kind, _) in enumerate(found) if kind == "continuous"]
     if continuous:
@@ -72,14 +72,14 @@ def learn_columns(
     )
 
 
-def tell_of_names(cells: Cells, found: Sequence[tuple[str, Any]]) -> None:
-    """Warn of columns where nearly every text is another."""
+def warn_of_identifiers(cells: Cells, found: Sequence[tuple[str, Any]]) -> None:
+    """Warn of columns in which most texts differ."""
     n = len(cells.numbers)
     for j, (kind, levels) in enumerate(found):
         if kind == "categorical" and j in cells.texts and n >= MANY_ROWS and len(levels) > n / 2:
             warnings.warn(
-                f"column {shown(cells.names[j])} has {len(levels)} different texts in {n} rows, each a category of its "
-                "own; leave the column out if it is a name of the row, and mend its texts if it holds numbers",
+                f"column {shown(cells.names[j])} has {len(levels)} different texts in {n} rows, and each becomes a "
+                "category; drop the column if it identifies rows, or correct its texts if it holds numbers",
                 UserWarning,
                 stacklevel=levels_inside(),
             )
@@ -105,14 +105,14 @@ def moments(numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def columns_of_numbers(cells: Cells) -> Columns:
-    """Continuous columns as they are."""
+    """Continuous columns without scaling."""
     d = len(cells.names)
     location, scale = torch.zeros(d, dtype=torch.float64), torch.ones(d, dtype=torch.float64)
     return Columns(cells.names, ("continuous",) * d, ((),) * d, location, scale, cells.dtypes, cells.kind.container)
 
 
 def with_grid(columns: Columns, grid: Grid) -> Columns:
-    """Columns of numbers, all on one grid; encoded they are the numbers of levels, from 0."""
+    """Columns of numbers, all on one grid; encoded values are the numbers of levels, from 0."""
     d = len(columns.names)
     values = tuple(grid.low + grid.step * k for k in range(grid.n_levels))
     return replace(

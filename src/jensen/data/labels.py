@@ -31,7 +31,7 @@ def encode_labels(
     """Class numbers (n,), -1 where unlabelled, and the classes in order; None when no row has a label.
 
     With `known` classes, as in a later batch of the same data, others are an error. Where `counts` (n,) is false, a row
-    is left out, and so is its label.
+    and its label are left out.
     """
     no_labels = None, np.array([]) if known is None else known
     if y is None:
@@ -98,7 +98,7 @@ def decode_labels(component: np.ndarray, classes: np.ndarray) -> np.ndarray:
 
 
 def numbers_of_classes(y: Any, known: np.ndarray, n: int) -> Tensor:
-    """The numbers of the classes asked for, one for all of n rows or one each."""
+    """The numbers of the requested classes: one for all n rows, or one per row."""
     values = np.asarray(y)
     if values.shape not in ((), (n,)):
         raise ValueError(f"y has shape {values.shape}; give one class, or one for each of n_samples={n} rows")
@@ -118,7 +118,7 @@ def is_unlabelled(value: Any) -> bool:
 
 
 def of_one_kind(y: np.ndarray) -> np.ndarray:
-    """Labels as values that a file can hold, too."""
+    """Labels as values that a file can hold."""
     if y.dtype.kind == "T":
         return np.array(y.tolist())
     if y.dtype.kind == "O":
@@ -162,7 +162,7 @@ def read_targets(y: Any, n_rows: int, counts: Tensor | None = None) -> tuple[Ten
 
 
 def read_posterior(q: Any, n: int, k: int) -> Tensor:
-    """A q (n, K) of the user's own."""
+    """A posterior q (n, K) that the user gives."""
     tensor = torch.as_tensor(np.asarray(q.cpu() if isinstance(q, Tensor) else q, dtype=np.float64))
     if tensor.shape != (n, k):
         raise ValueError(f"q has shape {tuple(tensor.shape)}; expected one row of probabilities per row of X, {(n, k)}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from numbers import Real
 from typing import Any
 
@@ -39,7 +40,7 @@ def read_array(
     Values above the largest are refused, as infinity always is.
     """
     cells = read_rows(estimator, X, reset=reset, sparse=sparse).with_numbers_only()
-    check_finite(cells.numbers, column_names(estimator), largest)
+    check_finite(cells, largest, known_names(estimator))
     return cells.numbers, cells.kind
 
 
@@ -95,9 +96,15 @@ def check_shape(X: Any) -> None:
         raise ValueError(f"X has shape {shape}; expected rows and features (n, d): reshape it")
 
 
+def known_names(estimator: BaseEstimator) -> Sequence[Any]:
+    """The names of the data frame that the estimator was fitted on, or the columns' numbers."""
+    names: Sequence[Any] = getattr(estimator, "feature_names_in_", range(estimator.n_features_in_))
+    return names
+
+
 def column_names(estimator: BaseEstimator) -> list[str]:
-    """Names for messages: those of the data frame that the estimator was fitted on, or the columns' numbers."""
-    return [shown(name) for name in getattr(estimator, "feature_names_in_", range(estimator.n_features_in_))]
+    """The same as messages show them."""
+    return [shown(name) for name in known_names(estimator)]
 
 
 def read_weights(sample_weight: Any, n_rows: int) -> Tensor | None:
@@ -133,12 +140,14 @@ def read_weights(sample_weight: Any, n_rows: int) -> Tensor | None:
 
 
 def check_columns(values: np.ndarray, names: list[str]) -> None:
-    """Every column must have something to learn from."""
-    # An empty column is empty in the first row: all others need no second look.
+    """An error for a column without observed values."""
+    # An empty column is empty in the first row.
     suspects = np.flatnonzero(np.isnan(values[0]))
     empty = [names[column] for column in suspects if np.isnan(values[:, column]).all()]
     if empty:
-        raise ValueError(f"X has no observed value in column {', '.join(empty)}; drop it: nothing can be learnt of it")
+        raise ValueError(
+            f"X has no observed value in column {', '.join(empty)}; drop it: there is nothing to learn from"
+        )
 
 
 def check_spread(values: np.ndarray, names: list[str]) -> None:
