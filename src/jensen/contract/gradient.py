@@ -66,7 +66,7 @@ class Lesson:
 
     def has_holes(self) -> bool:
         """Whether some entry is missing; of rows on disk it is not known and so possible, unless they are integers."""
-        if not self.events.can_have_holes:
+        if not self.events.can_have_missing:
             return False
         return not self.events.is_in_memory or bool(self.x.isnan().any())
 
@@ -249,7 +249,7 @@ class GradientEstimator(ColumnsModel):
 
     def _present(self, values: Tensor, kind: Kind) -> Any:
         """Rows of the network's units (n, d), as the user has theirs."""
-        if kind.container in ("pandas", "polars"):
+        if kind.is_frame:
             return self._columns.frame(values.double(), index=kind.index, container=kind.container)
         return kind.values(self._decoded_matrix(values))
 
@@ -260,8 +260,8 @@ class GradientEstimator(ColumnsModel):
 
     def _restored(self, X: Any, holes: Tensor, filled: Tensor, kind: Kind) -> Any:
         """X with its holes (n, d) from `filled`, in the network's units; all else bit for bit."""
-        if kind.container in ("pandas", "polars"):
-            return self._columns.restore(X, filled.double())
+        if kind.is_frame:
+            return self._columns.restore(X, filled.double(), holes)
         values = self._decoded_matrix(filled)
         given = torch.as_tensor(as_array(X).astype(kind.dtype))
         return kind.values(torch.where(holes.reshape(given.shape), values.to(given), given))

@@ -13,7 +13,8 @@ from sklearn.base import clone, is_regressor
 from sklearn.model_selection import ParameterGrid
 from sklearn.utils import check_random_state
 
-from jensen.data.container import n_rows, read_weights
+from jensen.data.container import n_rows
+from jensen.data.reader import read_weights
 from jensen.evaluate.criteria import CRITERIA, difference
 from jensen.evaluate.criterion import Criterion, Score, Settings
 from jensen.evaluate.estimators import Estimator

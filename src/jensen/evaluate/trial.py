@@ -12,7 +12,8 @@ import torch
 from sklearn.base import BaseEstimator, clone
 from sklearn.model_selection import KFold, ShuffleSplit, check_cv
 
-from jensen.data.container import n_rows, read_array, take
+from jensen.data.container import n_rows, take
+from jensen.data.reader import read_array
 from jensen.evaluate.estimators import E
 
 # Errors of a fit that is not possible; anything else is a bug and keeps its traceback.

@@ -22,8 +22,8 @@ from torch import Tensor, nn
 
 from jensen.contract import warn_unused
 from jensen.contract.gradient import GradientEstimator, Lesson
-from jensen.data.container import read_weights
 from jensen.data.labels import encode_labels
+from jensen.data.reader import read_weights
 from jensen.data.rows import Events, learn_events, read_events
 from jensen.engines.sgd.loop import Phase, Terms
 from jensen.engines.sgd.plan import Trainer

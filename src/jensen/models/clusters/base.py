@@ -16,7 +16,8 @@ from torch import Tensor
 from jensen.bound import Bound
 from jensen.contract import EMEstimator, Stream, whole_number
 from jensen.contract.fitted import Fitted, Values, not_negative, positive, read_values
-from jensen.data.container import Kind, read_array, read_weights
+from jensen.data.container import Kind
+from jensen.data.reader import read_array, read_weights
 from jensen.models.clusters.centres import Pull, hard_log_density
 from jensen.models.clusters.depot import Depot
 from jensen.models.clusters.inference import Assignment, Centres, assign

@@ -25,7 +25,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from jensen.contract import Rows, Stream, warn_unused
 from jensen.contract.capabilities import Capabilities
-from jensen.data.container import Kind, check_columns, check_spread, column_names, read_array, read_weights
+from jensen.data.container import Kind
+from jensen.data.reader import check_columns, check_spread, column_names, read_array, read_weights
 from jensen.engines.em import loop as em
 from jensen.engines.em.sources import ArraySource
 from jensen.models.clusters.base import CentreModel

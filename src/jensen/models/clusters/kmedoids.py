@@ -25,7 +25,8 @@ from torch import Tensor
 from jensen.contract import LatentVariableModel, not_offered, warn_unused
 from jensen.contract.capabilities import Capabilities
 from jensen.contract.fitted import Fitted, Values
-from jensen.data.container import Kind, check_spread, column_names, read_table, read_weights
+from jensen.data.container import Kind
+from jensen.data.reader import check_spread, column_names, read_table, read_weights
 from jensen.engines.em.seeding import check_distinct, distinct_rows, draw_different
 from jensen.models.clusters import distances as dissimilarity
 from jensen.models.clusters.faster_pam import Swapped, build, faster_pam

@@ -21,8 +21,8 @@ from jensen.contract import Answers, Problem, Rows
 from jensen.contract.capabilities import Capabilities
 from jensen.contract.em import IteratedModel
 from jensen.contract.fitted import Fitted, Values, probabilities, read_values
-from jensen.data.container import read_weights
 from jensen.data.labels import decode_labels, numbers_of_classes, read_posterior
+from jensen.data.reader import read_weights
 from jensen.engines.em.frame import Frame
 from jensen.models.mixtures.components import AnyComponents, Family
 from jensen.models.mixtures.em import MixtureTheta

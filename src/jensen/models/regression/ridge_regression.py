@@ -25,8 +25,9 @@ from torch import Tensor
 from jensen.contract import Persistent, warn_unused
 from jensen.contract.capabilities import Capabilities
 from jensen.contract.fitted import Fitted
-from jensen.data.container import Kind, check_spread, column_names, read_table, read_weights
+from jensen.data.container import Kind
 from jensen.data.labels import read_targets
+from jensen.data.reader import check_spread, column_names, read_table, read_weights
 from jensen.formulas import ridge
 from jensen.formulas.gaussian import LOG_2PI
 from jensen.models.regression.evidence import maximise_evidence
