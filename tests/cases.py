@@ -474,7 +474,7 @@ def diffusion_step(module: DiffusionModule, points: np.ndarray, t: int) -> tuple
     i, d = t - 1, points.shape[1]
     time = torch.full((len(points),), 1000 * i / len(beta))
     seen = [torch.tensor(points, dtype=torch.float32)]
-    if module.has_holes:
+    if module.has_missing:
         seen.append(torch.ones(points.shape))
     with torch.no_grad():
         said = module.network(torch.cat(seen, 1), time, None).double().numpy()

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import jensen
-from jensen.contract.model import Persistent
+from jensen.contract import Persistent
 
 ROOT = Path(jensen.__file__).parent
 # From the top to the ground: a module may import from its own layer and from those below.
@@ -196,6 +196,17 @@ def test_no_module_is_long():
     """The reader of a file should find one idea."""
     long = {name: n for name, path in NAMES.items() if (n := len(path.read_text().splitlines())) > 350}
     assert not long
+
+
+def test_no_model_is_more_than_five_classes_deep():
+    """What a model inherits should fit on a screen; scikit-learn's classes do not count."""
+    public = [getattr(jensen, name) for name in jensen.__all__]
+    models = [value for value in public if isinstance(value, type) and issubclass(value, Persistent)]
+    assert len(models) > 10
+    ours = {
+        model.__name__: [c.__name__ for c in model.__mro__ if c.__module__.startswith("jensen")] for model in models
+    }
+    assert not {name: classes for name, classes in ours.items() if len(classes) > 5}
 
 
 def test_public_names_resolve():

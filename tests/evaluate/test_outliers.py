@@ -192,7 +192,7 @@ class TestProfile:
             (np.zeros((19, 4)), "reference has 19 rows; give 20 or more"),
             (np.zeros((30, 4)), "reference has 30 rows that are all alike"),
             (np.zeros((30, 3)), "X has 3 features, but Diffusion is expecting 4"),
-            (np.full((30, 4), np.nan), "X holds NaN in row 0, and the bound is of complete rows"),
+            (np.full((30, 4), np.nan), "X holds NaN in row 0, but a diffusion has no marginal likelihood"),
         ],
     )
     def test_mistakes(self, model, reference, message):

@@ -12,7 +12,9 @@ def test_rows_with_holes_are_scored_or_the_reason_is_told(case, model, holes):
         assert np.isfinite(model.score_samples(holes)).all()
         return
     for ask in (model.score_samples, model.bound):
-        with pytest.raises(ValueError, match=r"X holds NaN in row .* the bound is of complete rows.* impute X first"):
+        with pytest.raises(
+            ValueError, match=r"X holds NaN in row .* no marginal likelihood for partly observed rows.* impute X first"
+        ):
             ask(holes)
     assert np.isfinite(model.score_samples(model.impute(holes))).all()
 

@@ -85,6 +85,8 @@ class Categorical(BaseEstimator):
         """There is nothing to choose."""
 
 
+# A user's likelihood: a name or a distribution for all columns, or one of these by column.
+Likelihood = str | Gaussian | Bernoulli | Categorical | Mapping[str, str | Gaussian | Bernoulli | Categorical]
 NAMES = {"gaussian": Gaussian, "bernoulli": Bernoulli, "categorical": Categorical}
 KINDS = {Gaussian: "continuous", Bernoulli: "binary", Categorical: "categorical"}
 

@@ -101,7 +101,7 @@ def test_a_finished_run_is_not_trained_further(tmp_path):
     assert n_steps == 30 * N_STEPS
     assert trained(tmp_path / "run.ckpt") == (*whole, 0)
     # Weights of fewer epochs are gone, and more epochs go on from there.
-    with pytest.raises(ValueError, match="has come to epoch 30, beyond max_epochs=20"):
+    with pytest.raises(ValueError, match="is at epoch 30, beyond max_epochs=20"):
         trained(tmp_path / "run.ckpt", max_epochs=20)
     assert trained(tmp_path / "run.ckpt", max_epochs=33)[-1] == 3 * N_STEPS
 
@@ -215,7 +215,7 @@ class TestFilesThatAreNotGoneOnFrom:
             ),
             (
                 {"change_content": lambda content: content["position"]["dict"].update(epoch="two")},
-                "does not fit this model's networks: .*of other types than a run",
+                "does not fit this model's networks: .*does not have the types of a position",
             ),
             (
                 {"change_tensors": lambda tensors: tensors.update({"parts.optimiser.#0.exp_avg": torch.zeros(3)})},

@@ -233,7 +233,7 @@ class TestHeldOut:
 
         trainer = Trainer(warm_up=0, decay=None, clip=None, averaging=0.9, patience=3)
         run = fit_sgd(
-            module, ZEROS, height, plan(1000, 8, 0.004, trainer, judges_start=True), held_out=ZEROS, score=score
+            module, ZEROS, height, plan(1000, 8, 0.004, trainer, may_keep_start=True), held_out=ZEROS, score=score
         )
         assert module.theta.item() == 0
         assert [row["epoch"] for row in run.history] == [0, 50, 100, 150]
@@ -244,8 +244,8 @@ class TestHeldOut:
             return terms["height"]
 
         modules = [Walk(), Walk()]
-        for module, judges_start in zip(modules, (False, True), strict=True):
-            fit_sgd(module, ZEROS, height, plan(100, 8, judges_start=judges_start), held_out=ZEROS, score=score)
+        for module, may_keep_start in zip(modules, (False, True), strict=True):
+            fit_sgd(module, ZEROS, height, plan(100, 8, may_keep_start=may_keep_start), held_out=ZEROS, score=score)
         assert modules[0].theta.item() == modules[1].theta.item() > 0
 
     def test_without_held_out_rows_the_last_weights_are_kept(self):

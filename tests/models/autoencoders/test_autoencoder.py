@@ -182,7 +182,7 @@ def test_levels_alone():
     model = Autoencoder(1, **SMALL).fit(frame)
     assert model.transform(frame).shape == (150, 1)
     assert model.reconstruct(frame)["kind"].isna().sum() == 0
-    with pytest.raises(ValueError, match=r"noise=0.5 is added to numbers, and X has none.*set noise=0"):
+    with pytest.raises(ValueError, match=r"noise=0.5 is added to numbers, but X has none.*set noise=0"):
         Autoencoder(1, noise=0.5).fit(frame)
 
 
@@ -310,7 +310,9 @@ def test_history_tells_the_error_of_every_round():
 def test_mistakes_have_a_way_out():
     with pytest.raises(ValueError, match=r"The 'noise' parameter of Autoencoder must be .*\[0.0, inf\). Got -1.0"):
         Autoencoder(noise=-1.0).fit(IRIS)
-    with pytest.warns(UserWarning, match="n_components=4 is not less than the 4 features of X: z is no shorter"):
+    with pytest.warns(
+        UserWarning, match="n_components=4 is not less than the 4 features of X, so z does not compress x"
+    ):
         Autoencoder(4, **SMALL).fit(IRIS)
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -544,7 +544,7 @@ def test_a_network_of_another_shape_is_named():
 def test_a_checkpoint_beyond_max_epochs_is_pointed_out(tmp_path):
     x = load_iris().data
     model = VAE(2, max_epochs=5, checkpoint=tmp_path / "run.ckpt", **SMALL).fit(x)
-    with pytest.raises(ValueError, match="has come to epoch 5, beyond max_epochs=3; delete it"):
+    with pytest.raises(ValueError, match="is at epoch 5, beyond max_epochs=3; delete it"):
         model.set_params(max_epochs=3).fit(x)
 
 

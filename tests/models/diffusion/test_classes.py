@@ -274,8 +274,8 @@ def test_a_later_fit_without_labels_forgets_them(blobs):
     ("call", "message"),
     [
         (lambda m, x: m.sample(2, y="pink"), "y='pink' is not among"),
-        (lambda m, x: m.sample(2, sampler="ddim", eta="a"), r"eta='a' is the share of noise .* in \[0, 1\]"),
-        (lambda m, x: m.sample(2, guidance=1.0), "guidance=1.0 goes beyond a class; give y"),
+        (lambda m, x: m.sample(2, sampler="ddim", eta="a"), r"eta='a' is the fraction of the noise .* in \[0, 1\]"),
+        (lambda m, x: m.sample(2, guidance=1.0), "guidance=1.0 needs a class; give y"),
         (lambda m, x: m.predict(x, weighting="equal"), "weighting='equal' is not known"),
         (lambda m, x: m.predict(x, class_prior="flat"), "class_prior='flat' is not known"),
         (lambda m, x: m.predict(x, budget=3), "budget=3 is a number of levels per row and class"),

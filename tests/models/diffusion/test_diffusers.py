@@ -224,7 +224,7 @@ class TestFromDiffusers:
             (
                 lambda: pipeline({"out_channels": 6}),
                 {},
-                r"out_channels=6 says more than an image of in_channels=3; give",
+                r"out_channels=6 differs from in_channels=3; give",
             ),
             (lambda: pipeline({"num_class_embeds": 5}), {}, r"y=None, but the network has 5 classes, .* from 0 to 4"),
             (lambda: pipeline({"num_class_embeds": 5}), {"y": np.arange(2)}, r"y=array\(\[0, 1\]\), but the network"),
@@ -362,19 +362,22 @@ class TestToDiffusers:
     @pytest.mark.parametrize(
         ("options", "message"),
         [
-            ({"X": np.eye(8), "network": ResidualMLP(width=8)}, r"make images, and .* rows of shape \(8,\); use save"),
-            ({"X": images(8, (5, 8, 8))}, r"pictures of 1 to 4 channels, not 5; use save"),
-            ({"data_levels": None}, r"fitted on numbers that have no levels; fit on images that have them, such as u"),
+            ({"X": np.eye(8), "network": ResidualMLP(width=8)}, r"make images, but .* rows of shape \(8,\); use save"),
+            ({"X": images(8, (5, 8, 8))}, r"images of 1 to 4 channels, not 5; use save"),
+            (
+                {"data_levels": None},
+                r"fitted on numbers that have no levels; fit on images that have levels, such as u",
+            ),
             (
                 {"prediction": "levels"},
-                r"prediction='levels' is not known to diffusers; fit with 'noise', 'data', 'vel",
+                r"prediction='levels' does not exist in diffusers; fit with 'noise', 'data', 'vel",
             ),
-            ({"prediction": "mean"}, r"prediction='mean' is not known to diffusers"),
+            ({"prediction": "mean"}, r"prediction='mean' does not exist in diffusers"),
             (
                 {"variance": "learned", "objective": "hybrid"},
                 r"variance='learned' is .*; fit with 'beta' or 'posterior'",
             ),
-            ({"n_steps": 50}, r"told times up to 980 for the 50 levels, .*; fit with n_steps=1000, or with a Schedule"),
+            ({"n_steps": 50}, r"has times up to 980 for the 50 levels, .*; fit with n_steps=1000, or with a Schedule"),
             (
                 {"network": ResidualMLP(width=8)},
                 r"network=ResidualMLP\(...\) has no counterpart in .*position_map=False",
@@ -398,10 +401,10 @@ class TestToDiffusers:
     @pytest.mark.parametrize(
         ("options", "message"),
         [
-            ({"prediction": "auto"}, "prediction='levels' is not known to diffusers; fit with 'noise'"),
-            ({"prediction": "mean"}, "prediction='mean' is not known to diffusers"),
+            ({"prediction": "auto"}, "prediction='levels' does not exist in diffusers; fit with 'noise'"),
+            ({"prediction": "mean"}, "prediction='mean' does not exist in diffusers"),
             ({"variance": "learned", "objective": "hybrid"}, "variance='learned' is .*; fit with 'beta' or"),
-            ({"n_steps": 50}, "told times up to 980 for the 50 levels"),
+            ({"n_steps": 50}, "has times up to 980 for the 50 levels"),
             ({"data_levels": None}, "data_levels=None has no levels, .*; choose data_levels='auto' or 256"),
             ({"network": ResidualMLP(width=8)}, r"network=ResidualMLP\(...\) has no counterpart"),
             ({"network": None}, r"UNet\(position_map=True\) adds a learned image"),

@@ -387,9 +387,9 @@ def test_every_choice_learns_and_is_kept_by_a_file(arguments, digits, tmp_path):
 
 def test_choices_that_are_left_to_the_data(digits):
     facts = quick(max_epochs=1).fit(digits)._facts
-    assert (facts["prediction"], facts["variance"], facts["level_variance"]) == ("levels", "posterior", "own")
+    assert (facts.prediction, facts.variance, facts.level_variance) == ("levels", "posterior", "own")
     facts = quick(max_epochs=1, network=None).fit(load_iris().data)._facts
-    assert (facts["prediction"], facts["variance"]) == ("velocity", "beta")
+    assert (facts.prediction, facts.variance) == ("velocity", "beta")
 
 
 @pytest.mark.parametrize("shape", [(40, 7, 5), (40, 3, 6, 6), (40, 1, 1, 9)])
@@ -635,7 +635,7 @@ def test_bad_arguments(digits, arguments, message):
         (lambda m, x: m.sample(1, steps=51), "steps=51 must be a whole number from 1 to the 50 levels"),
         (lambda m, x: m.sample(1, sampler="euler"), "sampler='euler' is not known; choose 'ancestral', 'ddim', 'dpm'"),
         (lambda m, x: m.sample(1, eta=0.5), "eta=0.5 is for sampler='ddim'"),
-        (lambda m, x: m.sample(1, sampler="ddim", eta=2), r"eta=2 is the share of noise .* \[0, 1\]"),
+        (lambda m, x: m.sample(1, sampler="ddim", eta=2), r"eta=2 is the fraction of the noise .* \[0, 1\]"),
         (lambda m, x: m.sample(1, y=3), "y=3 asks for a class"),
         (lambda m, x: m.sample(1, guidance=-1.0), "guidance=-1.0 must be a number, 0 or more"),
         (lambda m, x: m.sample(1, guidance=math.nan), "guidance=nan must be"),

@@ -131,7 +131,7 @@ def by_column(columns, network=None):
         return xt
 
     network = ByColumn() if network is None else network
-    return DiffusionModule(view, network, space, Schedule.linear(30), is_uniform=False, has_holes=True).eval()
+    return DiffusionModule(view, network, space, Schedule.linear(30), is_uniform=False, has_missing=True).eval()
 
 
 def grid_of(n_columns):
@@ -224,7 +224,7 @@ def test_a_network_sees_what_is_observed_and_zero_elsewhere():
     space = Space(unit_columns(2), "velocity", "beta")
     view = NoisedView((2,), (), n_masks=2)
     assert view.in_shape == (4,)
-    module = DiffusionModule(view, Looking(), space, Schedule.linear(30), is_uniform=True, has_holes=True)
+    module = DiffusionModule(view, Looking(), space, Schedule.linear(30), is_uniform=True, has_missing=True)
     x = torch.tensor([[0.5, NAN], [NAN, NAN], [1.0, 2.0]])
     module(x)
     assert_array_equal(given[0][:, 2:], [[1, 0], [0, 0], [1, 1]])
@@ -280,7 +280,7 @@ def test_a_mask_says_what_is_missing_in_images(model):
     mask[::2, :4] = True
     masked = np.ma.masked_array(images, mask)
     model.set_params(max_epochs=1, random_state=0).fit(masked)
-    assert model._facts["has_holes"]
+    assert model._facts.has_missing
     options = {"n_draws": 1, "steps": 2, "resamplings": 1} if isinstance(model, Diffusion) else {}
     filled = model.impute(masked, **options)
     assert_array_equal(filled[~mask], images[~mask])
@@ -293,8 +293,8 @@ def test_complete_rows_are_scored_after_a_fit_with_holes():
     x = load_iris().data
     options = {"max_epochs": 250, "network": ResidualMLP(64, 2), "learning_rate": 3e-3}
     complete, with_holes = quick(**options).fit(x), quick(**options).fit(holed(x))
-    assert not complete._facts["has_holes"]
-    assert with_holes._facts["has_holes"]
+    assert not complete._facts.has_missing
+    assert with_holes._facts.has_missing
     gap = complete.score(x) - with_holes.score(x)
     assert -0.2 < gap < 1.0
     rows, hidden = holed(x, seed=1), np.isnan(holed(x, seed=1))
@@ -334,12 +334,12 @@ def test_rows_on_disk_may_have_holes_unless_they_are_integers(tmp_path):
     for name, rows in files.items():
         np.save(tmp_path / f"{name}.npy", rows)
     whole, with_holes = (np.load(tmp_path / f"{name}.npy", mmap_mode="r") for name in files)
-    assert not quick(network=SMALL, max_epochs=1).fit(whole)._facts["has_holes"]
-    assert not VAE(2, max_epochs=1, random_state=0).fit(whole)._facts["has_holes"]
-    assert not quick(network=SMALL, max_epochs=1).fit(TensorDataset(torch.tensor(files["whole"])))._facts["has_holes"]
+    assert not quick(network=SMALL, max_epochs=1).fit(whole)._facts.has_missing
+    assert not VAE(2, max_epochs=1, random_state=0).fit(whole)._facts.has_missing
+    assert not quick(network=SMALL, max_epochs=1).fit(TensorDataset(torch.tensor(files["whole"])))._facts.has_missing
     on_disk = quick(network=SMALL, max_epochs=2).fit(with_holes)
     in_memory = quick(network=SMALL, max_epochs=2).fit(np.array(with_holes))
-    assert on_disk._facts["has_holes"]
+    assert on_disk._facts.has_missing
     assert on_disk.columns_.is_grid
     assert_allclose(weights_of(on_disk), weights_of(in_memory), atol=1e-4)
     seen = ~np.isnan(with_holes[:2])
@@ -527,7 +527,9 @@ def test_fewer_levels_than_steps_are_all_used():
 def test_scores_of_rows_with_holes_are_refused_with_the_reason(of_images, images, ask):
     rows = images[:5].copy()
     rows[3, 2, 2] = np.nan
-    with pytest.raises(ValueError, match=r"X holds NaN in row 3, and the bound is of complete rows.*impute X first"):
+    with pytest.raises(
+        ValueError, match=r"X holds NaN in row 3, but a diffusion has no marginal likelihood.*impute X first"
+    ):
         ask(of_images, rows)
 
 
@@ -557,5 +559,5 @@ def test_pipelines_have_complete_images(images, tmp_path):
     network = UNet(channels=(8,), n_blocks=1, position_map=False)
     options = {"n_steps": 1000, "prediction": "noise", "data_levels": 17, "max_epochs": 1}
     model = quick(network=network, **options).fit(holed(images))
-    with pytest.raises(ValueError, match="pipelines of diffusers have complete images"):
+    with pytest.raises(ValueError, match="pipelines of diffusers need complete images"):
         model.to_diffusers(tmp_path / "p")

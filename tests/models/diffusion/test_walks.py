@@ -94,14 +94,14 @@ def test_a_known_denoiser_is_taken_at_its_word():
 
     model = untrained("noise", network=Known())
     assert model.module_.space.clip is None
-    assert "clip" in model._facts
+    assert "clip" in model._facts.record()
 
 
 def test_a_file_without_these_facts_has_the_cosine_as_it_is_defined_and_walks_from_its_end():
     model = untrained("noise")
     later = ("largest_beta", "least_signal", "clip")
-    facts = {name: value for name, value in model._facts.items() if name not in later}
-    module = model._build(facts)
+    facts = {name: value for name, value in model._facts.record().items() if name not in later}
+    module = model._build(model._facts_from(facts))
     assert_array_equal(module.schedule.beta, Schedule.cosine(100).beta)
     assert module.schedule.beta[-1] == 0.999
     assert (module.space.least_signal, module.space.clip) == (0, None)
@@ -134,7 +134,7 @@ def test_where_walks_begin(prediction):
 
 def test_a_learned_variance_needs_numbers():
     digits = load_digits().images[:50]
-    message = "variance='learned' needs columns of numbers, and every column of X has levels.* prediction='velocity'"
+    message = "variance='learned' needs columns of numbers, but every column of X has levels.* prediction='velocity'"
     for prediction in ("auto", "levels"):
         with pytest.raises(ValueError, match=message):
             Diffusion(n_steps=20, prediction=prediction, variance="learned", objective="hybrid").fit(digits)

@@ -194,7 +194,7 @@ class TestAnswers:
         assert_allclose(rows.mean(0), two_clusters(0).mean(0), atol=0.5)
 
     def test_classes_are_not_known(self, at_start):
-        with pytest.raises(ValueError, match="y=1 asks for a class, and a latent diffusion knows none"):
+        with pytest.raises(ValueError, match="y=1 asks for a class, but a latent diffusion has none"):
             at_start.sample(3, y=1)
 
     def test_imputation_weighs_draws_by_the_diffusion(self, clusters):
@@ -318,7 +318,7 @@ class TestBadInput:
     )
     def test_recipes_that_suit_no_latent_vector(self, monkeypatch, options, message):
         """Before the first stage, which may take long."""
-        monkeypatch.delattr(VAE, "_fit_lesson")
+        monkeypatch.delattr(VAE, "_fit_set")
         with pytest.raises(ValueError, match=message):
             latent_diffusion(**options).fit(X)
 

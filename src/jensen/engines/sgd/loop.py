@@ -1,12 +1,12 @@
-"""The one training path: stochastic gradients on the objective of any deep model.
+"""The training loop of all deep models: stochastic gradient steps that raise an objective.
 
-A model gives a module whose forward names the terms of its bound, one value per row, and an objective that folds them
-into what is raised: the bound itself, or one with another weight on its terms. The rest is the same for all: fused
-Adam with warm-up and decay, clipping, averaged weights, early stopping on the held-out bound, checkpoints.
+A model provides a module whose forward returns the terms of its bound by name, one value per row, and an objective that
+combines them: the bound itself, or the bound with other weights on its terms. The loop adds fused Adam with warm-up and
+decay, gradient clipping, averaged weights, early stopping on the held-out bound and checkpoints.
 
     g = ∇ mean_rows objective(forward(batch)),   θ ← Adam(θ, g / max(1, |g| / clip)),   θ̄ ← a θ̄ + (1 - a) θ
 Kingma & Ba (2015); weight averages Polyak & Juditsky (1992). Seed and epoch determine the order of the rows, so a
-killed run resumes from its checkpoint to the same weights, bit for bit in one process on the CPU.
+killed run that resumes from its checkpoint reaches the same weights, bit for bit in one process on the CPU.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from jensen.engines.sgd.checkpoint import WAY_OUT, check_moments, check_place, read_checkpoint, write_checkpoint
 from jensen.engines.sgd.feeds import Feed, Minibatch
 from jensen.engines.sgd.objective import (
-    Goal,
+    Loss,
     WeightAverage,
     are_finite,
     clip_gradients,
@@ -35,21 +35,19 @@ from jensen.engines.sgd.objective import (
 from jensen.engines.sgd.plan import Objective, Phase, Plan, Position, Run, Terms
 from jensen.engines.sgd.processes import World
 from jensen.nets.allowance import check_weights
-from jensen.runtime.interrupt import Interrupt, InterruptedFitWarning
+from jensen.runtime.interrupt import Interrupt, Interrupted
 from jensen.runtime.messages import levels_inside
 from jensen.runtime.progress import Bar
 from jensen.runtime.randomness import mixed
 
-__all__ = ["DivergenceError", "Objective", "Phase", "Plan", "Run", "Terms", "fit_sgd"]
-
-# Weights are looked at, and held-out rows scored, about every this many steps: at the end of an epoch, or of several.
+# Steps of a round, about: a round is one epoch or several. After each, weights are checked and held-out rows scored.
 STEPS_PER_ROUND = 50
-# Held-out rows scored at a time, at least.
+# Held-out rows that are scored at a time, at least.
 HELD_OUT_ROWS = 512
 
 
 class DivergenceError(ValueError):
-    """A training that ran out of finite numbers before it had come to anything."""
+    """Training diverged before there were weights worth keeping."""
 
 
 def fit_sgd(
@@ -62,20 +60,21 @@ def fit_sgd(
     score: Objective | None = None,
     world: World | None = None,
 ) -> Run:
-    """Raise the mean objective of the rows; the module is left with the weights to use.
+    """Raise the mean objective of the rows; the module ends with the weights that are kept.
+
+    Ctrl-C ends the training after the current step, with a warning; within `propagating_interrupts` it raises instead.
 
     Args:
-        module: forward gives the named terms of a batch.
-        feed: the rows to learn from; their weights have mean 1.
+        module: forward returns the terms of a batch by name.
+        feed: the rows to train on; their weights have mean 1.
         objective: what is raised.
         plan: how.
-        held_out: rows by whose `score` training is stopped and weights are chosen.
-        score: what is measured on them; without one the objective at the end of its schedule.
-        world: the processes that share the work; without one those that accelerate has launched.
+        held_out: rows whose `score` decides when training stops and which weights are kept.
+        score: what is measured on the held-out rows; None is the objective at the end of its schedule.
+        world: the processes that share the work; None is those that were launched with this one.
     """
     training = Training(module, feed, objective, plan, held_out, score or objective, world or World.of_environment())
     at = training.at
-    messages: list[tuple[str, type[Warning]]] = []
     try:
         with Interrupt() as interrupt:
             is_interrupted = training.run(interrupt)
@@ -84,17 +83,17 @@ def fit_sgd(
         if at.best_round < 0:
             raise
         is_interrupted = False
-        kept = at.history[at.best_round]["epoch"]
-        messages.append((f"{error}; the weights of epoch {kept} are kept", RuntimeWarning))
+        if training.world.is_main:
+            message = f"{error}; the weights of epoch {at.history[at.best_round]['epoch']} are kept"
+            warnings.warn(message, RuntimeWarning, stacklevel=levels_inside())
     else:
         training.keep(is_last=at.best_round < 0)
-    if is_interrupted:
-        resumes = f", and a fit with this checkpoint resumes here: {plan.checkpoint}" if training.is_written else ""
-        message = f"interrupted after step {at.step} of epoch {at.epoch + 1}; the best weights so far are kept{resumes}"
-        messages.append((message, InterruptedFitWarning))
-    for text, category in messages if training.world.is_main else ():
-        warnings.warn(text, category, stacklevel=levels_inside())
-    return Run(at.history, at.epoch, training.objective_kept(), is_interrupted)
+    run = Run(at.history, at.epoch, training.objective_kept(), is_interrupted)
+    if not is_interrupted:
+        return run
+    resumes = f", and a fit with this checkpoint resumes here: {plan.checkpoint}" if training.is_written else ""
+    message = f"interrupted after step {at.step} of epoch {at.epoch + 1}; the best weights so far are kept{resumes}"
+    return Interrupted(message, run).kept(warns=training.world.is_main)
 
 
 class Training:
@@ -113,13 +112,13 @@ class Training:
         self.module, self.feed, self.held_out, self.world = module, feed, held_out, world
         self.objective, self.score, self.plan, self.trainer = objective, score, plan, plan.trainer
         if len(feed) < world.size:
-            raise ValueError(f"there are {len(feed)} rows to learn from, too few for {world.size} processes; use one")
+            raise ValueError(f"there are {len(feed)} rows to train on, too few for {world.size} processes; use one")
         self.batch_size = max(min(plan.batch_size, len(feed)) // world.size * world.size, world.size)
         self.steps_per_epoch = len(feed) // self.batch_size
         self.epochs_per_round = math.ceil(STEPS_PER_ROUND / self.steps_per_epoch)
         self.n_steps = plan.max_epochs * self.steps_per_epoch
         self.parameters = [p for p in module.parameters() if p.requires_grad]
-        self.forward = world.wrap(Goal(module, objective)).train()
+        self.forward = world.wrap(Loss(module, objective)).train()
         # fused: one kernel for all parameters, three times as fast as the loop over them.
         self.optimiser = torch.optim.AdamW(
             self.parameters, lr=plan.learning_rate, weight_decay=plan.trainer.weight_decay, fused=True
@@ -133,18 +132,18 @@ class Training:
         self.restore()
 
     def run(self, interrupt: Interrupt) -> bool:
-        """To the last epoch, or as long as held-out rows gain; whether Ctrl-C ended it, after the step at hand."""
+        """Train to the last epoch, or until the held-out score stops rising; returns whether Ctrl-C ended it."""
         at, plan, world = self.at, self.plan, self.world
         name = plan.progress if world.is_main else None
         bar = Bar(name, plan.max_epochs, unit="epoch", initial=at.epoch, leave=True)
         began, written = time.monotonic() - at.seconds, time.monotonic()
         try:
-            if plan.judges_start and self.held_out is not None and not at.history and not at.epoch and not at.step:
-                self.judge_start()
+            if plan.may_keep_start and self.held_out is not None and not at.history and not at.epoch and not at.step:
+                self.score_start()
             while at.epoch < plan.max_epochs and not at.is_done:
                 self.move(self.phase(at.epoch))
                 for index in self.batches():
-                    self.learn(self.feed.take(index))
+                    self.take_step(self.feed.take(index))
                     at.step += 1
                     bar.beat()
                     now = time.monotonic()
@@ -171,22 +170,21 @@ class Training:
         return False
 
     def batches(self) -> Iterator[Tensor]:
-        """Row numbers of the steps that are left of this epoch; the uneven last batch is dropped."""
+        """Row numbers of the remaining steps of this epoch; the last batch is dropped if it is smaller."""
         generator = torch.Generator().manual_seed(mixed(self.plan.seed, self.at.epoch))
         order = torch.randperm(len(self.feed), generator=generator)
         for step in range(self.at.step, self.steps_per_epoch):
             batch = order[step * self.batch_size : (step + 1) * self.batch_size]
             yield batch[self.world.rank :: self.world.size]
 
-    def learn(self, batch: Minibatch) -> None:
-        """One step."""
+    def take_step(self, batch: Minibatch) -> None:
         at, done = self.at, self.at.epoch * self.steps_per_epoch + self.at.step
         for group in self.optimiser.param_groups:
             group["lr"] = self.learning_rate(done)
         weight, *inputs = to_device((batch.weight, *batch.inputs), self.world.device)
         loss, terms = self.forward(done / self.n_steps, weight, *inputs)
         means = [row_mean(term, weight) for term in terms.values()]
-        # Together, because a device waits for every number that is asked of it.
+        # All in one transfer: reading a number makes a device wait.
         number, *amounts = torch.stack([loss.detach(), *means]).tolist()
         if self.world.any(not math.isfinite(number)):
             raise self.diverged(terms)
@@ -211,14 +209,14 @@ class Training:
         return phases[epoch // self.epochs_per_round % len(phases)] if phases else None
 
     def move(self, phase: Phase | None) -> None:
-        """Let only the parameters of a phase have gradients; without one, all."""
+        """Train only the parameters of a phase, or all of them if there is none."""
         if self.plan.phases:
             moving = set(map(id, self.parameters if phase is None else phase.parameters))
             for parameter in self.parameters:
                 parameter.requires_grad_(id(parameter) in moving)
 
     def diverged(self, terms: Terms) -> DivergenceError:
-        """An error that names what is no longer a number, in whichever process."""
+        """An error with the names of the terms that are not finite in any process."""
         flags = self.world.mean([float(not term.isfinite().all()) for term in terms.values()])
         bad = [name for name, flag in zip(terms, flags, strict=True) if flag] or ["objective"]
         return DivergenceError(
@@ -232,24 +230,24 @@ class Training:
         return f"lower learning_rate={self.plan.learning_rate:g}, or {shorter}"
 
     def close_round(self) -> None:
-        """Note what the round came to, and whether it is the best."""
-        at, phase, judged = self.at, self.phase(self.at.epoch - 1), self.current()
-        if self.world.any(not are_finite(judged.state_dict())):
+        """Add the round to the history and keep its weights if it is the best."""
+        at, phase, current = self.at, self.phase(self.at.epoch - 1), self.current()
+        if self.world.any(not are_finite(current.state_dict())):
             raise DivergenceError(f"training diverged in epoch {at.epoch}: a weight is not finite; {self.way_out()}")
         row = {"epoch": at.epoch, **({} if phase is None else {"phase": phase.name}), **self.means()}
-        value = float(len(at.history))  # without held-out rows the last round is the one to keep
+        value = float(len(at.history))  # without held-out rows the last round is kept
         if self.held_out is not None:
-            value = row["held_out"] = self.held_out_mean(judged, self.score)
+            value = row["held_out"] = self.held_out_mean(current, self.score)
         last = at.epoch * self.steps_per_epoch - 1
         row |= {"learning_rate": self.learning_rate(last), "seconds": at.seconds}
         at.history.append(row)
         at.sums, at.mass = {}, 0.0
         if value > at.best:
-            at.best, at.best_round, self.kept = value, len(at.history) - 1, copy_weights(judged)
+            at.best, at.best_round, self.kept = value, len(at.history) - 1, copy_weights(current)
         at.is_done = len(at.history) - 1 - at.best_round >= self.trainer.patience
 
-    def judge_start(self) -> None:
-        """Weights to begin with that may be good already are a round of their own, measured on held-out rows alone."""
+    def score_start(self) -> None:
+        """Score the initial weights as a round of their own, on the held-out rows only."""
         row = {
             "epoch": 0,
             "objective": self.held_out_mean(self.module, self.objective),
@@ -268,27 +266,27 @@ class Training:
         return value
 
     def means(self) -> dict[str, float]:
-        """The weighted mean of every column over the rows of the round so far, all processes together."""
+        """The weighted mean of every term over the rows of the round so far, over all processes."""
         *sums, mass = self.world.mean([*self.at.sums.values(), self.at.mass])
         return {name: total / mass for name, total in zip(self.at.sums, sums, strict=True)}
 
     def current(self) -> nn.Module:
-        """The weights that a round is judged by."""
+        """The module with the weights that are scored: the averaged ones, if there are any."""
         return self.module if self.average is None else self.average.module
 
     def line(self) -> str:
-        """The last round in a few words."""
+        """The last round as a line of text."""
         row = self.at.history[-1]
         shown = [(name, value) for name, value in row.items() if name not in ("epoch", "learning_rate", "seconds")]
         return ", ".join(f"{name} {value:.4g}" if isinstance(value, float) else str(value) for name, value in shown)
 
     def keep(self, *, is_last: bool) -> None:
-        """Put the weights to keep in place: those of the best round, or of the last step if they are numbers."""
+        """Load the weights of the best round, or those of the last step if they are finite."""
         if is_last and are_finite(last := copy_weights(self.current())):
             self.kept = last
         self.optimiser.zero_grad()
         self.module.load_state_dict(self.kept)
-        # Statistics that layers keep in buffers are each process's own.
+        # Every process has its own statistics in the buffers of layers.
         self.world.share(self.module.state_dict().values())
         self.module.eval()
 
@@ -316,14 +314,14 @@ class Training:
                 warnings.warn(message, RuntimeWarning, stacklevel=levels_inside())
 
     def restore(self) -> None:
-        """Go on from a checkpoint, if there is one."""
+        """Resume from the checkpoint, if there is one."""
         path, world = self.plan.checkpoint, self.world
         if path is None:
             return
         check_place(path)
         found = read_checkpoint(path, self.identity)
         if 0 < world.mean([float(found is None)])[0] < 1:
-            raise ValueError(f"checkpoint={path!r} is seen by some processes only; give a place that all can read")
+            raise ValueError(f"checkpoint={path!r} is visible to some processes only; give a file that all can read")
         if found is None:
             return
         try:
@@ -344,7 +342,7 @@ class Training:
         self.at, self.kept = at, parts["kept"]
         if at.epoch > self.plan.max_epochs:
             raise ValueError(
-                f"checkpoint={path!r} has come to epoch {at.epoch}, beyond max_epochs={self.plan.max_epochs}; {WAY_OUT}"
+                f"checkpoint={path!r} is at epoch {at.epoch}, beyond max_epochs={self.plan.max_epochs}; {WAY_OUT}"
             )
         if world.size > 1:
             torch.manual_seed(mixed(self.plan.seed, world.rank, self.at.epoch, self.at.step))

@@ -1,4 +1,4 @@
-"""How a network is to be trained, where a training stands, and what it came to: the values around a loop."""
+"""How a network is trained, the position of a run, and its result: the records around the loop."""
 
 from __future__ import annotations
 
@@ -10,30 +10,23 @@ from typing import Any
 from sklearn.base import BaseEstimator
 from torch import Tensor, nn
 
-__all__ = [
-    "Objective",
-    "Phase",
-    "Plan",
-    "Position",
-    "Run",
-    "Terms",
-    "Trainer",
-]
-
 
 class Trainer(BaseEstimator):
-    """What the training path does besides plain steps of Adam.
+    """Options of the training loop: decay, warm-up, gradient clipping, weight averaging, early stopping.
 
     Args:
-        weight_decay: of AdamW; 0 is Adam.
-        warm_up: steps over which the learning rate rises from 0.
-        decay: "cosine" lets the learning rate fall to 0 at the last step, None keeps it.
-        clip: the norm to which gradients are cut, or None.
-        averaging: decay of the moving average of the weights that scores and samples use, or None for the weights
-            themselves; the average forgets its start quickly, by (1 + t) / (10 + t) at step t.
-        validation_fraction: share of the rows held out for early stopping; 0 trains on all and keeps the last weights.
-        patience: rounds without a better held-out bound after which training stops; the best weights are kept.
-        checkpoint_every: seconds between checkpoints, where the model has a `checkpoint`.
+        weight_decay: weight decay of AdamW; 0 is Adam.
+        warm_up: number of steps over which the learning rate rises linearly from 0.
+        decay: "cosine" lowers the learning rate to 0 at the last step; None keeps it constant.
+        clip: largest norm of the gradient; longer gradients are scaled down to it. None does not clip.
+        averaging: decay of the exponential moving average of the weights (EMA), which scores and samples use. At step t
+            the decay is at most (1 + t) / (10 + t), so that the initial weights soon lose their influence. None uses
+            the weights of the last step.
+        validation_fraction: fraction of the rows held out for early stopping; 0 trains on all rows and keeps the last
+            weights.
+        patience: number of rounds without a better held-out bound after which training stops; the best weights are
+            kept. A round is the smallest number of epochs with 50 steps or more.
+        checkpoint_every: seconds between checkpoints, if the model has a `checkpoint`.
 
     Example:
         >>> from jensen import Trainer
@@ -63,7 +56,7 @@ class Trainer(BaseEstimator):
         self.checkpoint_every = checkpoint_every
 
     def check(self) -> None:
-        """Refuse values that cannot be meant; constructors only store them."""
+        """Raise an error for invalid values; the constructor only stores them."""
         at_least_zero = {name: getattr(self, name) for name in ("weight_decay", "warm_up", "checkpoint_every")}
         for name, value in at_least_zero.items():
             if not is_number(value) or value < 0:
@@ -80,7 +73,7 @@ class Trainer(BaseEstimator):
             raise ValueError(f"Trainer(patience={self.patience!r}) must be 1 or more")
 
     def rate(self, step: int, n_steps: int) -> float:
-        """The learning rate of a step, as a share of the largest."""
+        """The learning rate of a step, as a fraction of the largest."""
         rising = min(1.0, (step + 1) / self.warm_up) if self.warm_up else 1.0
         falling = 0.5 * (1 + math.cos(math.pi * min(step / n_steps, 1.0))) if self.decay == "cosine" else 1.0
         return rising * falling
@@ -91,13 +84,13 @@ def is_number(value: Any) -> bool:
 
 
 Terms = Mapping[str, Tensor]
-# Of the terms and the share of the training that is done, the value of every row to raise.
+# From the terms and the fraction of the training that is done, the value of every row to raise.
 Objective = Callable[[Terms, float], Tensor]
 
 
 @dataclass(frozen=True)
 class Phase:
-    """A round in which only these parameters move."""
+    """A round in which only these parameters are trained."""
 
     name: str
     parameters: Sequence[nn.Parameter]
@@ -105,19 +98,19 @@ class Phase:
 
 @dataclass(frozen=True)
 class Plan:
-    """How a module is to be trained.
+    """How a module is trained.
 
     Args:
-        max_epochs: passes over the rows at most.
+        max_epochs: passes over the rows, at most.
         batch_size: rows per step, over all processes.
-        learning_rate: the largest.
-        trainer: everything else that a user may choose.
-        seed: of the order of rows.
-        phases: taken in turns, a round each; none moves all parameters in every round.
-        checkpoint: file to go on from and to write to, or None.
-        identity: what a checkpoint must agree with to be gone on from.
-        progress: the name of the bar on a terminal, or None for no bar.
-        judges_start: whether the weights before the first step are a round, which held-out rows may prefer to all.
+        learning_rate: the largest one.
+        trainer: the other options that a user may choose.
+        seed: determines the order of the rows.
+        phases: taken in turns, one round each; without any, all parameters are trained in every round.
+        checkpoint: file to resume from and to write to, or None.
+        identity: what a checkpoint must agree with so that the fit can resume from it.
+        progress: title of the progress bar, or None for no bar.
+        may_keep_start: whether the initial weights count as a round, which is kept if no other scores better.
     """
 
     max_epochs: int
@@ -129,20 +122,20 @@ class Plan:
     checkpoint: str | None = None
     identity: Mapping[str, Any] = field(default_factory=dict)
     progress: str | None = None
-    judges_start: bool = False
+    may_keep_start: bool = False
 
 
 @dataclass
 class Position:
-    """Where a run stands; with the weights and the random state it is all that a run is.
+    """The position of a run; with weights and random state it determines how the run continues.
 
     Args:
-        epoch, step: how many epochs are over, and how many steps of the next.
-        sums, mass: of the round so far, the weighted sum of every column of the history, and of the weights.
-        history: the rounds that are over.
-        best, best_round: the best value of a round, and which it was, -1 for none.
-        seconds: of training.
-        is_done: whether held-out rows have ended the training.
+        epoch, step: number of finished epochs, and of finished steps in the current one.
+        sums, mass: weighted sum of every column of the history in the current round, and the sum of the weights.
+        history: the finished rounds.
+        best, best_round: the best score of a round, and the number of that round, -1 for none.
+        seconds: training time so far.
+        is_done: whether early stopping has ended the training.
     """
 
     epoch: int = 0
@@ -156,25 +149,25 @@ class Position:
     is_done: bool = False
 
     def check(self) -> None:
-        """An error unless a run can stand here."""
+        """Raise an error unless this is a possible position of a run."""
         whole = all(type(number) is int for number in (self.epoch, self.step, self.best_round))
         real = all(type(number) is float for number in (self.mass, self.best, self.seconds, *self.sums.values()))
         rows = all(type(row) is dict and type(row["objective"]) is float for row in self.history)
         if not (whole and real and rows and type(self.is_done) is bool):
-            raise TypeError(f"{self} is of other types than a run")
+            raise TypeError(f"{self} does not have the types of a position")
         if min(self.epoch, self.step) < 0 or self.best_round not in range(-1, len(self.history)):
-            raise ValueError(f"{self} is no place in a run")
+            raise ValueError(f"{self} is not a possible position")
 
 
 @dataclass(frozen=True)
 class Run:
-    """What a training came to; the module holds the weights that were kept.
+    """The result of a training; the module holds the weights that were kept.
 
     Args:
         history: a row per round.
-        n_epochs: epochs that were finished.
-        objective: its mean per row in the round whose weights were kept.
-        is_interrupted: whether Ctrl-C ended it.
+        n_epochs: number of finished epochs.
+        objective: mean objective per row in the round whose weights were kept.
+        is_interrupted: whether Ctrl-C ended the training.
     """
 
     history: list[dict[str, Any]]

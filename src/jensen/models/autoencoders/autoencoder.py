@@ -3,7 +3,8 @@
     min Σ_i ‖x_i - decoder(encoder(x_i))‖²
     denoising:  min Σ_i E‖x_i - decoder(encoder(x_i + ε))‖²,  ε ~ N(0, noise² I)
 Rumelhart, Hinton & Williams (1986); with noise Vincent et al. (2008). Linear networks span the plane of PCA (Baldi &
-Hornik 1989). A squared error is no density: there is no likelihood, no bound and no distribution of z. VAE has them.
+Hornik 1989). A squared error is not a density, so there is no likelihood, no bound and no distribution of z; VAE has
+them.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -23,53 +24,63 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
 from jensen.contract import not_offered
-from jensen.contract.gradient import MOST_ROWS, GradientEstimator, Lesson, blocks
+from jensen.contract.gradient import MOST_ROWS, GradientEstimator, blocks
+from jensen.contract.training import Facts, TrainingSpec
 from jensen.data.columns import Columns
 from jensen.data.rows import Events, learn_events
-from jensen.engines.sgd.loop import Terms
-from jensen.engines.sgd.plan import Trainer
+from jensen.engines.sgd.plan import Terms, Trainer
 from jensen.models.autoencoders.build import choose_n_latent, plan_networks, read_latents
 from jensen.nets.likelihoods import Emission, Gaussian
 from jensen.nets.recipe import Recipe, build_network
 from jensen.runtime.progress import progress
 
-__all__ = ["Autoencoder", "AutoencoderModule"]
-
-NO_DENSITY = "an autoencoder has no likelihood: it does not say how probable x is, or how z is distributed; VAE does"
+NO_DENSITY = "an autoencoder has no likelihood, no probability of x and no distribution of z; use VAE for these"
 NO_POSTERIOR = (
-    f"a filled entry is a posterior mean or draw, and {NO_DENSITY}; reconstruct says what the decoder expects"
+    f"an imputed value is a posterior mean or draw, and {NO_DENSITY}; reconstruct returns the decoder's output"
 )
 
 
-class Autoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, GradientEstimator):
-    """Two networks, from rows to a few numbers and back, with the least squared error.
+@dataclass(frozen=True)
+class AutoencoderFacts(Facts):
+    """What a fit derived from its rows: the dimension of z, and whether values may be missing."""
 
-    Errors are in standardised units, so that a feature counts by its shape and not by its unit: 1 per entry is what the
-    means of the columns have. Of a level, -2 ln of the probability that the decoder gives it stands beside the square.
+    n_latent: int
+    has_missing: bool
+
+
+class Autoencoder(
+    ClassNamePrefixFeaturesOutMixin, TransformerMixin, GradientEstimator[AutoencoderFacts, "AutoencoderModule"]
+):
+    """Autoencoder: an encoder maps rows to a few numbers and a decoder maps them back, with the least squared error.
+
+    Errors are in standardised units and so do not depend on the units of the features: predicting the mean of every
+    column has error 1 per value. For a categorical value, -2 ln of its predicted probability takes the place of the
+    square.
 
     Args:
-        n_components: m, the dimensions of z; None is half the features, at most 8.
-        noise: the standard deviation of what is added to numbers before they are encoded in training, in standard
-            deviations of their column; 0 adds nothing. Levels stay as they are.
-        encoder, decoder: recipes of networks, such as MLP(hidden=(200, 200)) or, for images, ConvEncoder() and
-            ConvDecoder(); None is MLP() for tables and these two for images.
-        scaling: "feature" standardises every column, "common" all by one number, None is common for images.
+        n_components: m, the dimension of z; None is half the number of features, at most 8.
+        noise: standard deviation of the noise that training adds to numbers before encoding them (denoising
+            autoencoder), in standard deviations of their column; 0 adds none. Levels are not changed.
+        encoder, decoder: recipes of the networks, such as MLP(hidden=(200, 200)) or, for images, ConvEncoder() and
+            ConvDecoder(); None is MLP() for tables and ConvEncoder(), ConvDecoder() for images.
+        scaling: "feature" standardises every column, "common" divides all columns by one number; None is "common" for
+            images and "feature" for tables.
         max_epochs: passes over the rows; None is enough for 5000 steps, at least 20.
         batch_size: rows per step.
-        learning_rate: of Adam.
-        trainer: everything else about training, `Trainer(...)`.
-        checkpoint: file that training writes to from time to time, and goes on from if it is there.
+        learning_rate: learning rate of Adam.
+        trainer: the other options of the training, `Trainer(...)`.
+        checkpoint: file that training writes from time to time and resumes from if it exists.
         device: "auto", "cpu", "cuda", ...
         random_state: seed or RandomState of the training.
         verbose: 1 shows a progress bar on a terminal.
 
     Attributes:
-        module_: the networks; forward gives the error of every row.
-        history_: a data frame with one row per round: the mean error of the rows, and minus that of held-out ones.
+        module_: the networks; forward returns the error of every row.
+        history_: data frame with one row per round: the mean error of the rows, and minus that of held-out rows.
         columns_: kind, levels and scaling of every column.
-        n_iter_: epochs.
-        pixel_range_: of images, the least and the greatest value of a pixel; pictures are cut off there.
-        loss_: the mean error of a row in the round whose weights were kept, with its noise.
+        n_iter_: number of epochs.
+        pixel_range_: for images, the smallest and the largest value of a pixel; reconstructions are clipped to it.
+        loss_: mean error per row, with the added noise, in the round whose weights were kept.
 
     Example:
         >>> from sklearn.datasets import load_iris
@@ -79,8 +90,6 @@ class Autoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, GradientEst
         >>> model.transform(X).shape, model.reconstruct(X).shape, model.reconstruction_error(X).shape
         ((150, 2), (150, 4), (150,))
     """
-
-    theta_: AutoencoderModule
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "n_components": [Interval(Integral, 1, None, closed="left"), None],
@@ -126,27 +135,23 @@ class Autoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, GradientEst
         """Train both networks.
 
         Args:
-            X: a table (n, d), images (n, h, w) or (n, c, h, w), a memory-mapped array or a torch Dataset; NaN, None
-                or an empty cell is missing and counts in no error.
+            X: table (n, d), images (n, h, w) or (n, c, h, w), memory-mapped array or torch Dataset; NaN, None and empty
+                cells are missing values, which do not count in the error.
             y: ignored.
-            sample_weight: a count per row: 2 is the row twice, 0 leaves it out.
+            sample_weight: weight of every row: 2 counts the row twice, 0 leaves it out.
         """
         self._validate_params()
-        events, weight, _ = self._learn(X, sample_weight)
-        if self.noise and "continuous" not in events.columns.kinds:
+        data = self._training_set(X, None, sample_weight)
+        columns = data.events.columns
+        if self.noise and "continuous" not in columns.kinds:
             raise ValueError(
-                f"noise={self.noise} is added to numbers, and X has none: its columns are binary or categorical; "
+                f"noise={self.noise} is added to numbers, but X has none: its columns are binary or categorical; "
                 "set noise=0"
             )
-        lesson = Lesson(events, (), weight)
-        # With noise a copy is not the best answer, whatever the room for it.
+        # With noise, copying x is not optimal, however large z is.
         way_out = None if self.noise else "lower n_components, or set noise"
-        m = choose_n_latent(self.n_components, len(events.columns.names), way_out)
-
-        def closeness(terms: Terms, done: float) -> Tensor:
-            return -terms["error"]
-
-        self._train(lesson, {"n_latent": m, "has_holes": lesson.has_holes()}, closeness, closeness)
+        facts = AutoencoderFacts(choose_n_latent(self.n_components, len(columns.names), way_out), data.has_missing())
+        self._train(data, TrainingSpec(minus_error, minus_error, facts=lambda rows: facts))
         self.loss_ = -self.lower_bound_
         del self.lower_bound_
         return self
@@ -154,32 +159,33 @@ class Autoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, GradientEst
     def transform(self, X: Any) -> Any:
         """The latent vector of every row, (n, m)."""
         x, kind = self._read_events(X)
-        return kind.values(self._answers(x, lambda module, rows: module.encode(rows)))
+        return kind.values(self._computed(x, lambda module, rows: module.encode(rows)))
 
     def inverse_transform(self, Z: Any) -> Any:
-        """The rows that the decoder makes of latent vectors (n, m)."""
+        """The decoder's rows for latent vectors (n, m)."""
         check_is_fitted(self)
         z, kind = read_latents(Z, self.theta_.n_latent), self._kind
         if isinstance(Z, Tensor) and not self._columns.is_frame:
             kind = replace(kind, container="torch", device=str(Z.device))
-        return self._present(self._answers(z, lambda module, rows: module.decode(rows)), kind)
+        return self._present(self._computed(z, lambda module, rows: module.decode(rows)), kind)
 
     def reconstruct(self, X: Any) -> Any:
-        """What the decoder makes of every row's latent vector: a probability or level where X has levels.
+        """Every row after encoding and decoding; columns with levels get a probability or the most probable level.
 
-        Missing entries come back as well; they are a guess from the others, not a posterior mean.
+        Missing values are reconstructed as well, from the observed ones; they are not posterior means.
         """
         x, kind = self._read_events(X)
-        return self._present(self._answers(x, lambda module, rows: module.decode(module.encode(rows))), kind)
+        return self._present(self._computed(x, lambda module, rows: module.decode(module.encode(rows))), kind)
 
     def reconstruction_error(self, X: Any) -> Any:
-        """How badly every row comes back, (n,): the mean error of its observed entries, a score of outliers.
+        """The mean error of the observed values of every row (n,); large errors indicate outliers.
 
-        In standardised units, which do not depend on those of X. With `scaling="common"`, and for images, times
-        `columns_.scale[0] ** 2` they are squares in the units of X. A row with nothing observed has error 0.
+        Errors are in standardised units, which do not depend on the units of X. For images and with `scaling="common"`,
+        multiply by `columns_.scale[0] ** 2` to get squared errors in the units of X. A row without observed values has
+        error 0.
         """
         x, kind = self._read_events(X)
-        error = self._answers(x, lambda module, rows: module(rows)["error"].double())
+        error = self._computed(x, lambda module, rows: module(rows)["error"].double())
         return kind.values(error / (~x.isnan()).sum(1).clamp_min(1))
 
     def score(self, X: Any, y: Any = None) -> float:
@@ -197,35 +203,42 @@ class Autoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, GradientEst
     def _n_features_out(self) -> int:
         return self.theta_.n_latent
 
-    def _answers(self, values: Tensor, answer: Callable[[AutoencoderModule, Tensor], Tensor]) -> Tensor:
-        """What the networks say of rows or latent vectors, a block at a time."""
-        with self._answering() as (module, device):
+    def _computed(self, values: Tensor, function: Callable[[AutoencoderModule, Tensor], Tensor]) -> Tensor:
+        """A function of the networks and of rows or latent vectors, one block at a time."""
+        with self._inference() as (module, device):
             some = progress(list(blocks(len(values), module.n_numbers, MOST_ROWS)), "rows")
-            parts = [answer(module, values[rows].to(device)).cpu() for rows in some]
+            parts = [function(module, values[rows].to(device)).cpu() for rows in some]
         return torch.cat(parts)
 
-    def _learn(self, X: Any, sample_weight: Any = None) -> tuple[Events, Tensor | None, np.ndarray]:
+    def _read_training_rows(self, X: Any, sample_weight: Any = None) -> tuple[Events, Tensor | None, np.ndarray]:
         return learn_events(self, X, "auto", self.scaling, sample_weight)
 
-    def _build(self, facts: dict[str, Any]) -> nn.Module:
+    def _build(self, facts: AutoencoderFacts) -> AutoencoderModule:
         return build_module(self, self._columns, self._image_shape, facts)
+
+    def _facts_from(self, record: dict[str, Any]) -> AutoencoderFacts:
+        return AutoencoderFacts.from_record(record)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.estimator_type = None
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
-        # Its answers draw nothing.
+        # No method draws random numbers.
         tags.non_deterministic = False
         return tags
 
 
+def minus_error(terms: Terms, done: float) -> Tensor:
+    return -terms["error"]
+
+
 def build_module(
-    model: Autoencoder, columns: Columns, shape: tuple[int, ...], facts: dict[str, Any]
+    model: Autoencoder, columns: Columns, shape: tuple[int, ...], facts: AutoencoderFacts
 ) -> AutoencoderModule:
     """New networks for rows of this shape, (d,) or (c, h, w)."""
     emission = Emission(columns.kinds, columns.n_levels, Gaussian(variance=1.0), torch.ones_like(columns.scale))
-    networks = plan_networks(model, columns, shape, emission.n_outputs, facts["has_holes"])
-    m = facts["n_latent"]
+    networks = plan_networks(model, columns, shape, emission.n_outputs, facts.has_missing)
+    m = facts.n_latent
     return AutoencoderModule(
         networks.view,
         build_network("encoder", networks.encoder, networks.in_shape, (m,)),
@@ -239,12 +252,12 @@ def build_module(
 class AutoencoderModule(nn.Module):
     """
     Args:
-        view: rows (b, d) in the units of `Columns`, NaN where missing, as the encoder takes them.
-        encoder: of what `view` gives, z.
-        decoder: of z, the numbers that say x.
-        emission: reads these, with variance 1 for numbers.
+        view: turns rows (b, d) in the units of `Columns`, NaN where missing, into the encoder's input.
+        encoder: returns z.
+        decoder: returns the parameters of the emission, given z.
+        emission: the error of every column; variance 1 for numbers makes it the squared error.
         n_latent: m.
-        noise: the standard deviation of what training adds to numbers.
+        noise: standard deviation of the noise that training adds to numbers.
     """
 
     is_number: Tensor
@@ -268,15 +281,15 @@ class AutoencoderModule(nn.Module):
 
     @property
     def n_numbers(self) -> int:
-        """Of the widest tensor per row."""
+        """Size of the widest tensor per row."""
         return max(self.emission.n_outputs, self.emission.n_columns)
 
     def forward(self, x: Tensor) -> dict[str, Tensor]:
-        """The error of every row (b,), the observed entries together."""
-        # What is missing stays so: NaN plus noise is NaN.
+        """The error of every row (b,), summed over its observed values."""
+        # Missing values stay missing: NaN plus noise is NaN.
         given = x + self.noise * self.is_number * torch.randn_like(x) if self.training and self.noise else x
         outputs = self.decoder(self.encode(given)).flatten(1)
-        # -2 ln p of unit variance is the square and ln 2π, which rounding may leave a trace of.
+        # -2 ln p with unit variance is the square plus ln 2π; rounding may leave it slightly below 0.
         entries = -2 * self.emission.log_prob_entries(outputs, x.nan_to_num()) - math.log(2 * math.pi) * self.is_number
         return {"error": (entries.clamp_min(0.0) * ~x.isnan()).sum(-1)}
 

@@ -1,4 +1,4 @@
-"""What a model with an encoder, a decoder and a Gaussian latent vector answers, however it was trained.
+"""The methods of a model with an encoder, a decoder and a Gaussian latent vector.
 
 ln p(x) ≥ E_q[ln p(x|z)] - KL(q(z|x) ‖ N(0, I)),   and tighter with k draws:  E ln (1/k) Σ_j p(x, z_j) / q(z_j|x)
 """
@@ -19,35 +19,31 @@ from torch import Tensor
 from jensen.bound import Bound, HeavyTailWarning, averaging, is_averaging
 from jensen.contract import whole_number
 from jensen.contract.gradient import GradientEstimator, has_classes
-from jensen.data.labels import decode_labels, numbers_of_classes
+from jensen.data.labels import numbers_of_classes
 from jensen.formulas.pareto import UNRELIABLE
 from jensen.models.autoencoders import inference as answers
-from jensen.models.autoencoders.build import read_latents
+from jensen.models.autoencoders.build import VAEFacts, read_latents
 from jensen.models.autoencoders.module import VAEModule
 from jensen.runtime.messages import levels_inside
 from jensen.runtime.progress import progress
 
-__all__ = ["VariationalModel"]
-
-# Nats by which a score may be off without anyone minding: weights that are nearly equal may have a heavy tail, too.
+# A standard error of so many nats is small: nearly equal weights may have a heavy tail, too.
 SMALL_ERROR = 0.1
 
 
-class VariationalModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, GradientEstimator):
+class VariationalModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, GradientEstimator[VAEFacts, VAEModule]):
     """Scores, latent vectors, samples and imputations from the networks of `module_`."""
 
-    theta_: VAEModule
     capabilities = replace(
         GradientEstimator.capabilities, score="bound", missing_in_score=True, labels=True, predict="labels"
     )
-    classes_: np.ndarray
     evaluation_samples: int
 
     def score_samples(self, X: Any, *, importance_samples: int | None = None) -> Any:
-        """The importance-weighted bound of ln p(x) per row, over the entries that are observed.
+        """The importance-weighted bound of ln p(x) per row, over its observed values.
 
-        On average over draws it lies below ln p(x) and rises with their number, `evaluation_samples` unless given here.
-        The score of a single row may lie above by luck where few draws carry all the weight; a `HeavyTailWarning`
+        In expectation it lies below ln p(x) and rises with the number of draws, by default `evaluation_samples`. The
+        score of a single row may lie above ln p(x) by chance if a few draws carry all the weight: a `HeavyTailWarning`
         counts such rows, and `bound(X, importance_samples=k)` has the standard error and `diagnostics` of every row.
         """
         k = self.evaluation_samples if importance_samples is None else importance_samples
@@ -62,16 +58,16 @@ class VariationalModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Gradie
         return f"bound, {self.evaluation_samples} importance samples"
 
     def bound(self, X: Any, *, importance_samples: int | None = None) -> Bound:
-        """The evidence lower bound, term by term, or with `importance_samples` the tighter one of so many draws.
+        """The evidence lower bound (ELBO), term by term; with `importance_samples`, the tighter bound of so many draws.
 
         `diagnostics` holds, for every row, `pareto_k`, the shape k̂ of the tail of the importance weights (NaN for 20
-        draws or fewer), and `effective_samples`. The standard error of an importance-weighted bound includes what that
-        tail may hold beyond the draws, and what as many draws from the prior find that those from q(z|x) miss. Rows
-        with k̂ above 0.7 and a standard error above 0.1 nats are counted in a `HeavyTailWarning`.
+        draws or fewer), and `effective_samples`. The standard error of an importance-weighted bound allows for the
+        part of the tail beyond the draws, and for regions that as many draws from the prior reach but draws from q(z|x)
+        miss. A `HeavyTailWarning` counts the rows with k̂ above 0.7 and a standard error above 0.1 nats.
         """
         x, kind = self._read_events(X)
         jacobian = self._columns.log_jacobian(~x.isnan())
-        with self._answering() as (module, device):
+        with self._inference() as (module, device):
             if importance_samples is None:
                 found = answers.elbo(module, x, self.evaluation_samples, self._generator(), device)
             else:
@@ -89,7 +85,7 @@ class VariationalModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Gradie
     def posterior(self, X: Any) -> torch.distributions.Distribution:
         """q(z|x), a Gaussian per row; with classes the mixture of q(z|x,y) with the weights q(y|x)."""
         x, _ = self._read_events(X)
-        with self._answering() as (module, device):
+        with self._inference() as (module, device):
             latent, log_q = answers.posterior(module, x, device)
         if len(log_q) == 1:
             return latent.map(lambda tensor: tensor[0]).distribution()
@@ -101,23 +97,23 @@ class VariationalModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Gradie
     def transform(self, X: Any) -> Any:
         """The posterior mean of every row's latent vector, (n, m)."""
         x, kind = self._read_events(X)
-        with self._answering() as (module, device):
+        with self._inference() as (module, device):
             return kind.values(answers.latent_means(module, x, device))
 
     def inverse_transform(self, Z: Any, y: Any = None) -> Any:
-        """The rows that the decoder expects at latent vectors (n, m); y says their classes where there are any."""
+        """The expected rows at latent vectors (n, m); a model with classes needs them as y."""
         check_is_fitted(self)
         z = read_latents(Z, self.theta_.n_latent)
         return self._present(self._decoded(z, self._class_numbers(y, len(z))), self._kind)
 
     def reconstruct(self, X: Any) -> Any:
-        """What the decoder expects at the posterior mean of every row."""
+        """The expected row at the posterior mean of every row's latent vector."""
         x, kind = self._read_events(X)
-        with self._answering() as (module, device):
+        with self._inference() as (module, device):
             return self._present(answers.reconstruction(module, x, device), kind)
 
     def interpolate(self, a: Any, b: Any, n: int = 10) -> Any:
-        """`n` rows on the way from a to b: the decoder along the straight line between their posterior means."""
+        """`n` rows from a to b: the decoder along the straight line between their posterior means."""
         ends = [np.asarray(self.transform(self._one_row(name, row)), np.float64) for name, row in (("a", a), ("b", b))]
         share = np.linspace(0, 1, whole_number("n", n))[:, None]
         y = None
@@ -127,7 +123,7 @@ class VariationalModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Gradie
         return self.inverse_transform((1 - share) * ends[0] + share * ends[1], y)
 
     def sample(self, n_samples: int = 1, y: Any = None, random_state: Any = None) -> tuple[Any, Any]:
-        """Rows and the latent vector each came from; after a fit with labels, y asks for classes."""
+        """New rows, and the latent vector of each; after a fit with labels, y gives their classes."""
         check_is_fitted(self)
         n = self._n_samples(n_samples)
         generator = self._generator(random_state)
@@ -136,42 +132,42 @@ class VariationalModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Gradie
         return self._present(self._decoded(z, label, generator), self._kind), self._kind.values(z)
 
     def impute(self, X: Any, *, importance_samples: int | None = None) -> Any:
-        """X with missing entries at their posterior mean, or most probable level; observed ones bit for bit."""
+        """X with missing values at their posterior mean or most probable level; observed values are unchanged."""
         x, kind = self._read_events(X)
-        with self._answering() as (module, device):
+        with self._inference() as (module, device):
             k = self.evaluation_samples if importance_samples is None else importance_samples
             filled = answers.fill(module, x, whole_number("importance_samples", k), self._generator(), device)
         return self._restored(X, x.isnan(), filled, kind)
 
     def impute_draws(self, X: Any, n_draws: int = 1, random_state: Any = None) -> list[Any]:
-        """Copies of X with missing entries drawn from their posterior, for multiple imputation."""
+        """Copies of X with missing values drawn from their posterior, for multiple imputation."""
         x, kind = self._read_events(X)
         n, generator = whole_number("n_draws", n_draws), self._generator(random_state)
-        with self._answering() as (module, device):
+        with self._inference() as (module, device):
             copies = answers.fill_draws(module, x, n, self.evaluation_samples, generator, device)
         return [self._restored(X, x.isnan(), copy, kind) for copy in copies]
 
     @available_if(has_classes)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> Any:
-        """q(y|x), (n, C)."""
+        """The class probabilities q(y|x) of the classifier, (n, C)."""
         x, kind = self._read_events(X)
-        with self._answering() as (module, device):
+        with self._inference() as (module, device):
             return kind.values(answers.posterior(module, x, device)[1].T.exp())
 
     @available_if(has_classes)  # type: ignore[untyped-decorator]
     def predict(self, X: Any) -> Any:
-        """The most probable class."""
-        proba = self.predict_proba(X)
-        labels = decode_labels(np.asarray(proba).argmax(1), self.classes_)
-        return torch.as_tensor(labels) if isinstance(proba, Tensor) and labels.dtype.kind in "iufb" else labels
+        """The most probable class of every row, by the classifier q(y|x)."""
+        return self._decided(self.predict_proba(X))
 
     @property
     def noise_variance_(self) -> np.ndarray:
-        """σ² of every continuous column, in the units of the data; of a decoder that says it by point there is none."""
+        """σ² of every continuous column, in the units of the data, unless the decoder predicts it for every row."""
         check_is_fitted(self)
         emission = self.theta_.emission
         if emission.has_point_variance or not len(emission.continuous):
-            raise AttributeError("the model has no noise variance apart from the decoder's")
+            raise AttributeError(
+                "the model has no noise variance of its own: the decoder predicts it, or no column is continuous"
+            )
         scale = self._columns.scale[emission.continuous.cpu()]
         variance = emission.log_noise(torch.empty(0)).detach().double().cpu().exp() * scale.square()
         return np.asarray(variance)
@@ -181,23 +177,21 @@ class VariationalModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Gradie
         return self.theta_.n_latent
 
     def _decoded(self, z: Tensor, label: Tensor | None, generator: torch.Generator | None = None) -> Tensor:
-        """Rows expected at z, or drawn there with a generator."""
-        with self._answering() as (module, device):
+        """Expected rows at z; with a generator, rows drawn there."""
+        with self._inference() as (module, device):
             if label is not None:
                 z = torch.cat([z, torch.nn.functional.one_hot(label, module.n_classes)], -1)
             parts = []
             for rows in progress(z.split(4096), "samples"):
-                outputs = module.decode(rows.to(device))
-                emission = module.emission
-                drawn = generator is not None
-                values = (
-                    emission.sample(outputs, generator) if drawn else emission.decide(emission.expectation(outputs))
-                )
-                parts.append(values.cpu())
+                outputs, emission = module.decode(rows.to(device)), module.emission
+                if generator is None:
+                    parts.append(emission.decide(emission.expectation(outputs)).cpu())
+                else:
+                    parts.append(emission.sample(outputs, generator).cpu())
         return torch.cat(parts)
 
     def _class_numbers(self, y: Any, n: int, generator: torch.Generator | None = None) -> Tensor | None:
-        """The numbers of the classes asked for, one each for n rows; without y drawn from their prior."""
+        """The class numbers of n rows: those of y, or draws from the class frequencies."""
         known = getattr(self, "classes_", None)
         if known is None:
             if y is not None:
@@ -206,9 +200,12 @@ class VariationalModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Gradie
         if y is None:
             if generator is None:
                 raise ValueError(f"the decoder needs classes: give y, one of {known.tolist()} for all rows or one each")
-            prior = torch.tensor(self._facts["prior"])
+            prior = torch.tensor(self._facts.prior)
             return torch.multinomial(prior, n, replacement=True, generator=generator)
         return numbers_of_classes(y, known, n)
+
+    def _facts_from(self, record: dict[str, Any]) -> VAEFacts:
+        return VAEFacts.from_record(record)
 
     def _one_row(self, name: str, row: Any) -> Any:
         """A row as a table of one row."""
@@ -225,13 +222,13 @@ class VariationalModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Gradie
 
 
 def warn_of_heavy_tails(found: answers.Evidence, n_draws: int) -> None:
-    """One warning for all rows whose score rests on few of the draws."""
+    """One warning for all rows whose score depends on a few draws."""
     assert found.diagnostics is not None
     k = found.diagnostics["pareto_k"]
     n = int(((k > UNRELIABLE) & (found.standard_error > SMALL_ERROR)).sum())
     if n and not is_averaging():
         warnings.warn(
-            f"the scores of {n} of {len(k)} rows are uncertain: a few of their {n_draws} importance weights decide "
+            f"the scores of {n} of {len(k)} rows are uncertain: a few of their {n_draws} importance weights dominate "
             f"(Pareto k̂ above {UNRELIABLE}, standard error above {SMALL_ERROR} nats); raise evaluation_samples or "
             "importance_samples, and see bound(X, importance_samples=...) for the diagnostics of every row",
             HeavyTailWarning,

@@ -1,6 +1,6 @@
-"""What a trained variational autoencoder says of rows (n, d), as pure functions of its networks.
+"""Inference in a trained VAE: bounds, posteriors and imputations of rows (n, d), as pure functions of its networks.
 
-Rows are in the units of `Columns`, NaN where missing; so are the rows that come back. Draws are k per class and row.
+Rows, given and returned, are in the units of `Columns`, NaN where missing. There are k draws per class and row.
 """
 
 from __future__ import annotations
@@ -19,18 +19,16 @@ from jensen.models.autoencoders.module import VAEModule
 from jensen.runtime.progress import progress
 from jensen.runtime.randomness import mixed
 
-__all__ = ["Evidence", "Tilt", "elbo", "evidence", "fill", "fill_draws", "latent_means", "posterior", "reconstruction"]
-
 DIAGNOSTICS = ("pareto_k", "effective_samples")
 
-# Of draws z (k, C, b, m): ln p(z) - ln N(z; 0, I), of a model whose prior is another (k, C, b).
+# For draws z (k, C, b, m), ln p(z) - ln N(z; 0, I) (k, C, b) of a model with another prior than N(0, I).
 Tilt = Callable[[Tensor], Tensor]
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """A bound of every row (n,): reconstruction, divergences by name, the standard error of their sum, and diagnostics
-    of the importance weights p(x, z) / q(z|x) where there are any.
+    """A bound of every row (n,): reconstruction, KL terms by name, the standard error of their sum, and diagnostics of
+    the importance weights p(x, z) / q(z|x), if there are any.
     """
 
     reconstruction: Tensor
@@ -41,12 +39,12 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Drawn:
-    """Draws z ~ q(z|x,y) and what they are worth.
+    """Draws z ~ q(z|x,y) and their densities.
 
     Args:
         log_likelihood: ln p(x|y,z), (k, C, b).
         log_ratio: ln q(z|x,y) - ln p(z), (k, C, b).
-        outputs: what the decoder says, (k, C, b, D).
+        outputs: the decoder's outputs, (k, C, b, D).
         latent, log_q: q(z|x,y) and ln q(y|x) (C, b).
     """
 
@@ -72,7 +70,7 @@ def draw(module: VAEModule, x: Tensor, k: int, generator: torch.Generator, tilt:
 def draw_prior(
     module: VAEModule, x: Tensor, k: int, latent: LatentGaussian, generator: torch.Generator
 ) -> tuple[Tensor, Tensor]:
-    """ln p(x|y,z) and ln q(z|x,y) - ln p(z) (k, C, b) of z ~ p(z), the same for all rows: one pass of the decoder."""
+    """ln p(x|y,z) and ln q(z|x,y) - ln p(z) (k, C, b) for z ~ p(z), the same for all rows: one pass of the decoder."""
     z = torch.randn((k, module.n_classes, 1, module.n_latent), generator=generator).to(latent.mean)
     outputs = module.decode_classes(z).expand(-1, -1, len(x), -1)
     log_likelihood = module.emission.log_prob(outputs, x.nan_to_num(), ~x.isnan())
@@ -86,7 +84,7 @@ def row_blocks(module: VAEModule, x: Tensor, k: int, device: torch.device) -> It
 
 
 def elbo(module: VAEModule, x: Tensor, k: int, generator: torch.Generator, device: torch.device) -> Evidence:
-    """The evidence lower bound with its divergences in closed form; the reconstruction is the mean of k draws."""
+    """The ELBO with its KL terms in closed form; the reconstruction is the mean over k draws."""
     parts = []
     for _, rows in row_blocks(module, x, k, device):
         drawn = draw(module, rows, k, generator)
@@ -105,11 +103,11 @@ def elbo(module: VAEModule, x: Tensor, k: int, generator: torch.Generator, devic
 def evidence(module: VAEModule, x: Tensor, k: int, generator: torch.Generator, device: torch.device) -> Evidence:
     """The importance-weighted bound of k draws per class: ln (1/k) Σ_j Σ_y π_y p(x|y,z_j) p(z_j) / q(z_j|x,y).
 
-    Its error is checked by as many draws from the prior, with a generator of their own.
+    Its standard error is checked with as many draws from the prior, from a generator of their own.
     """
     parts = []
     of_prior = torch.Generator().manual_seed(mixed(generator.initial_seed()))
-    # Few draws at a time, and so many rows: what the decoder says of them is large.
+    # Few draws at a time allow many rows at a time: the decoder's outputs are large.
     per_time = min(k, 1000)
     for _, rows in row_blocks(module, x, per_time, device):
         log_prior = module.log_prior_class().double()[:, None]
@@ -132,19 +130,19 @@ def evidence(module: VAEModule, x: Tensor, k: int, generator: torch.Generator, d
 
 
 def log_half_sum(log_ratio: Tensor) -> Tensor:
-    """ln (½ q + ½ p) - ln p of ln q - ln p."""
+    """ln (½ q + ½ p) - ln p, from ln q - ln p."""
     return torch.logaddexp(log_ratio, torch.zeros_like(log_ratio)) - math.log(2)
 
 
 def diagnostics(log_weight: Tensor) -> tuple[Tensor, Tensor]:
-    """What `DIAGNOSTICS` names, of the weights of all draws (k, b)."""
+    """The `DIAGNOSTICS` of the weights of all draws (k, b)."""
     return pareto_k(log_weight), effective_samples(log_weight)
 
 
 def importance(
     module: VAEModule, rows: Tensor, k: int, generator: torch.Generator, tilt: Tilt | None
 ) -> tuple[Drawn, Tensor]:
-    """Draws, and their normalised weights (k·C, b): p(y, z | what is observed) up to sampling."""
+    """Draws, and their normalised weights (k·C, b), which approximate p(y, z | observed values)."""
     drawn = draw(module, rows, k, generator, tilt)
     log_weight = module.log_prior_class().double()[:, None] + drawn.log_likelihood - drawn.log_ratio
     return drawn, log_weight.flatten(0, 1).softmax(0)
@@ -158,14 +156,14 @@ def fill(
     device: torch.device,
     tilt: Tilt | None = None,
 ) -> Tensor:
-    """Missing entries at their posterior mean, or most probable level, by self-normalised importance sampling."""
+    """Missing values at their posterior mean or most probable level, by self-normalised importance sampling."""
     out = x.clone()
-    holes = x.isnan()
+    missing = x.isnan()
     for rows, block in row_blocks(module, x, k, device):
         drawn, share = importance(module, block, k, generator, tilt)
         expected = module.emission.expectation(drawn.outputs).flatten(0, 1)
         mean = module.emission.decide((share.to(expected)[..., None] * expected).sum(0)).cpu()
-        out[rows] = torch.where(holes[rows], mean, x[rows])
+        out[rows] = torch.where(missing[rows], mean, x[rows])
     return out
 
 
@@ -178,9 +176,9 @@ def fill_draws(
     device: torch.device,
     tilt: Tilt | None = None,
 ) -> list[Tensor]:
-    """Copies with missing entries drawn: one of the draws of z by its weight, then x given it."""
+    """Copies with missing values drawn: first one of the draws of z by its weight, then x given z."""
     copies = [x.clone() for _ in range(n_draws)]
-    holes = x.isnan()
+    missing = x.isnan()
     for rows, block in row_blocks(module, x, k, device):
         drawn, share = importance(module, block, k, generator, tilt)
         outputs = drawn.outputs.flatten(0, 1)
@@ -188,7 +186,7 @@ def fill_draws(
         every = torch.arange(len(block), device=outputs.device)
         for i, copy in enumerate(copies):
             values = module.emission.sample(outputs[chosen[:, i].to(outputs.device), every], generator).cpu()
-            copy[rows] = torch.where(holes[rows], values, x[rows])
+            copy[rows] = torch.where(missing[rows], values, x[rows])
     return copies
 
 
@@ -208,7 +206,7 @@ def latent_means(module: VAEModule, x: Tensor, device: torch.device) -> Tensor:
 
 
 def reconstruction(module: VAEModule, x: Tensor, device: torch.device) -> Tensor:
-    """What the decoder expects at the posterior mean, averaged over classes."""
+    """The expected rows at the posterior mean, averaged over classes."""
     parts = []
     for _, rows in row_blocks(module, x, 1, device):
         latent, log_q = module.latents(rows)

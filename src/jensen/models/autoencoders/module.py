@@ -1,17 +1,17 @@
-"""The networks of a variational autoencoder; forward gives the terms of its bound.
+"""The networks of a variational autoencoder; forward returns the terms of its bound.
 
     z ~ N(0, I),  x | z ~ p(x | decoder(z)),   q(z|x) = N(μ(x), L(x) L(x)ᵀ)
     with classes:  y ~ Categorical(π),  x | y, z ~ p(x | decoder(z, y)),   q(y|x) q(z|x,y)
-Of missing entries neither the encoder nor the likelihood knows anything: the bound is that of the observed ones (Mattei
-& Frellsen 2019). The classes are M2 of Kingma et al. (2014).
+Missing values are hidden from the encoder and left out of the likelihood, so the bound is that of the observed values
+(Mattei & Frellsen 2019). The model with classes is M2 of Kingma et al. (2014): q(y|x) is the classifier.
 
-All z have an axis of classes, of length 1 where there are none: draws (k, C, b, m).
+All z have an axis of classes, of length 1 without classes: draws (k, C, b, m).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
@@ -21,46 +21,48 @@ from jensen.contract.gradient import MOST_ROWS
 from jensen.formulas.latent_gaussian import LatentGaussian, read_posterior
 from jensen.nets.likelihoods import Emission
 
-__all__ = ["ClassVAEModule", "VAEModule"]
+
+@dataclass(frozen=True)
+class Parts:
+    """What a VAE is made of.
+
+    Args:
+        view: turns rows (b, d) in the units of `Columns`, NaN where missing, into the encoder's input.
+        encoder: returns the parameters of q(z|x).
+        decoder: returns the parameters of p(x|z).
+        emission: p(x|z), given these parameters.
+        n_latent: m.
+        is_full: whether q has a full covariance.
+        n_draws: k of the importance-weighted bound that forward returns; with 1 the KL is in closed form.
+        has_missing: whether values may be missing in training.
+        resamples: whether forward draws binary values from grey ones.
+        start: added to the decoder's outputs (D,), so that training begins with the frequencies of the columns.
+    """
+
+    view: Callable[[Tensor], Tensor]
+    encoder: nn.Module
+    decoder: nn.Module
+    emission: Emission
+    n_latent: int
+    is_full: bool
+    n_draws: int
+    has_missing: bool
+    resamples: bool
+    start: Tensor | None
 
 
 class VAEModule(nn.Module):
-    """
-    Args:
-        view: rows (b, d) in the units of `Columns`, NaN where missing, as the encoder takes them.
-        encoder: of what `view` gives, the numbers that say q(z|x).
-        decoder: of z, the numbers that say p(x|z).
-        emission: reads these.
-        n_latent: m.
-        is_full: whether q has a full covariance.
-        n_draws: k of the importance-weighted bound that forward gives; with 1 the KL is in closed form.
-        has_holes: whether rows may have missing entries in training.
-        resamples: whether forward draws binary values from grey ones.
-        start: what the decoder's outputs are added to (D,), so that training begins with the columns' own frequencies.
-    """
+    """The networks of a VAE without classes."""
 
     n_classes = 1
     start: Tensor | None
 
-    def __init__(
-        self,
-        view: Callable[[Tensor], Tensor],
-        encoder: nn.Module,
-        decoder: nn.Module,
-        emission: Emission,
-        *,
-        n_latent: int,
-        is_full: bool,
-        n_draws: int,
-        has_holes: bool,
-        resamples: bool,
-        start: Tensor | None,
-    ) -> None:
+    def __init__(self, parts: Parts) -> None:
         super().__init__()
-        self.view, self.encoder, self.decoder, self.emission = view, encoder, decoder, emission
-        self.n_latent, self.is_full, self.n_draws = n_latent, is_full, n_draws
-        self.has_holes, self.resamples = has_holes, resamples
-        self.register_buffer("start", start, persistent=False)
+        self.view, self.encoder, self.decoder, self.emission = parts.view, parts.encoder, parts.decoder, parts.emission
+        self.n_latent, self.is_full, self.n_draws = parts.n_latent, parts.is_full, parts.n_draws
+        self.has_missing, self.resamples = parts.has_missing, parts.resamples
+        self.register_buffer("start", parts.start, persistent=False)
 
     def forward(self, x: Tensor) -> dict[str, Tensor]:
         """Terms per row (b,), or per draw and row (k, b)."""
@@ -77,17 +79,17 @@ class VAEModule(nn.Module):
         return {"reconstruction": log_prob, "latent": kl}
 
     def given(self, x: Tensor) -> tuple[Tensor, Tensor | None]:
-        """Rows as they are learnt from, and where they are observed, None for everywhere."""
-        observed = ~x.isnan() if self.has_holes else None
+        """The rows to train on, and a mask of the observed values; None if all are."""
+        observed = ~x.isnan() if self.has_missing else None
         if self.resamples:
-            drawn = torch.bernoulli(x.nan_to_num() if self.has_holes else x)
+            drawn = torch.bernoulli(x.nan_to_num() if self.has_missing else x)
             x = drawn if observed is None else torch.where(observed, drawn, x)
         return x, observed
 
     def decode(self, z: Tensor) -> Tensor:
-        """Numbers that say p(x|z), for z with any leading axes."""
+        """The parameters of p(x|z), for z with any leading axes."""
         points = z.reshape(-1, z.shape[-1])
-        # What hidden layers hold of many draws is far more than the draws; gradients need it all the same.
+        # Hidden layers need far more memory than the draws; with gradients all of it is kept anyway.
         parts = (points,) if torch.is_grad_enabled() else points.split(MOST_ROWS)
         flat = torch.cat([self.decoder(part).flatten(1) for part in parts])
         outputs = flat if self.start is None else flat + self.start
@@ -103,7 +105,7 @@ class VAEModule(nn.Module):
         return torch.zeros(1, device=next(self.parameters()).device)
 
     def decode_classes(self, z: Tensor) -> Tensor:
-        """The same for z (..., C, b, m) with the class by its place."""
+        """The same for z (..., C, b, m), where the index C is the class."""
         return self.decode(z)
 
     def generative_parameters(self) -> list[nn.Parameter]:
@@ -116,40 +118,35 @@ class VAEModule(nn.Module):
 
 
 class ClassVAEModule(VAEModule):
-    """With a class for every row, known for some.
+    """The networks of a VAE with classes, which are known for some rows.
 
     Args:
+        parts: as for every VAE; the encoder returns a summary of x.
         log_prior: ln π (C,).
-        classifier: of what `view` gives, the logits of q(y|x).
-        head: of the encoder's summary of x and of y, the numbers that say q(z|x,y).
-        class_weight: what ln q(y|x) of a labelled row counts in training.
+        classifier: returns the logits of q(y|x).
+        head: returns the parameters of q(z|x,y), from the summary of x and the class y.
+        class_weight: α, the weight of ln q(y|x) of a labelled row in the objective.
     """
 
     log_prior: Tensor
 
     def __init__(
-        self,
-        log_prior: Tensor,
-        classifier: nn.Module,
-        head: nn.Module,
-        class_weight: float,
-        *parts: Any,
-        **options: Any,
+        self, parts: Parts, log_prior: Tensor, classifier: nn.Module, head: nn.Module, class_weight: float
     ) -> None:
-        super().__init__(*parts, **options)
+        super().__init__(parts)
         self.n_classes = len(log_prior)
         self.register_buffer("log_prior", log_prior)
         self.classifier, self.head, self.class_weight = classifier, head, class_weight
 
     def forward(self, x: Tensor, label: Tensor | None = None) -> dict[str, Tensor]:
-        """Of a labelled row the terms of ln p(x, y), of another the terms of ln p(x) averaged over q(y|x)."""
+        """Terms of ln p(x, y) for labelled rows, and of ln p(x), averaged over q(y|x), for unlabelled ones."""
         x, observed = self.given(x)
         label = x.new_full((len(x),), -1, dtype=torch.long) if label is None else label
         is_known = label >= 0
         seen = self.view(x)
         log_q = log_softmax(self.classifier(seen), -1)
         summary = self.encoder(seen)
-        # Rows of the labelled with their class, then rows of the others once with every class.
+        # Labelled rows with their class, then unlabelled rows once with every class.
         known, unknown = is_known.nonzero()[:, 0], (~is_known).nonzero()[:, 0]
         row = torch.cat([known, unknown.repeat(self.n_classes)])
         number = torch.cat(

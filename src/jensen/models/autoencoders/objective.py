@@ -1,26 +1,23 @@
-"""What a training raises: the bound, or the bound with another weight on its divergences."""
+"""The objectives of a VAE: the ELBO, with a weight β on its KL terms, and the semi-supervised objective."""
 
 from __future__ import annotations
 
 from sklearn.base import BaseEstimator
 from torch import Tensor
 
-from jensen.engines.sgd.loop import Terms
+from jensen.engines.sgd.plan import Objective, Terms
 from jensen.formulas.latent_gaussian import log_mean_exp
-
-__all__ = [
-    "Elbo",
-]
 
 
 class Elbo(BaseEstimator):
-    """reconstruction - β Σ kl; of several draws of z the importance-weighted bound.
+    """The evidence lower bound (ELBO) as a training objective: reconstruction - β Σ kl.
 
-    It is what training raises. The model's `bound` and scores are the true ones, β = 1, whatever was trained.
+    With several draws of z it is the importance-weighted bound. β and the warm-up change what training raises, not what
+    the model reports: `bound` and the scores always have β = 1.
 
     Args:
-        beta: β (Higgins et al. 2017).
-        warm_up: the share of the training over which β rises from 0 (Bowman et al. 2016).
+        beta: the weight β of the KL terms (Higgins et al. 2017).
+        warm_up: fraction of the training over which β rises from 0 (Bowman et al. 2016).
 
     Example:
         >>> from jensen import Elbo
@@ -36,7 +33,7 @@ class Elbo(BaseEstimator):
         if not (isinstance(self.beta, (int, float)) and self.beta >= 0):
             raise ValueError(f"Elbo(beta={self.beta!r}) must be a number, 0 or more")
         if not (isinstance(self.warm_up, (int, float)) and 0 <= self.warm_up <= 1):
-            raise ValueError(f"Elbo(warm_up={self.warm_up!r}) is a share of the training and must lie in [0, 1]")
+            raise ValueError(f"Elbo(warm_up={self.warm_up!r}) is a fraction of the training and must lie in [0, 1]")
 
     def __call__(self, terms: Terms, done: float) -> Tensor:
         weight = self.beta * (min(1.0, done / self.warm_up) if self.warm_up else 1.0)
@@ -45,3 +42,28 @@ class Elbo(BaseEstimator):
             if name != "reconstruction":
                 value = value - weight * term
         return log_mean_exp(value) if value.ndim == 2 else value
+
+
+def semi_supervised(elbo: Elbo) -> Objective:
+    """The semi-supervised objective: the ELBO plus α ln q(y|x) of every labelled row; without labels the ELBO alone."""
+
+    def objective(terms: Terms, done: float) -> Tensor:
+        value = elbo(bound_terms(terms), done)
+        return value - terms["classification"] if "classification" in terms else value
+
+    return objective
+
+
+def true_bound(terms: Terms, done: float) -> Tensor:
+    """The ELBO with β = 1."""
+    return Elbo()(bound_terms(terms), done)
+
+
+def bound_terms(terms: Terms) -> Terms:
+    """The terms of the bound, without the loss of the classifier."""
+    return {name: term for name, term in terms.items() if name != "classification"}
+
+
+def reconstruction(terms: Terms, done: float) -> Tensor:
+    """ln p(x|z) alone."""
+    return terms["reconstruction"]

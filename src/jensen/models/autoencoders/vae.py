@@ -3,15 +3,19 @@
     z ~ N(0, I_m),  x | z ~ p(x | decoder(z)),   q(z|x) = N(μ(x), L(x) L(x)ᵀ)
     ln p(x) ≥ E_q[ln p(x|z)] - KL(q(z|x) ‖ N(0, I))
     and tighter with k draws:  ln p(x) ≥ E ln (1/k) Σ_j p(x, z_j) / q(z_j|x)
-Kingma & Welling (2014); importance-weighted Burda et al. (2016); missing entries Mattei & Frellsen (2019); classes that
-are known for some rows Kingma et al. (2014). A bound, never exact.
+The first is the evidence lower bound (ELBO). With labels y for some rows, and q(y|x) as the classifier, training raises
+the semi-supervised objective:
+    labelled    E_q[ln p(x|y,z)] + ln π_y - KL(q(z|x,y) ‖ N(0, I)) + α ln q(y|x)
+    unlabelled  Σ_y q(y|x) {E_q[ln p(x|y,z)] - KL(q(z|x,y) ‖ N(0, I))} - KL(q(y|x) ‖ π)
+Kingma & Welling (2014); importance-weighted Burda et al. (2016); missing values Mattei & Frellsen (2019); labels Kingma
+et al. (2014). A bound, never exact.
 """
 
 from __future__ import annotations
 
+import copy
 import os
-from collections.abc import Mapping
-from functools import partial
+from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -21,60 +25,65 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from torch import Tensor, nn
 
 from jensen.contract import warn_unused
-from jensen.contract.gradient import GradientEstimator, Lesson
-from jensen.data.labels import encode_labels
+from jensen.contract.gradient import GradientEstimator
+from jensen.contract.training import TrainingSpec, class_frequencies
 from jensen.data.reader import read_weights
 from jensen.data.rows import Events, learn_events, read_events
-from jensen.engines.sgd.loop import Phase, Terms
-from jensen.engines.sgd.plan import Trainer
+from jensen.engines.sgd.feeds import TrainingSet
+from jensen.engines.sgd.plan import Phase, Run, Trainer
 from jensen.models.autoencoders.base import VariationalModel
-from jensen.models.autoencoders.build import build_module, choose_n_latent, labelled_feed, marginal_start
+from jensen.models.autoencoders.build import LabelledSet, VAEFacts, build_module, choose_n_latent, marginal_start
 from jensen.models.autoencoders.module import VAEModule
-from jensen.models.autoencoders.objective import Elbo
-from jensen.nets.likelihoods import likelihood_of
+from jensen.models.autoencoders.objective import Elbo, reconstruction, semi_supervised, true_bound
+from jensen.nets.likelihoods import Likelihood, likelihood_of
 from jensen.nets.recipe import Recipe
-
-__all__ = ["VAE"]
 
 
 class VAE(VariationalModel):
-    """A deep latent-variable model of tables and images, with holes, labels and columns of any kind.
+    """Variational autoencoder for tables and images, with missing values, labels and columns of any kind.
+
+    An encoder maps each row x to a Gaussian q(z|x) over a latent vector z, and a decoder maps z to a distribution of x.
+    Training raises the evidence lower bound (ELBO). With labels for some rows it raises the semi-supervised objective:
+    the bound of ln p(x, y) for labelled rows, the bound of ln p(x) for the others, and α ln q(y|x), which trains the
+    classifier.
 
     Args:
-        n_components: m, the dimensions of z; None is half the features, at most 8.
-        likelihood: "auto" by column of a data frame (numbers are Gaussian, text and categories categorical, true and
-            false Bernoulli), "gaussian", "bernoulli" or "categorical" for all columns, `Gaussian`, `Bernoulli` with
-            choices of their own, or a dictionary of these by column.
-        encoder, decoder: recipes of networks, such as MLP(hidden=(200, 200)) or, for images, ConvEncoder() and
-            ConvDecoder(); None is MLP() for tables and these two for images.
-        classifier: recipe of q(y|x) after a fit with labels; None is MLP(activation="relu", dropout=0.5) for tables and
+        n_components: m, the dimension of z; None is half the number of features, at most 8.
+        likelihood: distribution of the columns given z. "auto" chooses by the type of each column: numbers are
+            Gaussian, text and categories categorical, true/false Bernoulli. "gaussian", "bernoulli" or "categorical"
+            apply to all columns. `Gaussian(...)` and `Bernoulli(...)` have options. A dictionary chooses by column.
+        encoder, decoder: recipes of the networks, such as MLP(hidden=(200, 200)) or, for images, ConvEncoder() and
+            ConvDecoder(); None is MLP() for tables and ConvEncoder(), ConvDecoder() for images.
+        classifier: recipe of q(y|x) in a fit with labels; None is MLP(activation="relu", dropout=0.5) for tables and
             ConvEncoder(dropout=0.5) for images.
-        posterior_covariance: "diagonal" or "full", of q(z|x).
-        training: "joint", or "alternating" between rounds that move only the encoder and only the decoder.
-        importance_samples: k of the bound that training raises; 1 is the evidence lower bound.
-        evaluation_samples: draws of z per row that scores and imputations rest on.
-        objective: what training raises, `Elbo(beta=..., warm_up=...)`; None is the bound itself.
-        class_weight: with labels, what ln q(y|x) of all labelled rows together counts in training, per row of X.
-        scaling: "feature" standardises every column, "common" all by one number, None is common for images; scores
-            are in the units of the data all the same.
+        posterior_covariance: covariance of q(z|x), "diagonal" or "full".
+        training: "joint" trains both networks together; "alternating" trains only the encoder in one round and only the
+            decoder in the next.
+        importance_samples: number k of draws in the bound that training raises; 1 is the ELBO.
+        evaluation_samples: number of draws of z per row for scores and imputations.
+        objective: what training raises, `Elbo(beta=..., warm_up=...)`; None is the ELBO.
+        class_weight: total weight of ln q(y|x) of the labelled rows in the objective, relative to the number of rows;
+            α is class_weight divided by the fraction of rows with a label.
+        scaling: "feature" standardises every column, "common" divides all columns by one number; None is "common" for
+            images and "feature" for tables. Scores are in the units of the data in any case.
         max_epochs: passes over the rows; None is enough for 5000 steps, at least 20.
         batch_size: rows per step.
-        learning_rate: of Adam.
-        trainer: everything else about training, `Trainer(...)`.
-        checkpoint: file that training writes to from time to time, and goes on from if it is there.
+        learning_rate: learning rate of Adam.
+        trainer: the other options of the training, `Trainer(...)`.
+        checkpoint: file that training writes from time to time and resumes from if it exists.
         device: "auto", "cpu", "cuda", ...
-        random_state: seed or RandomState, of the training and of every call that draws.
+        random_state: seed or RandomState of the training and of every method that draws.
         verbose: 1 shows a progress bar on a terminal.
 
     Attributes:
-        module_: the networks; forward gives the terms of the bound.
-        history_: a data frame with one row per round, and a `plot()`.
+        module_: the networks; forward returns the terms of the bound.
+        history_: data frame with one row per round, and a `plot()`.
         columns_: kind, levels and scaling of every column.
-        classes_: after a fit with labels.
-        n_iter_: epochs.
-        pixel_range_: of images, the least and the greatest value of a pixel; pictures are cut off there.
-        noise_variance_: σ² of the continuous columns (d,), unless the decoder says it by point.
-        lower_bound_: what training raised, at the weights that were kept.
+        classes_: the classes, after a fit with labels.
+        n_iter_: number of epochs.
+        pixel_range_: for images, the smallest and the largest value of a pixel; sampled images are clipped to it.
+        noise_variance_: σ² of the continuous columns (d,), unless the decoder predicts it for every row.
+        lower_bound_: mean objective per row at the weights that were kept.
 
     Example:
         >>> from sklearn.datasets import load_iris
@@ -105,7 +114,7 @@ class VAE(VariationalModel):
         self,
         n_components: int | None = None,
         *,
-        likelihood: str | Any | Mapping[str, Any] = "auto",
+        likelihood: Likelihood = "auto",
         encoder: Recipe | None = None,
         decoder: Recipe | None = None,
         classifier: Recipe | None = None,
@@ -147,116 +156,110 @@ class VAE(VariationalModel):
         self.verbose = verbose
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Train both networks.
+        """Train the networks.
 
         Args:
-            X: a table (n, d), images (n, h, w) or (n, c, h, w), a memory-mapped array or a torch Dataset; NaN, None
-                or an empty cell is missing.
-            y: labels (n,), -1, None or NaN where unknown; None ignores labels.
-            sample_weight: a count per row: 2 is the row twice, 0 leaves it out.
+            X: table (n, d), images (n, h, w) or (n, c, h, w), memory-mapped array or torch Dataset; NaN, None and empty
+                cells are missing values.
+            y: labels (n,), with -1, None or NaN where unknown; None ignores labels.
+            sample_weight: weight of every row: 2 counts the row twice, 0 leaves it out.
         """
-        self._fit_lesson(self._lesson(X, y, sample_weight))
+        self._fit_set(self._training_set(X, y, sample_weight))
         return self
 
-    def _fit_lesson(self, lesson: Lesson, seed: int | None = None) -> bool:
-        """Whether Ctrl-C has ended it."""
+    def _fit_set(self, data: TrainingSet, seed: int | None = None) -> Run:
         elbo = self.objective or Elbo()
         elbo.check()
         if elbo.beta == 0:
             warn_unused(elbo, {"warm_up": "beta=0 leaves nothing to warm up to"})
-        label = lesson.extra[0] if lesson.extra else None
-
-        def objective(terms: Terms, done: float) -> Tensor:
-            rest = dict(terms)
-            classification = rest.pop("classification", None)
-            return elbo(rest, done) if classification is None else elbo(rest, done) - classification
-
-        def bound(terms: Terms, done: float) -> Tensor:
-            return Elbo()({name: term for name, term in terms.items() if name != "classification"}, done)
-
-        def phases(module: VAEModule) -> list[Phase]:
-            if self.training == "joint":
-                return []
-            return [Phase("E", module.inference_parameters()), Phase("M", module.generative_parameters())]
-
-        feed = Lesson.feed if label is None else labelled_feed
-        start = partial(marginal_start, self, lesson)
-        return self._train(lesson, self._found(lesson), objective, bound, phases, feed, found=start, seed=seed)
+        facts = self._derived_facts(data)
+        return self._train(
+            data,
+            TrainingSpec(
+                objective=semi_supervised(elbo),
+                score=true_bound,
+                facts=lambda rows: replace(facts, start=marginal_start(self, data, rows)),
+                phases=self._phases,
+                seed=seed,
+            ),
+        )
 
     def fit_decoder(self, X: Any, Z: Any, sample_weight: Any = None) -> Self:
-        """Train the decoder alone from pairs of a row and its latent vector; with a Gaussian, least squares.
+        """Train only the decoder, on pairs of a row and its latent vector; with a Gaussian this is least squares.
 
-        The encoder stays as it is: of a model that was not fitted before it is untrained, and only `sample`,
-        `inverse_transform` and `fit` make sense of such a model.
+        The encoder does not change. In a model that was not fitted before it is untrained, so only `sample`,
+        `inverse_transform` and `fit` are useful afterwards.
         """
-        known = getattr(self, "theta_", None)
+        known: VAEModule | None = getattr(self, "theta_", None)
         if known is None:
-            lesson = self._lesson(X, None, sample_weight)
-            facts = self._found(lesson)
+            data = self._training_set(X, None, sample_weight)
+            facts = self._derived_facts(data)
         else:
             events, facts = read_events(self, X, self._columns, self._shape), self._facts
-            lesson = Lesson(events, (), read_weights(sample_weight, events.n_rows))
+            data = TrainingSet(events, None, read_weights(sample_weight, events.n_rows))
         z = torch.as_tensor(np.asarray(Z, dtype=np.float32))
-        expected = (lesson.events.n_rows, facts["n_latent"])
+        expected = (data.events.n_rows, facts.n_latent)
         if z.shape != expected:
             raise ValueError(f"Z has shape {tuple(z.shape)}; expected {expected}, a latent vector for every row of X")
         if not z.isfinite().all():
             raise ValueError("Z holds NaN or infinity; give a finite latent vector for every row")
-        if facts["n_classes"]:
-            raise ValueError("fit_decoder needs a model without classes; make a new one")
-
-        def likelihood(terms: Terms, done: float) -> Tensor:
-            return terms["reconstruction"]
-
-        pairs = Lesson(lesson.events, (z,), lesson.weight)
-
-        def found(rows: np.ndarray) -> dict[str, Any]:
-            return marginal_start(self, lesson, rows) if known is None else {}
-
-        self._train(pairs, facts, likelihood, likelihood, start=known, wrap=PairModule, found=found)
+        if facts.n_classes:
+            raise ValueError("fit_decoder needs a model without classes; create a new one")
+        spec: TrainingSpec[VAEFacts, VAEModule]
+        if known is None:
+            spec = TrainingSpec(
+                reconstruction,
+                reconstruction,
+                facts=lambda rows: replace(facts, start=marginal_start(self, data, rows)),
+                trained=PairModule,
+            )
+        else:
+            spec = TrainingSpec(
+                reconstruction,
+                reconstruction,
+                facts=lambda rows: facts,
+                build=lambda facts: copy.deepcopy(known),
+                trained=PairModule,
+            )
+        self._train(replace(data, extra=z), spec)
         return self
 
-    def _lesson(self, X: Any, y: Any, sample_weight: Any) -> Lesson:
-        """Rows, labels and weights to learn from."""
+    def _training_set(self, X: Any, y: Any, sample_weight: Any) -> TrainingSet:
         self._validate_params()
-        events, weight, kept = self._learn(X, sample_weight)
-        label, classes = encode_labels(y, len(kept), None, kept)
-        if hasattr(self, "classes_"):
-            del self.classes_
-        if label is None:
+        data = super()._training_set(X, y, sample_weight)
+        if data.extra is None:
             warn_unused(self, dict.fromkeys(["classifier", "class_weight"], "there are no labels; pass them as y"))
-            return Lesson(events, (), weight)
+            return data
         if self.importance_samples > 1:
             raise ValueError(
                 f"importance_samples={self.importance_samples} cannot be used with labels, whose bound sums over "
                 "classes; set it to 1, or pass y=None to ignore labels"
             )
-        self.classes_ = classes
-        return Lesson(events, (label[torch.from_numpy(kept)],), weight)
+        return LabelledSet(data.events, data.extra, data.weight)
 
-    def _learn(self, X: Any, sample_weight: Any = None) -> tuple[Events, Tensor | None, np.ndarray]:
+    def _read_training_rows(self, X: Any, sample_weight: Any = None) -> tuple[Events, Tensor | None, np.ndarray]:
         return learn_events(self, X, likelihood_of(self.likelihood)[0], self.scaling, sample_weight)
 
-    def _found(self, lesson: Lesson) -> dict[str, Any]:
-        """What the rows decide about the networks."""
-        m = choose_n_latent(self.n_components, len(lesson.events.columns.names))
-        facts: dict[str, Any] = {"n_latent": m, "n_classes": 0, "has_holes": lesson.has_holes()}
-        if lesson.extra and lesson.extra[0] is not None:
-            label = lesson.extra[0]
-            weight = torch.ones(len(label)).double() if lesson.weight is None else lesson.weight.double()
-            counts = torch.bincount(label[label >= 0], weight[label >= 0], minlength=len(self.classes_))
-            # One row more for every class: none is impossible.
-            prior = ((counts + 1) / (counts + 1).sum()).tolist()
-            share = float(counts.sum() / weight.sum())
-            facts |= {"n_classes": len(prior), "prior": prior, "class_weight": self.class_weight / share}
-        return facts
+    def _derived_facts(self, data: TrainingSet) -> VAEFacts:
+        m = choose_n_latent(self.n_components, len(data.events.columns.names))
+        if data.extra is None:
+            return VAEFacts(m, 0, data.has_missing())
+        counts = data.class_counts(len(self.classes_))
+        share = float(counts.sum() / data.weights().sum())
+        prior = class_frequencies(counts)
+        return VAEFacts(m, len(prior), data.has_missing(), prior, self.class_weight / share)
 
-    def _build(self, facts: dict[str, Any]) -> nn.Module:
+    def _phases(self, module: VAEModule) -> list[Phase]:
+        if self.training == "joint":
+            return []
+        return [Phase("E", module.inference_parameters()), Phase("M", module.generative_parameters())]
+
+    def _build(self, facts: VAEFacts) -> VAEModule:
         return build_module(self, self._columns, self._image_shape, facts)
 
 
 class PairModule(nn.Module):
-    """ln p(x|z) of given pairs."""
+    """ln p(x|z) of given pairs of x and z."""
 
     def __init__(self, vae: VAEModule) -> None:
         super().__init__()

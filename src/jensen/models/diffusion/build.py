@@ -1,19 +1,20 @@
-"""The network of a diffusion from its recipe, and what the data decide where the user has not."""
+"""From a diffusion's arguments and columns to its network, including the choices that "auto" leaves to the data."""
 
 from __future__ import annotations
 
 import math
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
+from dataclasses import dataclass, replace
+from typing import Protocol
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from jensen.contract.gradient import Lesson
+from jensen.contract.training import Facts, class_frequencies
 from jensen.data.columns import Columns
+from jensen.engines.sgd.feeds import TrainingSet
 from jensen.formulas.noising import QUOTIENTS
 from jensen.formulas.schedule import LARGEST_BETA, Schedule, gentle_beta
 from jensen.models.diffusion.module import DiffusionModule
@@ -24,39 +25,35 @@ from jensen.nets.recipe import Recipe
 from jensen.nets.unet import UNet
 from jensen.runtime.messages import levels_inside
 
-__all__ = ["NoisedView", "build_module", "class_facts", "decide", "marginal_start"]
-
-# Of the waves of x_t that tell neighbouring levels apart, those with the shortest periods.
+# Number of waves of x_t that distinguish neighbouring levels: those with the shortest periods.
 N_WAVES = 3
-# Where x̂_0 is a quotient by less, a step without noise keeps its error, and so does a long one.
+# Smallest √ᾱ_t that x̂_0 is divided by: below it, noiseless and long steps keep the error of x̂_0.
 LEAST_SIGNAL = 0.1
 
 
 class Arguments(Protocol):
-    """What is read of a diffusion to build its network."""
+    """The arguments of a diffusion that decide about its network."""
 
     prediction: str
     objective: str
     variance: str
     network: Recipe | None
-    classes_: np.ndarray
 
     def _schedule(self, largest_beta: float = ...) -> Schedule: ...
 
 
 @dataclass(frozen=True)
 class NoisedView:
-    """Points (b, D) as a network takes them: in the shape of the rows, and of a grid with waves of every number.
+    """Points (b, D) as the network's input: in the shape of the rows, with waves of every value for data on a grid.
 
-    A wave sin(πf x) with the period of a few levels says where between two of them x_t lies, which is hard to read off
-    x_t itself; Kingma et al. (2021), appendix C. Where rows may have holes, 1 stands for what is observed, and 0 for
-    what is not.
+    A wave sin(πf x) with a period of a few levels shows where between two levels x_t lies, which is hard to see from
+    x_t itself; Kingma et al. (2021), appendix C. If values may be missing, a mask is added: 1 if observed, else 0.
 
     Args:
         shape: (D,), or (c, h, w).
         frequencies: of the waves.
-        n_masks: numbers or channels that say what is observed: as many as a table has columns or an image channels,
-            and 0 where rows have no holes.
+        n_masks: number of mask entries or channels: the columns of a table or the channels of an image; 0 if no values
+            are missing.
     """
 
     shape: tuple[int, ...]
@@ -77,19 +74,50 @@ class NoisedView:
 
 
 def waves_of(n_levels: int) -> tuple[float, ...]:
-    """Powers of two up to a period of two levels; none where there are just two."""
+    """Frequencies: powers of two up to a period of two levels; none if there are only two levels."""
     highest = int(math.log2(n_levels - 1)) - 1 if n_levels > 2 else -1
     return tuple(2.0**k for k in range(max(0, highest - N_WAVES + 1), highest + 1))
 
 
-def decide(model: Arguments, columns: Columns) -> dict[str, Any]:
-    """What is left to the columns about the module."""
+@dataclass(frozen=True)
+class DiffusionFacts(Facts):
+    """What a fit derived from its columns and rows to build a diffusion.
+
+    Defaults are for files of earlier versions, which lack these facts, and for networks from elsewhere.
+
+    Args:
+        prediction: what the network predicts.
+        variance: σ_t² of numbers.
+        level_variance: σ_t² of levels.
+        largest_beta: the largest β of the cosine schedule.
+        least_signal: the smallest √ᾱ_t at which a walk in few steps, or without noise, starts.
+        n_classes: number of classes, 0 without labels.
+        prior: the class frequencies (C,).
+        has_missing: whether values may be missing.
+        start: the initial logits of levels (L, J).
+        clip: the limit of x̂_0, or None.
+    """
+
+    prediction: str
+    variance: str
+    level_variance: str
+    largest_beta: float = LARGEST_BETA
+    least_signal: float = 0.0
+    n_classes: int = 0
+    prior: list[float] | None = None
+    has_missing: bool = False
+    start: Tensor | None = None
+    clip: float | None = None
+
+
+def decide(model: Arguments, columns: Columns) -> DiffusionFacts:
+    """The facts that follow from the arguments and the columns."""
     prediction = model.prediction
     if prediction == "auto":
         prediction = "levels" if columns.is_grid else "velocity"
     if prediction == "levels" and "continuous" in columns.kinds:
         raise ValueError(
-            "prediction='levels' needs data on a grid, and X holds numbers between its levels; round X, give "
+            "prediction='levels' needs data on a grid, but X holds numbers between its levels; round X, give "
             "data_levels, or choose prediction='velocity'"
         )
     has_numbers = "continuous" in columns.kinds or (columns.is_grid and prediction != "levels")
@@ -98,13 +126,13 @@ def decide(model: Arguments, columns: Columns) -> dict[str, Any]:
         variance = "posterior" if columns.is_grid else "beta"
     if variance == "learned" and not has_numbers:
         raise ValueError(
-            "variance='learned' needs columns of numbers, and every column of X has levels, whose variance follows "
+            "variance='learned' needs columns of numbers, but every column of X has levels, whose variance follows "
             "from their probabilities; choose variance='auto', or for data on a grid prediction='velocity', which "
             "treats levels as numbers"
         )
     if variance == "learned" and model.objective == "simple":
         raise ValueError(
-            "variance='learned' has no part in objective='simple', and would stay as it was; choose "
+            "variance='learned' has no part in objective='simple' and would not be trained; choose "
             "objective='hybrid' or 'variational'"
         )
     largest_beta, least_signal = LARGEST_BETA, 0.0
@@ -120,71 +148,58 @@ def decide(model: Arguments, columns: Columns) -> dict[str, Any]:
                 UserWarning,
                 stacklevel=levels_inside(),
             )
-    return {
-        "prediction": prediction,
-        "variance": variance,
-        "level_variance": level_variance,
-        "largest_beta": largest_beta,
-        "least_signal": least_signal,
-    }
+    return DiffusionFacts(prediction, variance, level_variance, largest_beta, least_signal)
 
 
-def marginal_start(lesson: Lesson, facts: dict[str, Any], rows: np.ndarray) -> dict[str, Any]:
-    """The logits of levels that a network begins with, and the limit of x̂_0, from the rows with these numbers."""
-    space = Space(lesson.events.columns, facts["prediction"], facts["variance"], facts["level_variance"])
-    x = lesson.some_rows(rows)
-    return {"start": space.marginal_start(x), "clip": space.largest_number(x) if facts["least_signal"] else None}
+def with_rows(facts: DiffusionFacts, data: TrainingSet, rows: np.ndarray) -> DiffusionFacts:
+    """The facts with the initial logits of levels and the limit of x̂_0, from the rows with these numbers."""
+    space, x = Space(data.events.columns, facts.prediction, facts.variance, facts.level_variance), data.some_rows(rows)
+    clip = space.largest_number(x) if facts.least_signal else None
+    return replace(facts, start=space.marginal_start(x), clip=clip)
 
 
-def class_facts(model: Arguments, lesson: Lesson) -> dict[str, Any]:
-    """How many classes there are, and how frequent."""
-    label = lesson.extra[0] if lesson.extra else None
-    if label is None:
-        return {"n_classes": 0}
-    known = label >= 0
-    weight = torch.ones(len(label)).double() if lesson.weight is None else lesson.weight.double()
-    # One row more for every class: none is impossible.
-    counts = torch.bincount(label[known], weight[known], minlength=len(model.classes_)) + 1
-    return {"n_classes": len(counts), "prior": (counts / counts.sum()).tolist()}
+def with_classes(facts: DiffusionFacts, data: TrainingSet, n_classes: int) -> DiffusionFacts:
+    """The facts with the number of classes and their frequencies."""
+    if data.extra is None:
+        return facts
+    return replace(facts, n_classes=n_classes, prior=class_frequencies(data.class_counts(n_classes)))
 
 
 def build_module(
-    model: Arguments, columns: Columns, shape: Sequence[int], schedule: Schedule, facts: dict[str, Any]
+    model: Arguments, columns: Columns, shape: Sequence[int], schedule: Schedule, facts: DiffusionFacts
 ) -> DiffusionModule:
     """A new network for rows of this shape, (d,) or (c, h, w)."""
     space = Space(
         columns,
-        facts["prediction"],
-        facts["variance"],
-        facts["level_variance"],
-        facts["start"],
+        facts.prediction,
+        facts.variance,
+        facts.level_variance,
+        facts.start,
         is_trained_by_levels=model.objective == "simple",
-        least_signal=facts.get("least_signal", 0.0),
-        clip=facts.get("clip"),
+        least_signal=facts.least_signal,
+        clip=facts.clip,
     )
     is_image = len(shape) == 3
     point = tuple(shape) if is_image else (space.n_dims,)
-    # Networks from elsewhere know nothing of holes.
-    has_holes = facts.get("has_holes", False)
     view = NoisedView(
         point,
-        waves_of(space.grid_levels) if facts["prediction"] == "levels" else (),
-        has_holes * (point[0] if is_image else len(columns.names)),
+        waves_of(space.grid_levels) if facts.prediction == "levels" else (),
+        facts.has_missing * (point[0] if is_image else len(columns.names)),
     )
     out_shape = (space.n_outputs // math.prod(point[1:]), *point[1:]) if is_image else (space.n_outputs,)
     recipe = model.network or (UNet() if is_image else ResidualMLP())
     if isinstance(recipe, Denoiser):
-        recipe.check_fits(schedule, facts["prediction"])
-    network = build_denoiser(recipe, view.in_shape, out_shape, facts["n_classes"])
+        recipe.check_fits(schedule, facts.prediction)
+    network = build_denoiser(recipe, view.in_shape, out_shape, facts.n_classes)
     if not any(weight.requires_grad for weight in network.parameters()):
-        space.clip = None  # a denoiser that is known makes no errors
+        space.clip = None  # a known denoiser makes no errors
     return DiffusionModule(
         view,
         network,
         space,
         schedule,
-        n_classes=facts["n_classes"],
+        n_classes=facts.n_classes,
         is_uniform=model.objective != "variational",
         stops_mean=model.objective == "hybrid" and space.has_variance,
-        has_holes=has_holes,
+        has_missing=facts.has_missing,
     )

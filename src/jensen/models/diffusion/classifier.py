@@ -1,8 +1,8 @@
 """The diffusion classifier: which class makes a row most probable.
 
     p(y|x) ∝ p(y) exp(bound of ln p(x|y)), all classes at the same levels with the same noise
-What the noise adds to the bounds of all classes is in their differences no more; and a class that lies far behind need
-not be known well.
+Noise that is common to the bounds of all classes cancels in their differences, and a class far behind the best needs no
+precise estimate.
 Li, Prabhudesai, Duggal, Brown & Pathak (2023).
 """
 
@@ -20,29 +20,27 @@ from jensen.models.diffusion.inference import pair_error, without_nan
 from jensen.models.diffusion.module import DiffusionModule, evaluation_levels, paired_levels
 from jensen.runtime.progress import progress
 
-__all__ = ["Classification", "classify_rows"]
-
-# Shares of the budget, after each of which losing classes are dropped.
+# Stages of the budget; after each, classes far behind are dropped.
 STAGES = (0.25, 0.25, 0.5)
-# Of fewer levels in a stage the standard error is not known well enough to drop a class by it.
+# Least levels per stage: with fewer, the standard error is too uncertain to drop a class.
 LEAST_STAGE = 12
-# A class is lost that lies this many nats behind the best, and as many standard errors of the difference on top.
+# A class is dropped if it is so many nats plus so many standard errors of the difference behind the best.
 LOST_NATS, LOST_ERRORS = 5.0, 3.0
-# Nats of a draw that overflowed: larger than any other, but such that sums and squares have room.
+# Nats of a draw that overflowed: larger than any other, but its square is finite.
 LARGEST = 1e100
-# Of the terms of all classes there are so many copies at a time: by stage, summed and compared with the best.
+# Copies of the terms of all classes in memory: by stage, summed, and relative to the best.
 N_COPIES = 4
 
 
 @dataclass(frozen=True)
 class Classification:
-    """What the classifier found of every row, as arrays of the kind of X.
+    """The result of the diffusion classifier for every row, as arrays of the kind of X.
 
     Args:
         probabilities: p(y|x), (n, C).
         log_odds: ln p(y|x) - ln p(best|x), (n, C), 0 for the best.
         standard_error: of the log-odds, from the draws of levels and noise, (n, C).
-        n_evaluations: how often the network was asked, (n,).
+        n_evaluations: number of evaluations of the network, (n,).
     """
 
     probabilities: Any
@@ -63,7 +61,7 @@ def classify_rows(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """The fields of a `Classification` of rows (n, d)."""
     parts = []
-    # Rows whose draws of the noise, and whose terms of every class, fit into memory together.
+    # Blocks of rows whose noise and whose terms of all classes fit into memory.
     per_level = max(module.space.n_dims, N_COPIES * len(log_prior))
     for rows in progress(list(blocks(len(x), budget * per_level)), "Classes", is_shown):
         parts.append(classify_block(module, x[rows].to(device), log_prior, weighting, budget, generator))
@@ -77,16 +75,16 @@ def classify_block(
     n, n_classes = len(x), len(log_prior)
     is_alive = torch.ones((n, n_classes), dtype=torch.bool)
     leader = torch.arange(n_classes).repeat(n, 1)
-    # What the score of a class is the sum of, by stage (n, C, k). It is comparable within a stage only: draws shift all
-    # classes of a row alike. So of a class that is dropped its distance to the best of that stage is kept, which it
-    # follows from then on.
+    # The terms of every class's score, by stage (n, C, k). They are comparable within a stage only, because the draws
+    # shift all classes of a row alike. So a dropped class keeps its distance to the best class of that stage and
+    # follows it from then on.
     drawn: list[Tensor] = []
     n_evaluations, mass = torch.zeros(n, dtype=torch.long), 0
-    # Of a single class nothing is asked.
+    # With a single class there is nothing to compute.
     score, error = log_prior.repeat(n, 1), torch.zeros((n, n_classes), dtype=torch.float64)
     best = torch.zeros((n, 1), dtype=torch.long)
     for size in stages(budget):
-        # A row whose class is known is not asked about again.
+        # A row with one class left needs no more evaluations.
         is_asked = is_alive & (is_alive.sum(1, keepdim=True) > 1)
         if not is_asked.any():
             break
@@ -95,7 +93,7 @@ def classify_block(
         k = values.shape[2]
         mass += k
         n_evaluations += is_asked.sum(1) * k
-        # New estimates are averaged with the old by the number of their levels.
+        # New and old estimates are averaged with their numbers of levels as weights.
         steps = [*(-part for part in drawn), values]
         drawn = [*drawn, torch.zeros_like(values)]
         share = (k / mass) * is_asked[..., None]
@@ -112,26 +110,26 @@ def classify_block(
 
 
 def stages(budget: int) -> list[int]:
-    """Levels of every stage; a small budget is spent in one."""
+    """The number of levels of every stage; a small budget has one stage."""
     shares = (1.0,) if STAGES[0] * budget < LEAST_STAGE else STAGES
     # Levels come in pairs.
     return [int(share * budget) // 2 * 2 for share in shares]
 
 
 def followed(step: Tensor, leader: Tensor) -> Tensor:
-    """The steps (n, C, k) of classes; those of a dropped one are its leader's, who may have been dropped since, too."""
+    """The steps (n, C, k) of classes; a dropped class takes those of its leader, which may have been dropped, too."""
     for _ in STAGES:
         step = of_classes(step, leader)
     return step
 
 
 def of_classes(values: Tensor, number: Tensor) -> Tensor:
-    """Of values (n, C, k) those of the classes with these numbers (n, m)."""
+    """The values (n, C, k) of the classes with these numbers (n, m)."""
     return values.gather(1, number[..., None].expand(-1, -1, values.shape[2]))
 
 
 def error_to(best: Tensor, drawn: Sequence[Tensor]) -> Tensor:
-    """Standard errors (n, C) of the differences of scores to those of the best (n, 1)."""
+    """Standard errors (n, C) of the differences between the scores and the best score (n, 1)."""
     against = [part - of_classes(part, best) for part in drawn]
     errors = [pair_error(part.flatten(0, 1)).view(part.shape[:2]) for part in against]
     return torch.stack(errors).square().sum(0).sqrt()
@@ -140,11 +138,11 @@ def error_to(best: Tensor, drawn: Sequence[Tensor]) -> Tensor:
 def stage_terms(
     module: DiffusionModule, x: Tensor, is_alive: Tensor, weighting: str, k: int, generator: torch.Generator
 ) -> tuple[Tensor, Tensor]:
-    """Terms (n, C, k) of every class that is left at common levels, 0 of the others, and weights (n, k) to sum them."""
+    """Terms (n, C, k) of the remaining classes at common levels, 0 for the others, and weights (n, k) to sum them."""
     n, n_classes = is_alive.shape
     if weighting == "variational":
         n_levels = len(module.share)
-        # More than there are levels are all of them, as often as k has room for.
+        # If k exceeds the number of levels, all levels are used, several times if k allows it.
         level, weight = evaluation_levels(module.share.cpu(), n, k if k > n_levels else min(k, n_levels - 1), generator)
         times = max(k // level.shape[1], 1)
         level, weight = level.repeat_interleave(times, 1), weight.repeat_interleave(times, 1) / times
@@ -166,6 +164,6 @@ def stage_terms(
         found.view(-1)[pairs] = without_nan(kept.double()).cpu()
     out = torch.zeros((n, n_classes, k), dtype=torch.float64)
     out[row, number] = found
-    # A draw that is beyond all numbers for every class tells them not apart.
-    says_nothing = (out.isinf() | ~is_alive[..., None]).all(1, keepdim=True)
-    return torch.where(says_nothing, 0.0, out.clamp_max(LARGEST)), weight
+    # A draw that overflows for every class does not distinguish them.
+    is_useless = (out.isinf() | ~is_alive[..., None]).all(1, keepdim=True)
+    return torch.where(is_useless, 0.0, out.clamp_max(LARGEST)), weight

@@ -1,7 +1,7 @@
-"""Models from the library diffusers: a network and a scheduler there are a diffusion with a bound here.
+"""Models from the library diffusers: a network and a scheduler become a `Diffusion`, with its bound.
 
     x_0 = pixel / 127.5 - 1,   level t = timestep + 1,   σ_t² = β̃_t ("fixed_small") or β_t ("fixed_large")
-`Diffusion.to_diffusers` is the way back.
+`Diffusion.to_diffusers` writes them back.
 """
 
 from __future__ import annotations
@@ -17,11 +17,10 @@ import numpy as np
 from jensen.data.infer import learn_columns, with_grid
 from jensen.data.levels import Grid
 from jensen.formulas.schedule import Schedule
+from jensen.models.diffusion.build import DiffusionFacts
 from jensen.models.diffusion.diffusion import Diffusion
 from jensen.models.diffusion.to_diffusers import PREDICTION_TYPES, VARIANCE_TYPES, with_class
 from jensen.nets.diffusers_unet import DiffusersUNet, diffusers_library
-
-__all__ = ["from_diffusers"]
 
 GREY_LEVELS = 256
 
@@ -29,14 +28,14 @@ GREY_LEVELS = 256
 def from_diffusers(source: Any, scheduler: Any = None, y: int | None = None) -> Diffusion:
     """A fitted `Diffusion` of images (n, c, h, w), grey levels 0 to 255, from a pipeline of diffusers.
 
-    It answers like one that was fitted here: `bound`, `bits_per_dimension`, `sample`, `save` and the rest. The last
-    step of `sample` is a draw from p(x_0|x_1), whose mean a pipeline takes.
+    It has all methods of a fitted model: `bound`, `bits_per_dimension`, `sample`, `save` and the rest. The last step of
+    `sample` draws from p(x_0|x_1), where a pipeline uses the mean.
 
     Args:
-        source: a `DDPMPipeline`, or another with a `UNet2DModel` and a scheduler that has betas; a `UNet2DModel`; or
-            the folder or name of a pipeline, for `DDPMPipeline.from_pretrained`.
-        scheduler: instead of the pipeline's; for a UNet2DModel by itself None is `DDPMScheduler()`.
-        y: of a network with classes, the number of the one to take.
+        source: a `DDPMPipeline`, or another pipeline with a `UNet2DModel` and a scheduler that has betas; a
+            `UNet2DModel`; or the folder or name of a pipeline, for `DDPMPipeline.from_pretrained`.
+        scheduler: replaces that of the pipeline; for a UNet2DModel alone, None is `DDPMScheduler()`.
+        y: for a network with classes, the number of the class to use.
 
     Example:
         >>> import diffusers, numpy as np
@@ -54,7 +53,7 @@ def from_diffusers(source: Any, scheduler: Any = None, y: int | None = None) -> 
             source = library.DDPMPipeline.from_pretrained(os.fspath(source))
         except OSError as error:
             raise ValueError(
-                f"source={os.fspath(source)!r} is no folder of a pipeline here, and could not be fetched by this name: "
+                f"source={os.fspath(source)!r} is not the folder of a pipeline, and cannot be downloaded by this name: "
                 f"{str(error).partition(chr(10))[0]}"
             ) from error
     unet = getattr(source, "unet", source)
@@ -82,7 +81,7 @@ def from_diffusers(source: Any, scheduler: Any = None, y: int | None = None) -> 
     )
     n_pixels = math.prod(shape)
     columns = with_grid(learn_columns(np.zeros((1, n_pixels)), "continuous"), Grid(0.0, 1.0, GREY_LEVELS))
-    facts = {"prediction": prediction, "variance": variance, "level_variance": variance, "start": None, "n_classes": 0}
+    facts = DiffusionFacts(prediction, variance, level_variance=variance)
     model._restore(
         {
             "attributes": {"n_features_in_": n_pixels, "n_iter_": 0, "lower_bound_": math.nan},
@@ -90,7 +89,7 @@ def from_diffusers(source: Any, scheduler: Any = None, y: int | None = None) -> 
             "theta": {
                 "columns": columns.record(),
                 "shape": shape,
-                "facts": facts,
+                "facts": facts.record(),
                 "history": [],
                 "weights": {f"network.unet.{name}": weight for name, weight in weights.items()},
             },
@@ -100,7 +99,7 @@ def from_diffusers(source: Any, scheduler: Any = None, y: int | None = None) -> 
 
 
 def read_scheduler(scheduler: Any) -> tuple[Schedule, str, str, float | None]:
-    """The noise, what is predicted, the variance of the steps, and within what limit x̂_0 is held."""
+    """The noise schedule, the prediction, the variance of the steps, and the limit of x̂_0 or None."""
     betas, config = getattr(scheduler, "betas", None), getattr(scheduler, "config", {})
     if betas is None:
         raise ValueError(f"scheduler={type(scheduler).__name__} has no betas; give scheduler=DDPMScheduler(...)")
@@ -108,19 +107,19 @@ def read_scheduler(scheduler: Any) -> tuple[Schedule, str, str, float | None]:
     beta = betas.detach().cpu().double().numpy()
     if beta.max() >= 1:
         raise ValueError(
-            "the scheduler's last β is 1 (rescale_betas_zero_snr=True), so that x_T says nothing of x_0, and the bound "
+            "the scheduler's last β is 1 (rescale_betas_zero_snr=True), so that x_T is independent of x_0; the bound "
             "needs it below 1; " + change.format("rescale_betas_zero_snr")
         )
     if config.get("thresholding"):
         raise ValueError(f"thresholding=True of the scheduler is not supported; {change.format('thresholding')}")
     predictions = {theirs: ours for ours, theirs in PREDICTION_TYPES.items()}
-    said = config.get("prediction_type") or "epsilon"
-    if said not in predictions:
+    predicted = config.get("prediction_type") or "epsilon"
+    if predicted not in predictions:
         raise ValueError(
-            f"prediction_type={said!r} is none of {', '.join(predictions)}; {change.format('prediction_type')}"
+            f"prediction_type={predicted!r} is none of {', '.join(predictions)}; {change.format('prediction_type')}"
         )
     variances = {theirs: ours for ours, theirs in VARIANCE_TYPES.items()}
-    # Schedulers of samplers without noise, such as DDIM's, have none; with all noise they have β̃.
+    # Schedulers of noiseless samplers, such as DDIM's, have none; with full noise their variance is β̃.
     spread = config.get("variance_type") or "fixed_small"
     if spread.removesuffix("_log") not in variances:
         raise ValueError(
@@ -129,7 +128,7 @@ def read_scheduler(scheduler: Any) -> tuple[Schedule, str, str, float | None]:
         )
     clip = float(config.get("clip_sample_range") or 1.0) if config.get("clip_sample") else None
     schedule = Schedule(beta, np.arange(len(beta)))
-    return schedule, predictions[said], variances[spread.removesuffix("_log")], clip
+    return schedule, predictions[predicted], variances[spread.removesuffix("_log")], clip
 
 
 def read_unet(unet: Any, y: int | None) -> tuple[list[int], dict[str, Any], dict[str, Any]]:
@@ -145,13 +144,13 @@ def read_unet(unet: Any, y: int | None) -> tuple[list[int], dict[str, Any], dict
         )
     if n_in != n_out:
         raise ValueError(
-            f"out_channels={n_out} says more than an image of in_channels={n_in}; give a UNet2DModel without"
+            f"out_channels={n_out} differs from in_channels={n_in}; give a UNet2DModel that predicts one image"
         )
     weights = {name: weight.detach().cpu().float() for name, weight in unet.state_dict().items()}
     if n_classes is not None:
         if not isinstance(y, Integral) or y not in range(n_classes):
             raise ValueError(
-                f"y={y!r}, but the network has {n_classes} classes, and which of them is none is not known; give the "
+                f"y={y!r}, but the network has {n_classes} classes, and none of them is marked as no class; give the "
                 f"number of one, from 0 to {n_classes - 1}"
             )
         weights, config = with_class(weights, int(y)), {**config, "num_class_embeds": None}

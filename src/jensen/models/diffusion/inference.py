@@ -1,12 +1,12 @@
-"""What a trained diffusion says of rows (n, d), as pure functions of its network.
+"""Inference in a trained diffusion: bounds, samples and imputations of rows (n, d), as pure functions of its network.
 
-Rows are in the units of `Columns`. Pairs of a row and a level are evaluated together, many at a time.
+Rows are in the units of `Columns`. Many pairs of a row and a level are evaluated at a time.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from numbers import Integral, Real
@@ -29,23 +29,7 @@ from jensen.models.diffusion.samplers.repaint import put_known, repaint
 from jensen.models.diffusion.space import Belief
 from jensen.runtime.progress import progress
 
-__all__ = [
-    "Chain",
-    "Profile",
-    "Sampled",
-    "all_levels",
-    "chain_of",
-    "fill_draws",
-    "fill_means",
-    "level_blocks",
-    "mean_of_draws",
-    "number_of_levels",
-    "prior_of",
-    "some_levels",
-    "walked",
-]
-
-# Numbers that are kept of a row at a level until its block of rows is summed: level, weight, terms and the like.
+# Numbers stored per row and level until a block of rows is summed: level, weight, terms and the like.
 N_KEPT = 8
 
 
@@ -61,7 +45,7 @@ class Sampled:
 
 @dataclass(frozen=True)
 class Profile:
-    """What every level costs (n, T), L_0 or L_{t-1}, and the squared error of x̂_0 there."""
+    """The term of every level (n, T), L_0 or L_{t-1}, and the squared error of x̂_0 there."""
 
     nats: Tensor
     error: Tensor
@@ -75,7 +59,7 @@ def prior_of(module: DiffusionModule, x: Tensor) -> Tensor:
 def all_levels(
     module: DiffusionModule, x: Tensor, generator: torch.Generator, device: torch.device, is_shown: bool = False
 ) -> Profile:
-    """Every level of every row, with one draw of the noise each."""
+    """The terms of all levels of every row, with one draw of the noise each."""
     n_levels, parts = module.schedule.n_levels, []
     level = torch.arange(1, n_levels + 1, device=device)
     for rows, is_only in level_blocks(len(x), n_levels, is_shown):
@@ -95,7 +79,7 @@ def some_levels(
     is_shown: bool = False,
     y: Tensor | None = None,
 ) -> Sampled:
-    """The bound from so many levels per row; the error is that of draws in pairs, which differ by it."""
+    """The bound from `n_levels` levels per row; the differences within pairs of levels give the standard error."""
     parts = []
     for rows, is_only in level_blocks(len(x), n_levels, is_shown):
         own, label = x[rows].to(device), None if y is None else y[rows].to(device)
@@ -110,14 +94,14 @@ def some_levels(
 
 
 def level_blocks(n_rows: int, n_levels: int, is_shown: bool) -> Iterator[tuple[slice, bool]]:
-    """Rows whose terms at so many levels fit into memory together, with a bar where they are not the only ones."""
+    """Blocks of rows whose terms at so many levels fit into memory, and whether there is one block only."""
     parts = list(blocks(n_rows, N_KEPT * n_levels))
     for rows in progress(parts, "Bound", is_shown and len(parts) > 1):
         yield rows, len(parts) == 1
 
 
 def without_nan(nats: Tensor) -> Tensor:
-    """Rows so far away that their squares overflow have no finite bound."""
+    """NaN as infinity: rows so far away that their squares overflow have no finite bound."""
     return nats.nan_to_num(nan=math.inf, posinf=math.inf)
 
 
@@ -130,13 +114,13 @@ def pair_error(values: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class Chain:
-    """A way down from pure noise.
+    """A reverse chain from pure noise to rows.
 
     Args:
-        sampler: the steps.
+        sampler: takes the steps.
         schedule: the levels to go through.
-        is_drawn: whether the last step is a draw from p(x_0|x_1) rather than its most probable row.
-        guidance: how far beyond the class.
+        is_drawn: whether the last step draws from p(x_0|x_1) or returns its most probable row.
+        guidance: strength of classifier-free guidance.
     """
 
     sampler: Sampler
@@ -147,7 +131,7 @@ class Chain:
     def __call__(
         self, module: DiffusionModule, noise: Tensor, generator: torch.Generator, y: Tensor | None = None
     ) -> Iterator[Tensor]:
-        """Points x_T, ..., x_1 of rows, of classes y where given."""
+        """The points x_T, ..., x_1, given classes y or None."""
         table = Noising.table(self.schedule).to(noise)
 
         def denoise(x: Tensor, t: int) -> tuple[Tensor, Tensor]:
@@ -170,6 +154,30 @@ class Chain:
         return module.denoise(x, time, Noising.at(table, level), y, self.guidance)
 
 
+def sample(
+    module: DiffusionModule,
+    chain: Chain,
+    noise: Tensor,
+    generator: torch.Generator,
+    device: torch.device,
+    y: Tensor | None = None,
+    is_shown: bool = False,
+) -> Tensor:
+    """New rows (n, d) from noise (n, D), of classes y (n,) or of no class, one block at a time."""
+    parts = []
+    for rows in blocks(len(noise), module.n_entries):
+        own = None if y is None else y[rows].to(device)
+        walk = chain(module, noise[rows].to(device), generator, own)
+        *_, last = progress(walk, "Samples", is_shown, chain.schedule.n_levels)
+        parts.append(chain.decoded(module, last, generator, own))
+    return torch.cat(parts)
+
+
+# Fills the missing values of rows (n, d), from: the number of draws, the levels to go through, the resamplings of each
+# step, the generator, the device, and whether to show a progress bar.
+Fill = Callable[[DiffusionModule, Tensor, int, Schedule, int, torch.Generator, torch.device, bool], Tensor]
+
+
 def fill_draws(
     module: DiffusionModule,
     x: Tensor,
@@ -180,19 +188,19 @@ def fill_draws(
     device: torch.device,
     is_shown: bool = False,
 ) -> Tensor:
-    """Rows (n, d) with their missing entries drawn n_draws times, (n_draws, n, d); many copies go down together."""
+    """Rows (n, d) with their missing values drawn n_draws times, (n_draws, n, d); all copies are computed together."""
     space, drawn = module.space, []
-    rows, holes = x.repeat(n_draws, 1), x.isnan().repeat(n_draws, 1)
+    rows, missing = x.repeat(n_draws, 1), x.isnan().repeat(n_draws, 1)
     for part in blocks(len(rows), module.n_entries):
-        known, is_known = space.embed(rows[part].to(device)), space.spread(~holes[part].to(device))
+        known, is_known = space.embed(rows[part].to(device)), space.spread(~missing[part].to(device))
         noise = torch.randn(known.shape, generator=generator).to(device)
         start = put_known(noise, schedule, schedule.n_levels, generator, known, is_known)
         sampler = partial(repaint, known=known, is_known=is_known, resamplings=resamplings)
         chain = Chain(sampler, schedule, is_drawn=True)
         *_, last = progress(chain(module, start, generator), "Imputation", is_shown, schedule.n_levels)
         drawn.append(chain.decoded(module, last, generator))
-    # Of no rows there is nothing to draw.
-    return torch.where(holes, torch.cat(drawn or [rows]), rows).view(n_draws, *x.shape)
+    # Without rows there is nothing to draw.
+    return torch.where(missing, torch.cat(drawn or [rows]), rows).view(n_draws, *x.shape)
 
 
 def fill_means(
@@ -205,7 +213,7 @@ def fill_means(
     device: torch.device,
     is_shown: bool = False,
 ) -> Tensor:
-    """Rows (n, d) with their missing entries at the mean of so many draws, of some rows at a time."""
+    """Rows (n, d) with their missing values at the mean of `n_draws` draws, one block of rows at a time."""
     parts = []
     for rows in blocks(len(x), n_draws * x.shape[1]):
         drawn = fill_draws(module, x[rows], n_draws, schedule, resamplings, generator, device, is_shown)
@@ -214,7 +222,7 @@ def fill_means(
 
 
 def mean_of_draws(columns: Columns, draws: Tensor) -> Tensor:
-    """Of draws (k, n, d): means of numbers and of grids, shares of 1, and of categories the most frequent level."""
+    """The mean over draws (k, n, d): of numbers, of grids, of 0 and 1; for categories the most frequent level."""
     mean = draws.mean(0)
     for j, (kind, n_levels) in enumerate(zip(columns.kinds, columns.n_levels, strict=True)):
         if kind == "categorical":
@@ -224,7 +232,7 @@ def mean_of_draws(columns: Columns, draws: Tensor) -> Tensor:
 
 
 def number_of_levels(levels: Any, schedule: Schedule) -> int:
-    """How many levels an answer rests on, of "all" or a number of them."""
+    """The number of levels, given "all" or a number."""
     if levels == "all":
         return schedule.n_levels
     if not isinstance(levels, Integral) or int(levels) < 4:
@@ -243,27 +251,27 @@ def chain_of(
     guidance: float = 0.0,
     least_signal: float = 0.0,
 ) -> Chain:
-    """Through all levels of the schedule or so many steps, by a sampler of this name.
+    """The reverse chain of a sampler, through all levels of the schedule or in so many steps.
 
-    It begins at the last level with √ᾱ_t not below `least_signal`, but for the chain whose bound is scored.
+    It starts at the last level with √ᾱ_t of at least `least_signal`, except for the chain whose bound is scored.
     """
     if not isinstance(guidance, Real) or not 0 <= guidance < math.inf:
         raise ValueError(f"guidance={guidance!r} must be a number, 0 or more; 0 draws from the class itself")
     if sampler not in SAMPLERS:
         raise ValueError(f"sampler={sampler!r} is not known; choose {', '.join(map(repr, SAMPLERS))}")
     if not isinstance(eta, Real) or not 0 <= eta <= 1:
-        raise ValueError(f"eta={eta!r} is the share of noise that 'ddim' keeps and must lie in [0, 1]")
+        raise ValueError(f"eta={eta!r} is the fraction of the noise that 'ddim' keeps and must lie in [0, 1]")
     if eta and sampler != "ddim":
         raise ValueError(f"eta={eta:g} is for sampler='ddim'; {sampler!r} has none")
     n = schedule.n_levels if steps is None else whole_number("steps", steps)
     least = 0.0 if sampler == "ancestral" and n == schedule.n_levels else least_signal
     levels = walked(schedule, n, "uniform" if sampler == "ancestral" else "trailing", least)
-    step: Any = partial(ddim, eta=eta) if sampler == "ddim" else SAMPLERS[sampler]
+    step: Sampler = partial(ddim, eta=eta) if sampler == "ddim" else SAMPLERS[sampler]
     return Chain(step, levels, sampler == "ancestral", float(guidance))
 
 
 def walked(schedule: Schedule, n_steps: int, spacing: str, least_signal: float) -> Schedule:
-    """The levels of a walk in so many steps; the schedule itself where it leaves out none."""
+    """The levels of a chain of so many steps; the schedule itself if it leaves out none."""
     if n_steps == schedule.n_levels and schedule.alpha_bar[-1] >= least_signal**2:
         return schedule
     return schedule.respace(n_steps, spacing, least_signal)

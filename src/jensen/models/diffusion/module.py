@@ -1,20 +1,20 @@
-"""The network of a diffusion; forward gives the terms of its bound, estimated at a level per row.
+"""The network of a diffusion; forward returns the terms of its bound, estimated at one level per row.
 
     -ln p(x) ≤ L_T + Σ_{t=2}^T L_{t-1} + L_0 = L_T + E_{t~π} [L_{t-1} / π_t],   L_0 = -ln p(x_0|x_1)
-One function, `terms`, gives L_{t-1} and L_0 to the training and to the scores. Levels are drawn together for a batch,
-one in each of b equal parts of π (Kingma et al. 2021), half uniformly and half in proportion to β_t / (1-ᾱ_t), which is
-uniform in ln SNR: the bound's terms fall by orders of magnitude from the first levels to the last.
+One function, `terms`, computes L_{t-1} and L_0 for training and for scores. The levels of a batch are drawn together,
+one from each of b equal parts of π (Kingma et al. 2021). π is half uniform and half proportional to β_t / (1-ᾱ_t),
+which is uniform in ln SNR: the terms of the bound fall by orders of magnitude from the first levels to the last.
 
-Where rows have holes, the network sees which entries are observed, and 0 in the place of others, and all terms are sums
-over the observed ones: an objective that says nothing of what is missing, as in Ouyang et al. (2023). It is a bound for
-complete rows only.
+If values are missing, the network sees a mask of the observed values and 0 in place of the missing ones, and all terms
+are sums over the observed values, as in Ouyang et al. (2023). This objective is a bound for complete rows only.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Protocol
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -24,23 +24,21 @@ from jensen.formulas.schedule import Schedule
 from jensen.models.diffusion.space import Belief, Space
 from jensen.runtime.progress import progress
 
-__all__ = ["DiffusionModule", "Terms", "evaluation_levels", "paired_levels"]
-
-# The share of labels that a step of the training hides; Ho & Salimans (2022).
+# Fraction of the labels that a training step hides; Ho & Salimans (2022).
 HIDDEN_LABELS = 0.1
-# Levels per held-out row that decide about stopping.
+# Levels per held-out row for early stopping.
 HELD_OUT_LEVELS = 16
-# Numbers that a network computes in between for every one it is given, roughly: they decide how many pairs fit.
+# Rough number of hidden units per input of the network: it decides how many pairs fit into memory.
 N_HIDDEN = 32
 
 
 @dataclass(frozen=True)
 class Terms:
-    """Of rows at a level each (b,), sums over what is observed of them.
+    """Terms of rows at one level each (b,), summed over the observed values.
 
     Args:
-        nats: L_{t-1}, at level 1 L_0.
-        simple: the squared error of what the network says of numbers and the cross-entropy of levels, per column.
+        nats: L_{t-1}; at level 1, L_0.
+        simple: the simple loss: squared error of the prediction for numbers and cross-entropy for levels, per column.
         error: ‖x_0 - x̂_0‖².
     """
 
@@ -49,17 +47,23 @@ class Terms:
     error: Tensor
 
 
+class View(Protocol):
+    """Turns points (b, D) at any level, and a mask (b, d) of observed values, into the network's input."""
+
+    def __call__(self, xt: Tensor, observed: Tensor | None = None) -> Tensor: ...
+
+
 class DiffusionModule(nn.Module):
     """
     Args:
-        view: points (b, D) at any level as the network takes them.
+        view: prepares the network's input.
         network: f(x, t, y).
-        space: reads what it says.
-        schedule: the noise.
-        n_classes: classes that the network knows; the number after theirs stands for none.
-        is_uniform: whether training draws levels uniformly rather than where the bound is large.
-        stops_mean: whether the bound's gradient reaches the learned variance only.
-        has_holes: whether rows may have missing entries; `view` is then also given the columns (b, d) observed.
+        space: turns the network's outputs into a belief about x_0.
+        schedule: the noise schedule.
+        n_classes: number of classes; the class number `n_classes` stands for no class.
+        is_uniform: whether training draws levels uniformly rather than where the terms of the bound are large.
+        stops_mean: whether the gradient of the bound reaches only the learned variance.
+        has_missing: whether values may be missing.
     """
 
     table: Tensor
@@ -69,7 +73,7 @@ class DiffusionModule(nn.Module):
 
     def __init__(
         self,
-        view: Any,
+        view: View,
         network: nn.Module,
         space: Space,
         schedule: Schedule,
@@ -77,21 +81,21 @@ class DiffusionModule(nn.Module):
         n_classes: int = 0,
         is_uniform: bool,
         stops_mean: bool = False,
-        has_holes: bool = False,
+        has_missing: bool = False,
     ) -> None:
         super().__init__()
         self.view, self.network, self.space, self.schedule = view, network, space, schedule
         self.n_classes, self.is_uniform, self.stops_mean = n_classes, is_uniform, stops_mean
-        self.has_holes = has_holes
+        self.has_missing = has_missing
         self.register_buffer("table", Noising.table(schedule).float(), persistent=False)
         self.register_buffer("times", torch.tensor(schedule.time).float(), persistent=False)
         self.register_buffer("share", torch.tensor(level_shares(schedule)), persistent=False)
         self.register_buffer("uniform", torch.full_like(self.share, 1 / schedule.n_levels), persistent=False)
 
     def forward(self, x: Tensor, label: Tensor | None = None) -> dict[str, Tensor]:
-        """Estimates of the bound's terms per row (b,), and the simple loss: of one level, in evaluation of several.
+        """Estimates of the bound's terms per row (b,), and the simple loss: from one level, in evaluation from several.
 
-        Of a row with a label they are of ln p(x|y); in training some labels are hidden, so that ln p(x) is learnt, too.
+        For a row with a label they are terms of ln p(x|y). Training hides some labels to train ln p(x), too.
         """
         y = None if label is None else self.class_numbers(label)
         if self.training and y is not None:
@@ -114,16 +118,16 @@ class DiffusionModule(nn.Module):
         }
 
     def observed(self, x: Tensor) -> Tensor | None:
-        """Which entries of rows (b, d) are; None is all of them."""
-        return ~x.isnan() if self.has_holes else None
+        """Mask of the observed values of rows (b, d); None if all are."""
+        return ~x.isnan() if self.has_missing else None
 
     def class_numbers(self, label: Tensor) -> Tensor:
-        """What the network is told of labels, which are -1 where unknown."""
+        """Class numbers for the network, from labels that are -1 where unknown."""
         return torch.where(label < 0, self.n_classes, label)
 
     @property
     def n_entries(self) -> int:
-        """Of the tensors that a row at a level needs, roughly."""
+        """Rough number of entries of the tensors for a row at one level."""
         return self.space.is_level.numel() + N_HIDDEN * self.space.n_dims
 
     def evaluate(
@@ -140,7 +144,7 @@ class DiffusionModule(nn.Module):
         for pairs in progress(list(blocks(n * k, self.n_entries)), "Bound", is_shown):
             row = torch.arange(pairs.start, min(pairs.stop, n * k), device=x.device) // k
             x0 = self.space.embed(x[row])
-            # A generator lives on the processor, whatever computes.
+            # The generator is on the CPU, whatever the device.
             device = x.device if generator is None else "cpu"
             noise = torch.randn(x0.shape, generator=generator, dtype=x0.dtype, device=device).to(x.device)
             found = self.terms(x[row], x0, flat[pairs], noise, None if y is None else y[row])
@@ -148,11 +152,11 @@ class DiffusionModule(nn.Module):
         return torch.cat(parts, 1).view(3, n, k)
 
     def terms(self, x: Tensor, x0: Tensor, level: Tensor, noise: Tensor, y: Tensor | None = None) -> Terms:
-        """Of rows x with points x_0, noised to the levels (b,) by the noise."""
+        """The terms of rows x with points x_0, noised to the levels (b,) by this noise."""
         space, at, observed = self.space, Noising.at(self.table, level), self.observed(x)
         xt = at.noised(x0, noise)
         belief = self.belief(xt, level, y, at, observed)
-        # No term sees what stands in the place of a missing entry, but the number of a level must be one.
+        # Missing values enter no term, but a level must be a valid index.
         x, seen = (x, None) if observed is None else (x.nan_to_num(), space.spread(observed))
         of_levels, of_numbers = space.observed_parts(observed)
         squares = (x0 - belief.mean).square()
@@ -178,7 +182,7 @@ class DiffusionModule(nn.Module):
         at: Noising | None = None,
         observed: Tensor | None = None,
     ) -> Belief:
-        """What the network makes of points (b, D) at levels (b,), of rows whose entries (b, d) are observed or not."""
+        """The belief about x_0 from points (b, D) at levels (b,), with a mask (b, d) of observed values."""
         at = Noising.at(self.table, level) if at is None else at
         return self.denoise(xt, self.times[level - 1], at, y, observed=observed)
 
@@ -191,9 +195,9 @@ class DiffusionModule(nn.Module):
         guidance: float = 0.0,
         observed: Tensor | None = None,
     ) -> Belief:
-        """The same at any times; guidance goes beyond the class, away from what is said without one.
+        """The same at any times, with classifier-free guidance away from the output without a class.
 
-        What is said enters x̂_0 and the logits of levels linearly, so it may be extrapolated itself.
+        The outputs enter x̂_0 and the logits of levels linearly, so that guidance may extrapolate the outputs.
         """
         seen = self.given(xt, observed)
         output: Tensor = self.network(seen, time, y).flatten(1)
@@ -206,12 +210,12 @@ class DiffusionModule(nn.Module):
         return self.space.belief(output, xt, at)
 
     def given(self, xt: Tensor, observed: Tensor | None) -> Tensor:
-        """What the network is given of points; without word of what is observed everything is."""
-        if not self.has_holes:
-            return self.view(xt)  # type: ignore[no-any-return]
+        """The network's input for points; `observed=None` means that all values are."""
+        if not self.has_missing:
+            return self.view(xt)
         if observed is None:
             observed = torch.ones((len(xt), len(self.space.columns.names)), dtype=torch.bool, device=xt.device)
-        return self.view(torch.where(self.space.spread(observed), xt, 0.0), observed)  # type: ignore[no-any-return]
+        return self.view(torch.where(self.space.spread(observed), xt, 0.0), observed)
 
 
 def belief_at(belief: Belief, rows: Tensor) -> Belief:
@@ -219,14 +223,14 @@ def belief_at(belief: Belief, rows: Tensor) -> Belief:
     return Belief(belief.mean[rows], levels, belief.log_variance[rows])
 
 
-def level_shares(schedule: Schedule) -> Any:
+def level_shares(schedule: Schedule) -> np.ndarray:
     """π_t (T,)."""
     by_snr = schedule.beta / schedule.noise_variance
-    return 0.5 / schedule.n_levels + 0.5 * by_snr / by_snr.sum()
+    return np.asarray(0.5 / schedule.n_levels + 0.5 * by_snr / by_snr.sum())
 
 
 def training_levels(share: Tensor, n: int) -> tuple[Tensor, Tensor]:
-    """A level (n, 1) for each of n rows, and the weight with which its term is an estimate of the sum over all."""
+    """A level (n, 1) for each of n rows, and the weight that makes its term an estimate of the sum over all levels."""
     level = spread_levels(share, n, 1)
     return level, 1 / share[level - 1]
 
@@ -234,13 +238,14 @@ def training_levels(share: Tensor, n: int) -> tuple[Tensor, Tensor]:
 def evaluation_levels(share: Tensor, n: int, k: int, generator: torch.Generator | None = None) -> tuple[Tensor, Tensor]:
     """Levels (n, k) and weights with which the terms of a row sum to an estimate of the sum over all levels.
 
-    They come in pairs from one part of the distribution each, so that differences within pairs tell the error; the
-    first level, which is of another kind, is a pair of its own. As many as there are levels, or more, are all of them.
+    Levels come in pairs from the same part of the distribution, so that the differences within pairs estimate the
+    standard error. The first level, whose term is of another kind, is a pair of its own. If k is at least the number of
+    levels, all levels are used.
     """
     n_levels = len(share)
     if k >= n_levels:
         level = torch.arange(1, n_levels + 1, device=share.device)
-        # The first twice: it has no neighbour.
+        # The first level twice: it has no neighbour to be paired with.
         return torch.cat([level[:1], level]).expand(n, -1), torch.cat(
             [share.new_full((2,), 0.5), share.new_ones(n_levels - 1)]
         ).expand(n, -1)
@@ -253,13 +258,13 @@ def evaluation_levels(share: Tensor, n: int, k: int, generator: torch.Generator 
 
 
 def paired_levels(share: Tensor, n: int, n_parts: int, generator: torch.Generator | None = None) -> Tensor:
-    """Levels (n, 2 n_parts): two side by side from each of so many equal parts of the distribution."""
+    """Levels (n, 2 n_parts): a pair of neighbours from each of `n_parts` equal parts of the distribution."""
     return torch.stack([spread_levels(share, n, n_parts, generator) for _ in range(2)], 2).flatten(1)
 
 
 def spread_levels(share: Tensor, n: int, k: int, generator: torch.Generator | None = None) -> Tensor:
-    """Levels (n, k), counted from 1: of each row one from each of k equal parts of the distribution, and of all rows
-    together one from each of n smaller parts of these.
+    """Levels (n, k), counted from 1: for each row one from each of k equal parts of the distribution, and over all rows
+    one from each of n equal subparts of every part.
     """
     offset = torch.rand((n, k), generator=generator, dtype=torch.float64)
     order = torch.rand((n, k), generator=generator).argsort(0)

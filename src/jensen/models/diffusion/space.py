@@ -1,11 +1,12 @@
-"""Where rows are diffused, and what a network's outputs say there of x_0.
+"""The space in which rows are diffused, and the belief about x_0 that a network's outputs encode.
 
 A row of `Columns` becomes a point (D,): numbers as they are, a grid from -1 to 1, two levels as -1 and 1, categories
-one-hot. What a network says becomes a belief about x_0:
-    numbers   x̂_0 by the prediction; its L_0 is a density N(x_0; x̂_0, σ_1²), on a grid the mass of the cell
-    levels    P(x_0 = level k | x_t) ∝ exp(logit_k) q(x_t | level k), and x̂_0 the mean of the levels
-The second factor is known, so a network need only say what the noise does not: Austin et al. (2021) and Kingma et al.
-(2021, section E) use it in other forms.
+one-hot. The network's outputs become a belief about x_0:
+    numbers   x̂_0 from the prediction; L_0 is a density N(x_0; x̂_0, σ_1²), or on a grid the discretised decoder: the
+              mass of the cell of x_0
+    levels    P(x_0 = level k | x_t) ∝ exp(logit_k) q(x_t | level k), and x̂_0 is the mean of the levels
+The second factor is known, so the network only models what x_t does not already determine: Austin et al. (2021) and
+Kingma et al. (2021, section E) use it in other forms.
 """
 
 from __future__ import annotations
@@ -20,23 +21,21 @@ from torch.nn.functional import log_softmax
 from jensen.data.columns import Columns
 from jensen.formulas.noising import Noising, data_of, discretised_gaussian, observed_sum
 
-__all__ = ["Belief", "Space"]
-
-# A level that hardly a row has is still possible.
+# The least probability of a level, times the number of levels: rare levels stay possible.
 LEAST_SHARE = 1e-2
-# So many numbers say the logits of all levels: 256 of each pixel would cost as much as the rest of a network.
-MOST_SAID = 32
-# From here on x_t itself tells how far away an unusual x_0 lies, and it costs much to be told otherwise.
-HELD_SIGNAL = 0.5
+# Outputs per pixel for the logits of all levels, at most: 256 would cost as much as the rest of the network.
+MOST_OUTPUTS = 32
+# Above this √ᾱ_t, x_t itself shows an unusual x_0, and a limit on x̂_0 would cost much of the bound.
+CLIPPED_SIGNAL = 0.5
 
 
 @dataclass(frozen=True)
 class Belief:
-    """What is known of x_0 from x_t.
+    """The belief about x_0 given x_t.
 
     Args:
         mean: x̂_0 (b, D).
-        log_levels: ln P(level) of the columns that have them (b, L, J), or None.
+        log_levels: ln P(level) of the columns with levels (b, L, J), or None.
         log_variance: ln σ_t² (b, D) or (b, 1).
     """
 
@@ -48,15 +47,15 @@ class Belief:
 class Space(nn.Module):
     """
     Args:
-        columns: what the entries of rows are.
-        prediction: "noise", "data", "mean" or "velocity" for numbers; "levels" for those of a grid.
+        columns: kind, levels and scaling of every column.
+        prediction: "noise", "data", "mean" or "velocity" for numbers; "levels" for data on a grid.
         variance: σ_t² of numbers, "beta", "posterior" or "learned".
-        level_variance: of levels, "beta", "posterior" or "own", what their probabilities leave open.
-        start: the logits of levels (L, J) that a network's are added to, or None.
-        is_trained_by_levels: whether the gradient of levels comes from their cross-entropy alone, not from the bound.
-        least_signal: √ᾱ_t of the level that a walk down in few steps, or without noise, begins at.
-        clip: what x̂_0 of numbers is held within, ±, once a network is trained, or None: on a grid, whose points have no
-            other place, at every level, and elsewhere where √ᾱ_t is below HELD_SIGNAL.
+        level_variance: σ_t² of levels, "beta", "posterior", or "own" for the variance of their probabilities.
+        start: added to the network's logits of levels (L, J), or None.
+        is_trained_by_levels: whether levels get their gradient from the cross-entropy alone, not from the bound.
+        least_signal: the smallest √ᾱ_t at which a chain of few steps, or without noise, starts.
+        clip: limit ± of x̂_0 of numbers in a trained network, or None. It applies at every level on a grid, which has no
+            points beyond it, and elsewhere where √ᾱ_t is below CLIPPED_SIGNAL.
     """
 
     source: Tensor
@@ -97,11 +96,11 @@ class Space(nn.Module):
         place, size, is_level = level_points(columns, level_columns.tolist())
         for name, table in (("place", place), ("size", size), ("is_level", is_level)):
             self.register_buffer(name, table, persistent=False)
-        # Levels that are all points on a line need no look-up.
+        # If all levels are points on a line, no look-up is needed.
         self.is_line = bool(len(level_columns)) and not len(self.numbers) and self.n_dims == len(level_columns)
         self.register_buffer("start", start, persistent=False)
         n_levels = len(is_level)
-        self.waves = nn.Parameter(cosines(n_levels, MOST_SAID)) if self.is_line and n_levels > MOST_SAID else None
+        self.waves = nn.Parameter(cosines(n_levels, MOST_OUTPUTS)) if self.is_line and n_levels > MOST_OUTPUTS else None
 
     @property
     def n_numbers(self) -> int:
@@ -109,17 +108,17 @@ class Space(nn.Module):
 
     @property
     def n_outputs(self) -> int:
-        """How many numbers a network is to say of a row: of numbers, of their variances, of levels."""
+        """Number of network outputs per row: for numbers, for their variances and for levels."""
         return self.n_numbers * (1 + self.has_variance) + self.n_logits
 
     @property
     def n_logits(self) -> int:
-        """What is said of levels."""
-        return self.is_level.numel() if self.waves is None else MOST_SAID * len(self.level_columns)
+        """Number of outputs for levels."""
+        return self.is_level.numel() if self.waves is None else MOST_OUTPUTS * len(self.level_columns)
 
     @property
     def has_variance(self) -> bool:
-        """Whether the network says the variance of numbers; that of levels follows from their probabilities."""
+        """Whether the network predicts the variance of numbers; that of levels follows from their probabilities."""
         return self.variance == "learned" and bool(self.n_numbers)
 
     def embed(self, x: Tensor) -> Tensor:
@@ -127,17 +126,17 @@ class Space(nn.Module):
         return self.columns.expand(x)
 
     def spread(self, observed: Tensor) -> Tensor:
-        """Which dimensions (b, D) are observed, of the columns (b, d) that are."""
+        """Mask of the observed dimensions (b, D), from that of the columns (b, d)."""
         return observed if self.n_dims == observed.shape[-1] else observed[:, self.source]
 
     def belief(self, output: Tensor, xt: Tensor, at: Noising) -> Belief:
-        """Of outputs (b, n_outputs)."""
+        """The belief from outputs (b, n_outputs)."""
         n = self.n_numbers
-        said, spread, logits = output.split([n, n * self.has_variance, self.n_logits], -1)
+        predicted, spread, logits = output.split([n, n * self.has_variance, self.n_logits], -1)
         log_levels = None
         if n:
             numbers = xt[:, self.numbers] if self.n_logits else xt
-            mean = self.held(data_of(self.prediction, said, numbers, at), at)
+            mean = self.clipped(data_of(self.prediction, predicted, numbers, at), at)
             log_variance = self.between(spread, at) if self.has_variance else at.log_variance(self.variance)
         if self.n_logits:
             log_levels = self.log_levels(logits.unflatten(-1, (-1, len(self.level_columns))), xt, at)
@@ -149,15 +148,15 @@ class Space(nn.Module):
                 log_variance = of_levels[1].expand_as(mean).index_copy(-1, self.numbers, log_variance.expand(-1, n))
         return Belief(mean, log_levels, log_variance)
 
-    def held(self, x0: Tensor, at: Noising) -> Tensor:
-        """x̂_0 of numbers within the limit; in training it is left, as what is cut off has no gradient."""
+    def clipped(self, x0: Tensor, at: Noising) -> Tensor:
+        """x̂_0 of numbers within the limit; not in training, because clipped values have no gradient."""
         if self.clip is None or self.training:
             return x0
         inside = x0.clamp(-self.clip, self.clip)
-        return inside if self.grid_levels else torch.where(at.signal < HELD_SIGNAL, inside, x0)
+        return inside if self.grid_levels else torch.where(at.signal < CLIPPED_SIGNAL, inside, x0)
 
     def largest_number(self, x: Tensor) -> float:
-        """Of points of rows x (n, d), at least 1, which is that of a grid."""
+        """The largest absolute number in rows x (n, d), at least 1; on a grid it is 1."""
         if self.grid_levels or not self.n_numbers:
             return 1.0
         return max(1.0, float(self.embed(x)[:, self.numbers].abs().max()))
@@ -168,13 +167,13 @@ class Space(nn.Module):
         mean = self.gather(share, self.size)
         if self.level_variance != "own":
             return mean, at.log_variance(self.level_variance)
-        # The best Gaussian for x_{t-1}: β̃ and what the probabilities leave open of x_0.
+        # The best Gaussian for x_{t-1}: β̃ plus the variance of x_0 under its probabilities.
         left = (self.gather(share, self.size.square()) - mean.square()).clamp_min(0.0)
         return mean, torch.log(at.log_posterior.exp() + at.of_data.square() * left)
 
-    def between(self, said: Tensor, at: Noising) -> Tensor:
-        """ln σ² on the line from ln β̃ to ln β; a network that says 0 means β."""
-        return at.log_beta + said * (at.log_beta - at.log_posterior)
+    def between(self, output: Tensor, at: Noising) -> Tensor:
+        """ln σ² between ln β̃ and ln β; output 0 is ln β."""
+        return at.log_beta + output * (at.log_beta - at.log_posterior)
 
     def log_levels(self, logits: Tensor, xt: Tensor, at: Noising) -> Tensor:
         """ln P(level | x_t) (b, L, J): the network's logits and ln q(x_t | level)."""
@@ -185,7 +184,7 @@ class Space(nn.Module):
             logits = logits + self.start
         signal, noise = at.signal[..., None], at.noise[..., None]
         if self.is_line:
-            # As few passes over (b, L, J) as there can be: it is the largest tensor of all.
+            # As few passes over (b, L, J) as possible: it is the largest tensor.
             size = self.size[:, :1]
             scores = logits.addcmul(size, signal / noise**2 * xt[:, None, :]) - 0.5 * (signal * size / noise).square()
             return log_softmax(scores, -2)
@@ -207,7 +206,7 @@ class Space(nn.Module):
         return -belief.log_levels.gather(-2, level).squeeze(-2)
 
     def log_prob(self, belief: Belief, x: Tensor, x0: Tensor, observed: Tensor | None = None) -> Tensor:
-        """ln p(x_0|x_1) of every row (b,), or of its observed entries (b, d), in the units of the data."""
+        """ln p(x_0|x_1) of every row (b,), or of its observed values (b, d), in the units of the data."""
         of_levels, of_numbers = self.observed_parts(observed)
         total = -observed_sum(self.cross_entropy(belief, x), of_levels) if belief.log_levels is not None else 0.0
         if not self.n_numbers:
@@ -223,13 +222,13 @@ class Space(nn.Module):
         return total + observed_sum(density, of_numbers)
 
     def observed_parts(self, observed: Tensor | None) -> tuple[Tensor | None, Tensor | None]:
-        """Of the columns (b, d) that are observed, those with levels (b, J) and those that are numbers."""
+        """The mask (b, d) of observed columns, split into columns with levels (b, J) and columns of numbers."""
         if observed is None:
             return None, None
         return observed[:, self.level_columns], observed[:, self.source[self.numbers]]
 
     def draw(self, belief: Belief, generator: torch.Generator | None) -> Tensor:
-        """Rows (b, d) in the units of `Columns`, drawn from p(x_0|x_1); without a generator the most probable."""
+        """Rows (b, d) in the units of `Columns`, drawn from p(x_0|x_1); without a generator the most probable rows."""
         out = belief.mean.new_empty(len(belief.mean), len(self.columns.names))
         if self.n_numbers:
             mean = belief.mean[:, self.numbers]
@@ -250,7 +249,7 @@ class Space(nn.Module):
         return out
 
     def rows_of(self, points: Tensor) -> Tensor:
-        """Rows (b, d) nearest to points (b, D); on a grid they may lie between its levels or beyond."""
+        """The rows (b, d) nearest to points (b, D); on a grid they may lie between or beyond the levels."""
         plan, columns = self.columns.plan, self.columns
         first = torch.tensor([int((plan.source == j).nonzero()[0, 0]) for j in range(len(columns.names))])
         rows = points[:, first]
@@ -264,17 +263,14 @@ class Space(nn.Module):
         return rows
 
     def marginal_start(self, x: Tensor) -> Tensor | None:
-        """Logits (L, J) with the frequencies of levels in rows x (n, d): what is true of all need not be learnt.
-
-        What is missing counts nowhere.
-        """
+        """Initial logits (L, J): the frequencies of levels in rows x (n, d); missing values do not count."""
         if not self.is_level.numel():
             return None
         own = x[:, self.level_columns]
         n_levels, n_seen = self.is_level.sum(0), (~own.isnan()).sum(0)
         counts = torch.stack([(own == k).float().sum(0) for k in range(len(self.is_level))])
-        # As many rows more as there are levels, with equal shares: what few rows lack is not impossible. On a grid
-        # half of them have the shares of all columns together, which have seen more.
+        # Additive smoothing: as many pseudo-rows as levels, so that no level is impossible. On a grid half of their
+        # weight has the frequencies of all columns together, which rest on more data.
         added = self.is_level / n_levels
         if self.is_line:
             added = 0.5 * (added + counts.sum(1, keepdim=True) / n_seen.sum())
@@ -289,7 +285,7 @@ def cosines(n_levels: int, n_waves: int) -> Tensor:
 
 
 def level_points(columns: Columns, with_levels: list[int]) -> tuple[Tensor, Tensor, Tensor]:
-    """Of the levels (L, J) of columns: the dimension each has its point in, its size there, and whether it is one."""
+    """For the levels (L, J) of columns: the dimension and the coordinate of each, and whether the level exists."""
     n_levels = [columns.n_levels[j] for j in with_levels]
     shape = (max(n_levels, default=0), len(with_levels))
     place, size = torch.zeros(shape, dtype=torch.long), torch.zeros(shape)

@@ -1,8 +1,8 @@
 """A diffusion of images as a pipeline of the library diffusers.
 
-There x_0 is an image on [-1, 1], a level is told by its number 0..T-1, and the reverse steps have σ_t² = β_t or β̃_t:
-what is exactly that can be written, and nothing else. A class is a vector added to the embedding of the time, so one
-class, or none, goes into the bias that is added there anyway.
+There x_0 is an image on [-1, 1], the network's time is the number 0..T-1 of the level, and the reverse steps have
+σ_t² = β_t or β̃_t. Only models that match this exactly can be written. A class is a vector that is added to the
+embedding of the time, so one class, or none, can be written into the bias of that embedding.
 """
 
 from __future__ import annotations
@@ -11,29 +11,30 @@ import os
 from typing import Any, Protocol
 
 import numpy as np
-from torch import Tensor
+from torch import Tensor, nn
 
 from jensen.data.columns import Columns
 from jensen.data.labels import numbers_of_classes
 from jensen.formulas.schedule import Schedule
-from jensen.models.diffusion.build import Arguments
+from jensen.models.diffusion.build import Arguments, DiffusionFacts
+from jensen.models.diffusion.module import DiffusionModule
 from jensen.nets.diffusers_unet import DiffusersUNet, check_halving, config_of, diffusers_library, their_name
+from jensen.nets.recipe import Recipe
 from jensen.nets.unet import UNet
 
-__all__ = ["PREDICTION_TYPES", "VARIANCE_TYPES", "check_arguments", "with_class", "write_pipeline"]
-
-# Our words and theirs.
+# Our names, and those of diffusers.
 PREDICTION_TYPES = {"noise": "epsilon", "data": "sample", "velocity": "v_prediction"}
 VARIANCE_TYPES = {"posterior": "fixed_small", "beta": "fixed_large"}
 
 
 class Exported(Arguments, Protocol):
-    """What is read of a diffusion to write it."""
+    """The attributes of a diffusion that are written."""
 
     data_levels: str | int | None
-    theta_: Any
+    theta_: DiffusionModule
+    classes_: np.ndarray
     _columns: Columns
-    _facts: dict[str, Any]
+    _facts: DiffusionFacts
 
     @property
     def schedule_(self) -> Schedule: ...
@@ -43,17 +44,17 @@ class Exported(Arguments, Protocol):
 
 
 def check_arguments(model: Exported) -> None:
-    """An error where the arguments of a model say already, before a fit, that it cannot be written."""
+    """Raise an error if the arguments of an unfitted model rule out that it can be written."""
     recipe = model.network or UNet()
     check_recipe(recipe)
     if isinstance(recipe, UNet):
         config_of(recipe)
     if model.data_levels is None:
         raise ValueError(
-            "data_levels=None has no levels, and pipelines of diffusers have pixels from black to white; choose "
+            "data_levels=None has no levels, but pipelines of diffusers have pixels from black to white; choose "
             "data_levels='auto' or 256"
         )
-    # Of data on a grid, which is all that can be written, "auto" is levels.
+    # Only data on a grid can be written, and there "auto" is "levels".
     check_prediction("levels" if model.prediction == "auto" else model.prediction)
     if model.variance != "auto":
         check_variance(model.variance)
@@ -61,7 +62,7 @@ def check_arguments(model: Exported) -> None:
 
 
 def write_pipeline(model: Exported, path: str | os.PathLike[str], y: Any = None) -> None:
-    """A folder that `DDPMPipeline.from_pretrained` reads; of a model with classes, for one of them or none."""
+    """Write a folder that `DDPMPipeline.from_pretrained` reads; of a model with classes, for one class or none."""
     check_images(model)
     check_chain(model)
     library = diffusers_library()
@@ -80,8 +81,8 @@ def write_pipeline(model: Exported, path: str | os.PathLike[str], y: Any = None)
     scheduler = library.DDPMScheduler(
         num_train_timesteps=model.schedule_.n_levels,
         trained_betas=model.schedule_.beta.tolist(),
-        variance_type=VARIANCE_TYPES[model._facts["variance"]],
-        prediction_type=PREDICTION_TYPES[model._facts["prediction"]],
+        variance_type=VARIANCE_TYPES[model._facts.variance],
+        prediction_type=PREDICTION_TYPES[model._facts.prediction],
         clip_sample=clip is not None,
         clip_sample_range=1.0 if clip is None else clip,
     )
@@ -92,59 +93,60 @@ def check_images(model: Exported) -> None:
     shape = model._image_shape
     if len(shape) != 3:
         raise ValueError(
-            f"pipelines of diffusers make images, and this model has rows of shape {shape}; use save(path)"
+            f"pipelines of diffusers make images, but this model has rows of shape {shape}; use save(path)"
         )
     if shape[0] > 4:
-        raise ValueError(f"pipelines of diffusers make pictures of 1 to 4 channels, not {shape[0]}; use save(path)")
+        raise ValueError(f"pipelines of diffusers make images of 1 to 4 channels, not {shape[0]}; use save(path)")
     if not model._columns.is_grid:
         raise ValueError(
-            "pipelines of diffusers have pixels from black to white, and this model was fitted on numbers that have no "
-            "levels; fit on images that have them, such as uint8 from 0 to 255"
+            "pipelines of diffusers have pixels from black to white, but this model was fitted on numbers that have no "
+            "levels; fit on images that have levels, such as uint8 from 0 to 255"
         )
-    if model._facts.get("has_holes", False):
+    if model._facts.has_missing:
         raise ValueError(
-            "pipelines of diffusers have complete images, and this model was fitted on some with missing pixels, or on "
-            "floating-point numbers from disk, which may be; fit on complete images in memory, or on integers"
+            "pipelines of diffusers need complete images, but this model was fitted on images with missing pixels, or "
+            "on floating-point numbers from disk, which may have some; fit on complete images in memory, or on integers"
         )
 
 
 def check_chain(model: Exported) -> None:
-    check_prediction(model._facts["prediction"])
-    check_variance(model._facts["variance"])
+    check_prediction(model._facts.prediction)
+    check_variance(model._facts.variance)
     check_times(model.schedule_)
 
 
 def check_prediction(prediction: str) -> None:
     if prediction not in PREDICTION_TYPES:
         raise ValueError(
-            f"prediction={prediction!r} is not known to diffusers; fit with {', '.join(map(repr, PREDICTION_TYPES))}"
+            f"prediction={prediction!r} does not exist in diffusers; fit with {', '.join(map(repr, PREDICTION_TYPES))}"
         )
 
 
 def check_variance(variance: str) -> None:
     if variance not in VARIANCE_TYPES:
         raise ValueError(
-            f"variance={variance!r} is not that of diffusers, which knows other ways to learn it; fit with 'beta' or "
-            "'posterior'"
+            f"variance={variance!r} is not the variance that diffusers learns; fit with 'beta' or 'posterior'"
         )
 
 
 def check_times(schedule: Schedule) -> None:
     if not np.array_equal(schedule.time, np.arange(schedule.n_levels)):
         raise ValueError(
-            f"the network is told times up to {schedule.time[-1]:g} for the {schedule.n_levels} levels, and diffusers "
-            "tells it their numbers from 0; fit with n_steps=1000, or with a Schedule(betas, times=range(len(betas)))"
+            f"the network has times up to {schedule.time[-1]:g} for the {schedule.n_levels} levels, but in diffusers "
+            "they are the numbers of the levels from 0; fit with n_steps=1000, or with a "
+            "Schedule(betas, times=range(len(betas)))"
         )
 
 
-def unet_of(model: Exported, recipe: Any) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """Configuration without classes and weights of the UNet2DModel that says what the network says."""
+def unet_of(model: Exported, recipe: Recipe) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """Configuration without classes and weights of the UNet2DModel that computes the same as the network."""
     shape, network = model._image_shape, model.theta_.network
     if isinstance(recipe, DiffusersUNet):
         unet: Any = network.unet
         config = {name: value for name, value in unet.config.items() if not name.startswith("_")}
         return {**config, "num_class_embeds": None}, own_weights(unet)
     check_recipe(recipe)
+    assert isinstance(recipe, UNet)
     config = config_of(recipe)
     check_halving(shape, len(recipe.channels))
     size = shape[1] if shape[1] == shape[2] else list(shape[1:])
@@ -152,19 +154,19 @@ def unet_of(model: Exported, recipe: Any) -> tuple[dict[str, Any], dict[str, Ten
     return {**config, "sample_size": size, "in_channels": shape[0], "out_channels": shape[0]}, weights
 
 
-def check_recipe(recipe: Any) -> None:
+def check_recipe(recipe: Recipe) -> None:
     if not isinstance(recipe, (UNet, DiffusersUNet)):
         raise ValueError(
             f"network={type(recipe).__name__}(...) has no counterpart in diffusers; fit with UNet(position_map=False)"
         )
 
 
-def own_weights(network: Any) -> dict[str, Tensor]:
+def own_weights(network: nn.Module) -> dict[str, Tensor]:
     return {name: weight.detach().cpu() for name, weight in network.state_dict().items()}
 
 
 def with_class(weights: dict[str, Tensor], number: int) -> dict[str, Tensor]:
-    """Weights of a UNet2DModel that knows one class, of one that knows many."""
+    """The weights of a UNet2DModel of one class, from those of a UNet2DModel with several."""
     kept = {name: weight for name, weight in weights.items() if name != "class_embedding.weight"}
     bias = "time_embedding.linear_2.bias"
     return {**kept, bias: weights[bias] + weights["class_embedding.weight"][number]}

@@ -1,6 +1,6 @@
-"""What a trained latent diffusion says of rows (n, d), as pure functions of its networks.
+"""Inference in a trained latent diffusion: the bound, and the prior's part in imputations, as pure functions.
 
-Rows are in the units of `Columns`, NaN where missing, latent vectors in those of the autoencoder.
+Rows (n, d) are in the units of `Columns`, NaN where missing; latent vectors are in those of the autoencoder.
 """
 
 from __future__ import annotations
@@ -19,8 +19,6 @@ from jensen.models.diffusion.module import DiffusionModule, evaluation_levels
 from jensen.models.latent_diffusion.module import LatentModule
 from jensen.runtime.progress import progress
 
-__all__ = ["evidence", "tilt_of"]
-
 
 def evidence(
     module: LatentModule,
@@ -31,7 +29,7 @@ def evidence(
     device: torch.device,
     is_shown: bool = False,
 ) -> Evidence:
-    """The bound: reconstruction from so many draws of z, the prior from so many levels, each with a draw of its own."""
+    """The bound: the reconstruction from `n_draws` draws of z, the prior from `n_levels` levels with a draw each."""
     parts = []
     for rows, is_only in level_blocks(len(x), n_levels, is_shown):
         found = evidence_of_block(module, x[rows], n_levels, n_draws, generator, device, is_shown and is_only)
@@ -58,7 +56,7 @@ def evidence_of_block(
         noise = torch.randn((k, *latent.mean.shape), generator=generator).to(device)
         z = module.standardised(latent.draw(noise)).transpose(0, 1).flatten(0, 1)
         nats = prior.evaluate(z, level[rows].reshape(-1, 1).to(device), None, generator)[0]
-        # L_T of a draw counts like the others at its level: a k-th of their sum.
+        # Each of the k draws contributes a k-th of L_T.
         terms = nats.view(-1, k).cpu() * weight[rows] + prior_kl(z, prior.schedule).view(-1, k).cpu() / k
         cost.append(terms.sum(1) - latent.entropy().cpu())
         error.append(pair_error(terms))
@@ -69,13 +67,13 @@ def evidence_of_block(
 def tilt_of(module: LatentModule, n_levels: int, generator: torch.Generator) -> Tilt:
     """The bound of ln p(z) - ln N(z; 0, I), for all draws of a row at the same levels and with the same noise.
 
-    Draws of a row are compared with each other, and what the noise adds to all of them is in no comparison.
+    Only differences between the draws of a row matter, and noise that is common to all of them cancels.
     """
     return partial(log_tilt, module, n_levels, generator)
 
 
 def log_tilt(module: LatentModule, n_levels: int, generator: torch.Generator, z: Tensor) -> Tensor:
-    """Of draws (k, 1, b, m), (k, 1, b)."""
+    """The same for draws (k, 1, b, m): (k, 1, b)."""
     prior, (k, _, n, m) = module.prior, z.shape
     level, weight = (part.to(z.device) for part in evaluation_levels(prior.share.cpu(), n, n_levels, generator))
     noise = torch.randn((*level.shape, m), generator=generator).to(z)

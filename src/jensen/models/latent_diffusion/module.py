@@ -1,44 +1,81 @@
-"""The networks of a latent diffusion; forward gives the terms of its bound.
+"""The networks of a latent diffusion; forward returns the terms of its bound.
 
     z ~ a reverse chain,  x | z ~ p(x | decoder(z)),   q(z|x) as in the autoencoder
     ln p(x) ≥ E_q[ln p(x|z)] - E_q[ln q(z|x) - bound of ln p(z)]
-The second term is at least KL(q(z|x) ‖ p(z)), and one draw of z, of a level and of the noise is an estimate of it.
+The second term is at least KL(q(z|x) ‖ p(z)); one draw of z, of a level and of the noise estimates it.
 """
 
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
 
+from jensen.contract.training import Facts
 from jensen.data.columns import Columns
 from jensen.engines.sgd.checkpoint import check_place
 from jensen.engines.sgd.plan import Trainer
 from jensen.formulas.latent_gaussian import LatentGaussian, read_posterior
+from jensen.models.autoencoders.build import VAEFacts
 from jensen.models.autoencoders.inference import posterior
 from jensen.models.autoencoders.module import VAEModule
-from jensen.models.diffusion.build import build_module, decide
+from jensen.models.diffusion.build import DiffusionFacts, build_module, decide
 from jensen.models.diffusion.diffusion import Diffusion
 from jensen.models.diffusion.module import DiffusionModule
 from jensen.runtime.randomness import seeded
 
-__all__ = [
-    "LatentModule",
-    "build_prior",
-    "decide_prior",
-    "latent_moments",
-    "try_prior",
-]
+
+@dataclass(frozen=True)
+class FirstStage:
+    """How the training of the autoencoder went: its history, number of epochs and mean objective."""
+
+    history: list[dict[str, Any]]
+    n_iter: int
+    lower_bound: float
+
+
+@dataclass(frozen=True)
+class LatentFacts(Facts):
+    """What a fit derived from its rows to build a latent diffusion.
+
+    Args:
+        vae: the facts of the autoencoder.
+        stage: its training.
+        diffusion: the facts of the prior.
+        location, scale: standardisation of the latent vectors (m,).
+    """
+
+    vae: VAEFacts
+    stage: FirstStage
+    diffusion: DiffusionFacts
+    location: Tensor
+    scale: Tensor
+
+    def record(self) -> dict[str, Any]:
+        # Latent vectors have no missing values, and no limit.
+        prior = {name: value for name, value in self.diffusion.record().items() if name not in ("has_holes", "clip")}
+        parts = {"vae": self.vae.record(), "stage": vars(self.stage), "diffusion": prior}
+        return parts | {"location": self.location, "scale": self.scale}
+
+    @classmethod
+    def from_record(cls, record: dict[str, Any]) -> Self:
+        parts = {
+            "vae": VAEFacts.from_record(record["vae"]),
+            "stage": FirstStage(**record["stage"]),
+            "diffusion": DiffusionFacts.from_record(record["diffusion"]),
+        }
+        return cls(**{**record, **parts})
 
 
 class LatentModule(nn.Module):
     """
     Args:
         vae: the encoder and the decoder, without classes.
-        prior: the diffusion of latent vectors in the units of its `Columns`.
-        is_joint: whether all networks are trained, rather than the prior's alone.
+        prior: the diffusion of latent vectors, in the units of its `Columns`.
+        is_joint: whether all networks are trained, or only that of the prior.
     """
 
     location: Tensor
@@ -52,7 +89,7 @@ class LatentModule(nn.Module):
         self.register_buffer("scale", columns.scale.float(), persistent=False)
 
     def forward(self, x: Tensor) -> dict[str, Tensor]:
-        """Terms per row (b,); while the decoder stays as it is, training does not ask what it makes of z."""
+        """Terms per row (b,); while the decoder is not trained, training does not compute its output."""
         vae = self.vae
         with torch.set_grad_enabled(self.is_joint and torch.is_grad_enabled()):
             x, observed = vae.given(x)
@@ -72,7 +109,7 @@ class LatentModule(nn.Module):
         return read_posterior(self.vae.encoder(self.vae.view(x)), self.vae.n_latent, self.vae.is_full)
 
     def standardised(self, z: Tensor) -> Tensor:
-        """Latent vectors as the diffusion has them."""
+        """Latent vectors in the units of the diffusion."""
         return (z - self.location) / self.scale
 
     def restored(self, z: Tensor) -> Tensor:
@@ -82,13 +119,13 @@ class LatentModule(nn.Module):
     def train(self, mode: bool = True) -> Self:
         super().train(mode)
         if not self.is_joint:
-            # An encoder that is not trained has no dropout.
+            # Networks that are not trained have no dropout.
             self.vae.eval()
         return self
 
 
-def decide_prior(recipe: Diffusion, is_joint: bool) -> dict[str, Any]:
-    """Of a diffusion of numbers, whatever the rows are; mistakes are found here, before anything is fitted."""
+def decide_prior(recipe: Diffusion, is_joint: bool) -> DiffusionFacts:
+    """The facts of the prior; errors in its arguments are raised here, before anything is fitted."""
     recipe._validate_params()
     recipe._schedule()
     (recipe.trainer or Trainer()).check()
@@ -100,44 +137,42 @@ def decide_prior(recipe: Diffusion, is_joint: bool) -> dict[str, Any]:
         )
     if recipe.prediction not in ("auto", "velocity"):
         raise ValueError(
-            f"diffusion has prediction={recipe.prediction!r}, with which the prior does not begin as N(0, I), and the "
-            "bound not at the autoencoder's; choose 'velocity'"
+            f"diffusion has prediction={recipe.prediction!r}, with which the prior does not begin as N(0, I), nor the "
+            "bound as that of the autoencoder; choose 'velocity'"
         )
     if is_joint and recipe.objective != "variational":
         raise ValueError(
             f"training='joint' raises one bound of all networks, but diffusion has objective={recipe.objective!r}; "
             "choose Diffusion(objective='variational'), or training='two-stage'"
         )
-    return decide(recipe, latent_columns(torch.zeros(1), torch.ones(1))) | {"n_classes": 0, "start": None}
+    return decide(recipe, latent_columns(torch.zeros(1), torch.ones(1)))
 
 
-def latent_moments(module: VAEModule, x: Tensor, scaling: str | None) -> dict[str, Tensor]:
-    """What is subtracted from latent vectors and what they are divided by (m,): nothing and 1, or by their moments.
+def latent_moments(module: VAEModule, x: Tensor, scaling: str | None) -> tuple[Tensor, Tensor]:
+    """Location and scale (m,) to standardise latent vectors with: 0 and 1, or their moments over rows x (n, d).
 
-    With moments the Gaussian that the prior begins with is the one next to the latent vectors of rows x (n, d).
+    With the moments, the prior begins as the Gaussian closest to the latent vectors of these rows.
     """
     m = module.n_latent
     if scaling is None:
-        return {"location": torch.zeros(m).double(), "scale": torch.ones(m).double()}
+        return torch.zeros(m).double(), torch.ones(m).double()
     with torch.inference_mode():
         latent, _ = posterior(module.eval(), x, next(module.parameters()).device)
     mean, own = latent.mean[0].double(), latent.scale_tril()[0].double().square().sum(-1)
     variance = mean.var(0, correction=0) + own.mean(0)
     scale = variance.sqrt() if scaling == "feature" else variance.mean().sqrt().expand(m)
-    return {"location": mean.mean(0), "scale": scale.clone()}
+    return mean.mean(0), scale.clone()
 
 
-def build_prior(recipe: Diffusion, n_latent: int, facts: dict[str, Any]) -> DiffusionModule:
-    """A new network for latent vectors (m,)."""
-    columns = latent_columns(facts["location"], facts["scale"])
-    return build_module(recipe, columns, (n_latent,), recipe._schedule(), facts["diffusion"])
+def build_prior(recipe: Diffusion, location: Tensor, scale: Tensor, facts: DiffusionFacts) -> DiffusionModule:
+    """A new network for latent vectors (m,) with this location and scale."""
+    return build_module(recipe, latent_columns(location, scale), (len(location),), recipe._schedule(), facts)
 
 
-def try_prior(recipe: Diffusion, n_latent: int, of_prior: dict[str, Any]) -> None:
-    """An error where its network is none for so many latent dimensions; random states are left as they are."""
-    facts = {"location": torch.zeros(n_latent), "scale": torch.ones(n_latent), "diffusion": of_prior}
+def try_prior(recipe: Diffusion, n_latent: int, facts: DiffusionFacts) -> None:
+    """Raise an error if the network cannot be built for so many latent dimensions; random states do not change."""
     with seeded(0, torch.device("cpu")):
-        build_prior(recipe, n_latent, facts)
+        build_prior(recipe, torch.zeros(n_latent), torch.ones(n_latent), facts)
 
 
 def latent_columns(location: Tensor, scale: Tensor) -> Columns:

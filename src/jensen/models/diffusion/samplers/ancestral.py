@@ -14,8 +14,6 @@ from torch import Tensor
 from jensen.formulas.schedule import Schedule
 from jensen.models.diffusion.samplers.denoise import Denoise, noise_like
 
-__all__ = ["ancestral"]
-
 
 def ancestral(denoise: Denoise, x: Tensor, schedule: Schedule, generator: torch.Generator) -> Iterator[Tensor]:
     of_noised, of_data = schedule.posterior_weights

@@ -1,4 +1,4 @@
-"""DDIM: the same marginals with less noise, none at η = 0, so that few steps do.
+"""DDIM: the same marginals with less noise, none at η = 0, so that few steps suffice.
 
     x_{t-1} = √ᾱ_{t-1} x̂_0 + √(1 - ᾱ_{t-1} - σ²) ε̂ + σ z,   ε̂ = (x_t - √ᾱ_t x̂_0) / √(1-ᾱ_t),   σ² = η² β̃_t
 With η = 1 and all levels it is ancestral sampling with variance β̃. Song, Meng & Ermon (2021).
@@ -14,8 +14,6 @@ from torch import Tensor
 
 from jensen.formulas.schedule import Schedule
 from jensen.models.diffusion.samplers.denoise import Denoise, noise_like
-
-__all__ = ["ddim"]
 
 
 def ddim(

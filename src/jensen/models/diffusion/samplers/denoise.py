@@ -1,4 +1,4 @@
-"""What a sampler asks of a model, and the noise it adds."""
+"""The denoising function that a sampler needs, and the noise that it adds."""
 
 from __future__ import annotations
 
@@ -9,9 +9,7 @@ from torch import Tensor
 
 from jensen.formulas.schedule import Schedule
 
-__all__ = ["Denoise", "Sampler", "noise_like"]
-
-# Of x_t (n, D) and t: x̂_0 (n, D), and the standard deviation σ_t of the step to t - 1, of a shape that goes with it.
+# From x_t (n, D) and t: x̂_0 (n, D), and the standard deviation σ_t of the step to t - 1, which broadcasts with it.
 Denoise = Callable[[Tensor, int], tuple[Tensor, Tensor]]
 Sampler = Callable[[Denoise, Tensor, Schedule, torch.Generator], Iterator[Tensor]]
 

@@ -2,7 +2,7 @@
 
     h = λ_{t-1} - λ_t,  r = h_before / h,   D = (1 + 1/(2r)) x̂_0 - 1/(2r) x̂_0 of the step before
     x_{t-1} = √((1-ᾱ_{t-1}) / (1-ᾱ_t)) x_t - √ᾱ_{t-1} (e^{-h} - 1) D
-Lu et al. (2022), algorithm 2. The first step has no step before and takes D = x̂_0, which is DDIM.
+Lu et al. (2022), algorithm 2. The first step uses D = x̂_0, which is DDIM.
 """
 
 from __future__ import annotations
@@ -16,8 +16,6 @@ from torch import Tensor
 
 from jensen.formulas.schedule import Schedule
 from jensen.models.diffusion.samplers.denoise import Denoise
-
-__all__ = ["dpm_solver"]
 
 
 def dpm_solver(denoise: Denoise, x: Tensor, schedule: Schedule, generator: torch.Generator) -> Iterator[Tensor]:

@@ -1,10 +1,10 @@
-"""RePaint: a way down where part of x_0 is known, by putting that part, noised, into every level.
+"""RePaint: a reverse chain in which the known part of x_0 replaces the drawn one, noised, at every level.
 
     x_{t-1} = √ᾱ_{t-1} x_0 + √(1-ᾱ_{t-1}) z   where x_0 is known,   a draw from p(x_{t-1}|x_t) elsewhere
-The unknown part was drawn without sight of the known part beside it, so a step is taken several times: in between,
-x_t = √α_t x_{t-1} + √β_t z noises both together. For a Gaussian the error falls like one over the number of times,
-whatever the number of levels; for groups that lie apart it falls more slowly. Lugmayr et al. (2022), algorithm 1; their
-jumps over several levels gain nothing against known posteriors.
+The unknown part was drawn without the known part of the same level, so each step is taken several times: in between,
+x_t = √α_t x_{t-1} + √β_t z noises both together. For a Gaussian the error is inversely proportional to the number of
+repetitions, whatever the number of levels; for separated clusters it falls more slowly. Lugmayr et al. (2022),
+algorithm 1; on known posteriors their jumps over several levels gain nothing.
 """
 
 from __future__ import annotations
@@ -18,8 +18,6 @@ from torch import Tensor
 from jensen.formulas.schedule import Schedule
 from jensen.models.diffusion.samplers.denoise import Denoise, noise_like
 
-__all__ = ["put_known", "repaint"]
-
 
 def repaint(
     denoise: Denoise,
@@ -31,7 +29,7 @@ def repaint(
     is_known: Tensor,
     resamplings: int = 10,
 ) -> Iterator[Tensor]:
-    """From x_T, which holds its known part already: x_0 is `known` where `is_known`, both (n, D)."""
+    """Start from x_T with its known part in place; x_0 is `known` where `is_known`, both (n, D)."""
     of_noised, of_data = schedule.posterior_weights
     for t in range(schedule.n_levels, 1, -1):
         beta = float(schedule.beta[t - 1])
