@@ -21,14 +21,6 @@ from jensen.runtime.interrupt import Interrupted
 from jensen.runtime.messages import levels_inside
 from jensen.runtime.threads import threads_for
 
-__all__ = [
-    "Answers",
-    "EMEstimator",
-    "IteratedModel",
-    "Problem",
-    "Stream",
-]
-
 
 @dataclass(frozen=True)
 class Problem:
@@ -96,6 +88,41 @@ class EMEstimator(LatentVariableModel):
     tol: float
     verbose: int
 
+    def _problem(self, rows: Rows, start: Any, frame: Frame | None) -> tuple[Problem, Frame]:
+        """What EM solves, from `start` or from a start of its own, in units of the frame or of the rows.
+
+        A model that is not fitted by EM alone has its own `fit` and `_resume` instead.
+        """
+        raise NotImplementedError
+
+    def _remember(self, rows: Rows) -> None:
+        """What later calls need to know of the rows of the fit."""
+        self._kind = rows.kind.of_other_rows()
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Fit by EM from the most promising start.
+
+        Args:
+            X: rows (n, d), NaN where missing.
+            y: labels (n,), -1, None or NaN where unknown; None ignores labels, and so do models without classes.
+            sample_weight: a count per row: 2 is the row twice, 0 leaves it out.
+        """
+        self._validate_params()
+        rows = self._read_rows(X, y if self.capabilities.labels else None, sample_weight, reset=True)
+        warn_unused(self, self._unused(rows))
+        start = self.theta_ if getattr(self, "warm_start", False) and hasattr(self, "theta_") else None
+        problem, frame = self._problem(rows, start, None)
+        n_init, every = getattr(self, "n_init", 1), getattr(self, "verbose_interval", 1)
+        fitted = self._run(problem, self._generator(), n_init, every)
+        self.theta_ = self._presented(fitted.theta.outside(frame))
+        self.converged_, self.n_iter_ = fitted.converged, fitted.n_iter
+        self.lower_bound_, self.lower_bounds_ = fitted.objective, fitted.history[1:]
+        self.total_weight_ = fitted.weight
+        self._remember(rows)
+        running = em.Running(fitted.stats * (1 / fitted.weight), fitted.weight)
+        self._stream = Stream(frame, problem.verbs, running, fitted.theta)
+        return self
+
     def _run(
         self, problem: Problem, generator: torch.Generator, n_init: int, progress_every: int = 1
     ) -> em.Fit[Any, Any]:
@@ -151,9 +178,17 @@ class EMEstimator(LatentVariableModel):
         self._take_step(replace(stream, running=running, theta=theta), rows)
         return self
 
-    @abstractmethod
     def _resume(self, rows: Rows) -> tuple[Stream, Source]:
         """The statistics that a batch is added to, and the batch in their units."""
+        stream = getattr(self, "_stream", None)
+        frame = stream.frame if stream else self.theta_.frame()
+        problem, _ = self._problem(rows, self.theta_, frame)
+        if stream is None:
+            # A loaded model has no statistics; those expected under the model stand in for them.
+            theta = self.theta_.within(frame)
+            running = em.Running(theta.expected_moments(), self.total_weight_)
+            stream = Stream(frame, problem.verbs, running, theta)
+        return stream, problem.source
 
     def _take_step(self, stream: Stream, rows: Rows) -> None:
         """Keep what a step of `partial_fit` found."""
@@ -207,52 +242,3 @@ class EMEstimator(LatentVariableModel):
     def aic(self, X: Any) -> float:
         """-2 Σ ln p(x) + 2 (number of parameters), ln p or its bound; smaller is better (Akaike 1974)."""
         return float(-2 * self.score_samples(X).sum() + 2 * self.n_parameters_)
-
-
-class IteratedModel(EMEstimator):
-    """A model whose `fit` is EM alone."""
-
-    @abstractmethod
-    def _problem(self, rows: Rows, start: Any, frame: Frame | None) -> tuple[Problem, Frame]:
-        """What EM has to solve from `start`, or from a start of its own where that is None, in units of the frame, or
-        of the rows' own.
-        """
-
-    def _remember(self, rows: Rows) -> None:
-        """What later calls need to know of the rows of the fit."""
-        self._kind = rows.kind.of_other_rows()
-
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Fit by EM from the most promising start.
-
-        Args:
-            X: rows (n, d), NaN where missing.
-            y: labels (n,), -1, None or NaN where unknown; None ignores labels, and so do models without classes.
-            sample_weight: a count per row: 2 is the row twice, 0 leaves it out.
-        """
-        self._validate_params()
-        rows = self._read_rows(X, y if self.capabilities.labels else None, sample_weight, reset=True)
-        warn_unused(self, self._unused(rows))
-        start = self.theta_ if getattr(self, "warm_start", False) and hasattr(self, "theta_") else None
-        problem, frame = self._problem(rows, start, None)
-        n_init, every = getattr(self, "n_init", 1), getattr(self, "verbose_interval", 1)
-        fitted = self._run(problem, self._generator(), n_init, every)
-        self.theta_ = self._presented(fitted.theta.outside(frame))
-        self.converged_, self.n_iter_ = fitted.converged, fitted.n_iter
-        self.lower_bound_, self.lower_bounds_ = fitted.objective, fitted.history[1:]
-        self.total_weight_ = fitted.weight
-        self._remember(rows)
-        running = em.Running(fitted.stats * (1 / fitted.weight), fitted.weight)
-        self._stream = Stream(frame, problem.verbs, running, fitted.theta)
-        return self
-
-    def _resume(self, rows: Rows) -> tuple[Stream, Source]:
-        stream = getattr(self, "_stream", None)
-        frame = stream.frame if stream else self.theta_.frame()
-        problem, _ = self._problem(rows, self.theta_, frame)
-        if stream is None:
-            # A loaded model has no statistics; those expected under the model stand in for them.
-            theta = self.theta_.within(frame)
-            running = em.Running(theta.expected_moments(), self.total_weight_)
-            stream = Stream(frame, problem.verbs, running, theta)
-        return stream, problem.source

@@ -22,7 +22,7 @@ from torch import Tensor
 from jensen.bound import Bound
 from jensen.contract import Answers, Problem, Rows, whole_number
 from jensen.contract.capabilities import Capabilities
-from jensen.contract.em import IteratedModel
+from jensen.contract.em import EMEstimator
 from jensen.contract.fitted import Fitted, Values, positive, read_values
 from jensen.data.labels import read_posterior
 from jensen.engines.em import loop as em
@@ -68,7 +68,7 @@ def has_latent(n_latent: int, other: str) -> Any:
     return available_if(check)
 
 
-class LatentCurve(ClassNamePrefixFeaturesOutMixin, TransformerMixin, IteratedModel):
+class LatentCurve(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EMEstimator):
     """A smooth curve through the rows, or a surface, with noise about it: generative topographic mapping.
 
     Args:

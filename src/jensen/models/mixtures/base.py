@@ -19,7 +19,7 @@ from torch import Tensor
 from jensen.bound import Bound
 from jensen.contract import Answers, Problem, Rows
 from jensen.contract.capabilities import Capabilities
-from jensen.contract.em import IteratedModel
+from jensen.contract.em import EMEstimator
 from jensen.contract.fitted import Fitted, Values, probabilities, read_values
 from jensen.data.labels import decode_labels, numbers_of_classes, read_posterior
 from jensen.data.reader import read_weights
@@ -35,7 +35,7 @@ from jensen.models.mixtures.neighbours import copies, starts
 AT_FLOOR = 2.0
 
 
-class MixtureModel(IteratedModel):
+class MixtureModel(EMEstimator):
     """A mixture fitted by EM, with labels for some rows.
 
     A final class has a constructor with `n_components`, `tol`, `max_iter`, `label_weight`, `random_state`, `verbose`;

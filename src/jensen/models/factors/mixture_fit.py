@@ -1,4 +1,4 @@
-"""Where a mixture of subspaces starts.
+"""From the arguments of a mixture of subspaces and its rows to the problem EM solves, and where it starts.
 
 A partition by k-means gives every component its rows; their leading principal axes, from products alone, and what these
 leave for the noise are its start. No matrix of d×d is made.
@@ -6,10 +6,12 @@ leave for the noise are its start. No matrix of d×d is made.
 
 from __future__ import annotations
 
+from typing import Protocol
+
 import torch
 from torch import Tensor
 
-from jensen.contract import Rows
+from jensen.contract import Problem, Rows
 from jensen.engines.em import loop as em
 from jensen.engines.em.frame import Frame
 from jensen.engines.em.sources import Source
@@ -17,8 +19,10 @@ from jensen.engines.em.tournament import tournament
 from jensen.models.factors.fit import LEAST_LOADING, SubspaceTheta
 from jensen.models.factors.principal import leading_spectrum, principal_subspace
 from jensen.models.factors.subspace import SubspaceGaussians, SubspaceStructure
+from jensen.models.mixtures.conjugate_prior import ConjugatePrior
 from jensen.models.mixtures.em import MixtureTheta, MixtureVerbs
-from jensen.models.mixtures.fit import Begin
+from jensen.models.mixtures.fit import Begin, mixture_problem, n_components_of
+from jensen.models.mixtures.gaussians.family import GaussianFamily
 from jensen.models.mixtures.start import Sample, assign, assignment_with_labels, rank, raw
 from jensen.runtime.threads import threads_for
 
@@ -26,6 +30,38 @@ from jensen.runtime.threads import threads_for
 CANDIDATES, STEPS, KMEANS_STEPS = 4, 10, 30
 
 Verbs = MixtureVerbs[SubspaceGaussians]
+
+
+class Arguments(Protocol):
+    """The constructor arguments of a mixture of subspaces."""
+
+    n_components: int | None
+    label_weight: float
+    tol: float
+    reg_covar: float
+    init_params: str
+    prior: ConjugatePrior | None
+    acceleration: str | None
+
+
+def subspace_mixture_problem(
+    model: Arguments, structure: SubspaceStructure, rows: Rows, start: SubspaceTheta | None, frame: Frame | None
+) -> tuple[Problem, Frame]:
+    """The problem that EM solves, in the frame's units."""
+    k, d = n_components_of(model, rows, start), rows.x.shape[1]
+    if structure.n_latent > d:
+        raise ValueError(f"n_latent={structure.n_latent} is more than the {d} features of X; lower it")
+    return mixture_problem(
+        model,
+        GaussianFamily(structure, model.reg_covar, model.prior),
+        k,
+        rows,
+        subspace_start(structure, model.init_params),
+        start=start,
+        frame=frame,
+        concentration=None if model.prior is None else model.prior.weight_concentration,
+        algorithm=em.squarem if model.acceleration == "squarem" else em.plain,
+    )
 
 
 def subspace_start(structure: SubspaceStructure, name: str) -> Begin[SubspaceGaussians]:
