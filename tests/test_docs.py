@@ -213,6 +213,28 @@ class TestCompleteness:
             page = example_page(example, "printed", {}, {})
             assert example.source.strip() in page
 
+    @pytest.mark.parametrize("name", [name for name in NAMES if name.startswith("docs/") and "/api/" not in name])
+    def test_a_page_starts_with_what_to_do(self, name):
+        """Code or commands come before the first section; the page of benchmarks has none."""
+        if name != "docs/benchmarks.md":
+            assert "\n```" in read(name).partition("\n## ")[0]
+
+    @pytest.mark.parametrize(
+        ("name", "terms"),
+        [
+            ("one-bound", "ELBO; complete log-likelihood; expected complete log-likelihood; MAP update; classifier"),
+            ("one-bound", "semi-supervised objective; discretised decoder; ε-weight; x_0-weight"),
+            ("gaussian-mixture", "ELBO; complete log-likelihood; expected complete log-likelihood; MAP update"),
+            ("gaussian-mixture", "semi-supervised objective"),
+            ("diffusion", "ELBO; cosine formula; discretised decoder; ε-weight; x_0-weight; classifier"),
+            ("vae", "ELBO; semi-supervised objective; classifier"),
+        ],
+    )
+    def test_a_page_uses_the_terms_of_the_literature(self, name, terms):
+        words = " ".join(read(f"docs/{name}.md").split())
+        for term in terms.split("; "):
+            assert term in words, term
+
     def test_every_command_is_described(self):
         text = commands()
         for name in ("fit", "score", "sample", "impute", "predict", "transform", "select", "compare", "models"):
