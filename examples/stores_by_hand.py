@@ -1,6 +1,6 @@
 """Stores, customers and a depot: small cases of k-means that can be checked by hand.
 
-    python examples/store_exercise.py [picture.png]
+    python examples/stores_by_hand.py [picture.png]
 (a, b) L(μ) = Σ_i min_j ‖x_i - μ_j‖² falls with every step of k-means, here to the best division of four customers.
 (c) Records with c_i customers:  L_C(μ) = Σ_i c_i min_j ‖x_i - μ_j‖², as if every customer were a row.
 (d) One store for ((-1, 10), (1, 4)) lies at their mean, -3/7.
