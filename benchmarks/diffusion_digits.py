@@ -191,13 +191,13 @@ def chosen(makes: Makes, score: Score, train: np.ndarray) -> tuple[str, Any]:
     label = next(iter(makes))
     if len(makes) > 1:
         rest, held_out = train_test_split(train, test_size=0.2, random_state=0)
-        told = {}
+        scores = {}
         for one, make in makes.items():
             try:
-                told[one] = float(np.mean(score(make().fit(rest), held_out)))
+                scores[one] = float(np.mean(score(make().fit(rest), held_out)))
             except (ArithmeticError, ValueError) as failure:
                 print(f"{one} failed: {failure}", flush=True)
-        label = max(told, key=told.__getitem__)
+        label = max(scores, key=scores.__getitem__)
     return label, makes[label]().fit(train)
 
 
@@ -205,8 +205,8 @@ def study(name: str, setting: Setting) -> tuple[Row, Any]:
     train, test = setting.images()
     makes, score = MODELS[name](setting)
     fit_seconds, (label, model) = seconds(partial(chosen, makes, score, train))
-    score_seconds, told = seconds(partial(score, model, test))
-    return Row(name, (-told / BITS).tolist(), fit_seconds, score_seconds, label), model
+    score_seconds, scores = seconds(partial(score, model, test))
+    return Row(name, (-scores / BITS).tolist(), fit_seconds, score_seconds, label), model
 
 
 def file_of(folder: Path, name: str, ending: str) -> Path:

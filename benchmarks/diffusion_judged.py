@@ -178,8 +178,8 @@ def recognised(judge: Judge, samples: np.ndarray, y: np.ndarray, real: Images) -
     is_right, is_right_real = judge(samples) == y, judge(real.test) == real.test_y
     classes = np.unique(y)
     print(f"| recognised | all | {' | '.join(map(str, classes))} |\n| --- {'| --- ' * (len(classes) + 1)}|")
-    for name, right, asked in (("samples", is_right, y), ("test images", is_right_real, real.test_y)):
-        cells = " | ".join(f"{right[asked == c].mean():.3f}" for c in classes)
+    for name, right, truth in (("samples", is_right, y), ("test images", is_right_real, real.test_y)):
+        cells = " | ".join(f"{right[truth == c].mean():.3f}" for c in classes)
         error = (right.mean() * (1 - right.mean()) / len(right)) ** 0.5
         print(f"| {name} | {right.mean():.4f} ± {error:.4f} | {cells} |", flush=True)
 
@@ -205,14 +205,14 @@ def copies(samples: np.ndarray, real: Images) -> np.ndarray:
 
 
 def picture(file: Path, samples: np.ndarray, y: np.ndarray, number: np.ndarray, real: Images) -> None:
-    """A row for each class: ten samples, and beside them the training images nearest to each."""
+    """A row for each class: ten samples, each with its nearest training images."""
     rows = np.stack([np.flatnonzero(y == c)[:N_SHOWN] for c in np.unique(y)])
     gap = np.full((len(rows), 1, *samples.shape[1:]), np.nan)
     images = np.concatenate([samples[rows], gap, real.train[number[rows]]], 1)
     n_columns, size = images.shape[1], images.shape[2:]
     scale = max(1, PICTURE_WIDTH // (n_columns * size[1]))
     write_png(image_grid(images.reshape(-1, *size), n_columns, scale, limits=(0, real.top)), file)
-    print(f"\nsamples, and the nearest training images beside them: {file}")
+    print(f"\nsamples with their nearest training images: {file}")
 
 
 def judge_samples(options: argparse.Namespace) -> None:
@@ -238,10 +238,10 @@ def classify(options: argparse.Namespace) -> None:
     took, found = seconds(partial(model.classify, test, **how))
     guess = model.classes_[np.asarray(found.probabilities).argmax(1)]
     print("| model | accuracy | s per image |\n| --- | --- | --- |")
-    told = f"diffusion, {options.weighting}, budget {options.budget}"
-    line(told, guess, test_y, took / len(test))
+    label = f"diffusion, {options.weighting}, budget {options.budget}"
+    line(label, guess, test_y, took / len(test))
     if options.semi:
-        beside(real, test, test_y)
+        compare_few_labels(real, test, test_y)
     print(f"\n{np.mean(found.n_evaluations):.0f} evaluations of the network per image")
     # The second most probable class, and its log-odds against the first.
     odds = np.sort(np.asarray(found.log_odds), 1)[:, -2]
@@ -277,7 +277,7 @@ class LabelledMixture(Dequantised):
         return np.asarray(self.model.predict(images + 0.5))
 
 
-def beside(real: Images, test: np.ndarray, test_y: np.ndarray) -> None:
+def compare_few_labels(real: Images, test: np.ndarray, test_y: np.ndarray) -> None:
     """Other models with 20 labels per class: trained on all images, or on the labelled ones only."""
     y = few_labels(real.train_y)
     is_known = y >= 0
@@ -296,9 +296,9 @@ def beside(real: Images, test: np.ndarray, test_y: np.ndarray) -> None:
     }
     for name, model in of_all.items():
         flat = isinstance(model, LabelledMixture)
-        train, asked = (x.reshape(len(x), -1) if flat else x for x in (real.train, test))
+        train, inputs = (x.reshape(len(x), -1) if flat else x for x in (real.train, test))
         model.fit(train, y)
-        took, guess = seconds(partial(model.predict, asked))
+        took, guess = seconds(partial(model.predict, inputs))
         line(name, guess, test_y, took / len(test))
     for name, model in of_some.items():
         model.fit(real.scaled(real.train)[is_known], y[is_known])

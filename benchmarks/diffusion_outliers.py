@@ -161,9 +161,9 @@ def main() -> None:
     for c in options.classes:
         for name in options.only:
             row = found(name, c, setting, options.save)
-            told: list[Any] = [f"{score} {area:.3f}" for score, area in row.areas.items()]
-            told += [f"{row.seconds:.0f} s", *([row.note] if row.note else [])]
-            print(f"without {c}: {', '.join(told)}", flush=True)
+            parts: list[Any] = [f"{score} {area:.3f}" for score, area in row.areas.items()]
+            parts += [f"{row.seconds:.0f} s", *([row.note] if row.note else [])]
+            print(f"without {c}: {', '.join(parts)}", flush=True)
             for score, area in row.areas.items():
                 areas.setdefault(score, []).append(area)
     table(areas, options.classes)

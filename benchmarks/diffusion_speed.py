@@ -177,10 +177,10 @@ def unets(side: int) -> dict[str, nn.Module]:
     return {"diffusers": theirs, "jensen": ours}
 
 
-def said_by(network: nn.Module, x: Tensor, t: Tensor) -> Tensor:
+def output_of(network: nn.Module, x: Tensor, t: Tensor) -> Tensor:
     answer = network(x, t)
-    said: Tensor = answer if isinstance(answer, Tensor) else answer.sample
-    return said
+    output: Tensor = answer if isinstance(answer, Tensor) else answer.sample
+    return output
 
 
 def unet(quick: bool) -> None:
@@ -190,10 +190,10 @@ def unet(quick: bool) -> None:
 
         def learn(network: nn.Module, x: Tensor = x, t: Tensor = t) -> None:
             network.zero_grad()
-            mse_loss(said_by(network, x, t), x).backward()
+            mse_loss(output_of(network, x, t), x).backward()
 
         with torch.no_grad():
-            apart = float((said_by(networks["jensen"], x, t) - said_by(networks["diffusers"], x, t)).abs().max())
+            apart = float((output_of(networks["jensen"], x, t) - output_of(networks["diffusers"], x, t)).abs().max())
         n_repeats = 3 if quick else 31
         took, _ = medians({name: partial(learn, network) for name, network in networks.items()}, n_repeats)
         sizes = {name: sum(p.numel() for p in network.parameters()) for name, network in networks.items()}
@@ -263,13 +263,13 @@ def levels(quick: bool) -> None:
     few, every = model.bound(rows, levels=50), model.bound(rows, levels="all")
     differences = few.total - every.total
     error = differences.std(ddof=1) / len(rows) ** 0.5
-    told = np.sqrt(np.mean(few.standard_error**2 + every.standard_error**2))
+    reported = np.sqrt(np.mean(few.standard_error**2 + every.standard_error**2))
     print(
         f"50 levels minus all, {len(rows)} rows: {differences.mean():+.3f} nats, standard error {error:.3f}, ratio "
         f"{abs(differences.mean()) / error:.2f}; bound {every.total.mean():.1f} nats"
     )
     print(
-        f"standard deviation of a row's difference {differences.std(ddof=1):.2f}; reported standard errors {told:.2f}",
+        f"standard deviation of a row's difference {differences.std(ddof=1):.2f}; reported errors {reported:.2f}",
         flush=True,
     )
 

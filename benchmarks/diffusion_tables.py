@@ -198,8 +198,8 @@ def mixture(table: Table, options: Options) -> Fitted:
     make = partial(GaussianMixture, prior=ConjugatePrior(), random_state=0)
     rest, held_out = train_test_split(rows, test_size=0.2, random_state=0)
     sizes = (2, 5) if options.quick else (2, 5, 10, 20, 50)
-    told = {k: make(n_components=k).fit(rest).score(held_out) for k in sizes}
-    k = max(told, key=told.__getitem__)
+    scores = {k: make(n_components=k).fit(rest).score(held_out) for k in sizes}
+    k = max(scores, key=scores.__getitem__)
     model = make(n_components=k).fit(rows)
 
     def score(test: pd.DataFrame) -> np.ndarray:
@@ -279,8 +279,8 @@ def copies(table: Table, rows: pd.DataFrame) -> str:
 def nats(table: Table, score: Score | None) -> str:
     if score is None:
         return ""
-    told = np.asarray(score(table.test[:N_SCORED]))
-    return f"{told.mean():.2f} ± {told.std(ddof=1) / math.sqrt(len(told)):.2f}"
+    scores = np.asarray(score(table.test[:N_SCORED]))
+    return f"{scores.mean():.2f} ± {scores.std(ddof=1) / math.sqrt(len(scores)):.2f}"
 
 
 def study(table: Table, name: str, options: Options) -> str:

@@ -96,9 +96,9 @@ def per_iteration(n: int, d: int, k: int, covariance_type: str, repeats: int) ->
 
 def iteration(quick: bool) -> None:
     print(f"{'(n, d, K)':>22} {'sklearn s':>10} {'jensen s':>10} {'ratio':>7} {'target':>6} {'Δ ln p':>10}")
-    for (n, d, k), asked in ITERATION.items():
+    for (n, d, k), target in ITERATION.items():
         theirs, ours, gap = per_iteration(n // 10 if quick else n, d, k, "full", 3)
-        print(f"{(n, d, k)!s:>22} {theirs:10.4f} {ours:10.4f} {theirs / ours:7.1f} {asked:6} {gap:10.1e}", flush=True)
+        print(f"{(n, d, k)!s:>22} {theirs:10.4f} {ours:10.4f} {theirs / ours:7.1f} {target:6} {gap:10.1e}", flush=True)
 
 
 def structures(quick: bool) -> None:

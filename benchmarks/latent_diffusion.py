@@ -4,7 +4,7 @@
     python benchmarks/latent_diffusion.py mnist --data DIR [--save FOLDER] [--judge FILE] [--picture grid.png]
 The table shows the bound of test rows, and the gain from the diffusion row by row with its standard error; the same for
 the rows used for early stopping in both stages. With two-stage training both bounds have the same encoder and decoder.
-MNIST has Bernoulli pixels, binarised anew at every use, and a 784-200-200-50 network; samples are means of the decoder.
+MNIST has Bernoulli pixels, binarised at every use, and a 784-200-200-50 network; samples are means of the decoder.
 A sample is recognised if an independent classifier, trained on real images, gives some digit a probability of 0.9 or
 more.
 """

@@ -64,9 +64,9 @@ slope = -2 * SIGMA2 * np.sum(one.singular_**-4.0)
 assert abs((one.risk(beta, SIGMA2, 1e-5) - ols) / 1e-5 / slope - 1) < 1e-3, "the slope at λ = 0"
 # Gauss-Markov: other linear unbiased estimators, A = (XᵀX)⁻¹Xᵀ + D with DX = 0, have no smaller covariance.
 least = np.linalg.solve(gram, centred.T)
-beside = np.eye(ROWS) - centred @ least
+residual = np.eye(ROWS) - centred @ least
 for _ in range(20):
-    other = least + 0.05 * rng.normal(size=(FEATURES, ROWS)) @ beside
+    other = least + 0.05 * rng.normal(size=(FEATURES, ROWS)) @ residual
     assert np.allclose(other @ centred, np.eye(FEATURES)), "unbiased"
     assert np.linalg.eigvalsh(other @ other.T - least @ least.T).min() > -1e-12
 

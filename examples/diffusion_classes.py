@@ -47,12 +47,12 @@ model = Diffusion(
 ).fit(X, np.where(known, y, -1))
 
 bayes = log_joint(test).argmax(1)
-told = {budget: model.classify(test, budget=budget) for budget in BUDGETS}
-agreed = {budget: np.mean(found.probabilities.argmax(1) == bayes) for budget, found in told.items()}
+results = {budget: model.classify(test, budget=budget) for budget in BUDGETS}
+agreed = {budget: np.mean(found.probabilities.argmax(1) == bayes) for budget, found in results.items()}
 simple = {budget: model.predict_proba(test, budget=budget, weighting="simple") for budget in BUDGETS}
 agreed_simple = {budget: np.mean(proba.argmax(1) == bayes) for budget, proba in simple.items()}
-sure = {"bound": told[BUDGETS[-1]].probabilities.max(1).mean(), "simple": simple[BUDGETS[-1]].max(1).mean()}
-work = {budget: found.n_evaluations.mean() for budget, found in told.items()}
+sure = {"bound": results[BUDGETS[-1]].probabilities.max(1).mean(), "simple": simple[BUDGETS[-1]].max(1).mean()}
+work = {budget: found.n_evaluations.mean() for budget, found in results.items()}
 drawn = {w: [model.sample(300, y=c, guidance=w, random_state=c)[0] for c in range(3)] for w in (0.0, 2.0)}
 right = {w: np.mean([(log_joint(part).argmax(1) == c).mean() for c, part in enumerate(drawn[w])]) for w in drawn}
 print(f"accuracy of Bayes' rule on test rows: {np.mean(bayes == y_test):.1%}")

@@ -86,8 +86,8 @@ classes = np.array([1 - best[0], best[0]])
 def parts(p_eight: float, p_dark: np.ndarray) -> np.ndarray:
     """The term of p(y), then those of p(x_j|y), summed over both classes: (1 + 4,)."""
     each = [
-        [jensen.kl([1 - f, f], [1 - p, p]) for f, p in zip(found, asked, strict=True)]
-        for found, asked in zip(best[1], p_dark, strict=True)
+        [jensen.kl([1 - f, f], [1 - p, p]) for f, p in zip(found, assumed, strict=True)]
+        for found, assumed in zip(best[1], p_dark, strict=True)
     ]
     return np.array([jensen.kl(classes, [1 - p_eight, p_eight]), *(classes @ each)])
 
