@@ -12,10 +12,15 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
+import numpy as np
 import torch
+from scipy.sparse import csr_matrix
 from torch import Tensor
 
 from jensen.engines.em.batch import Additive, Batch
+
+# Rows (n, d): an array or a sparse matrix.
+Matrix = np.ndarray | csr_matrix
 
 
 @dataclass(frozen=True)

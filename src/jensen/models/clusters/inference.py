@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
@@ -12,7 +11,7 @@ from scipy.sparse import issparse
 from torch import Tensor
 
 from jensen.engines.em.sources import Frame
-from jensen.models.clusters.centres import Pull, partial_distances
+from jensen.models.clusters.centres import Matrix, Pull, partial_distances
 
 NUMBERS_AT_ONCE = 2**20
 
@@ -47,7 +46,7 @@ class Assignment:
     n_observed: Tensor
 
 
-def assign(theta: Centres, x: Any, pull: Pull | None = None) -> Assignment:
+def assign(theta: Centres, x: Matrix, pull: Pull | None = None) -> Assignment:
     """Assign each row of x, an array or a CSR matrix, to its nearest centre, or to the cheapest if the depot counts."""
     n, d = x.shape
     label, distance, n_observed = np.empty(n, dtype=np.int64), np.empty(n), np.full(n, float(d))
@@ -71,7 +70,7 @@ def assign(theta: Centres, x: Any, pull: Pull | None = None) -> Assignment:
     return Assignment(torch.from_numpy(label), torch.from_numpy(distance * unit**2), torch.from_numpy(n_observed))
 
 
-def distances(theta: Centres, x: Any) -> Tensor:
+def distances(theta: Centres, x: Matrix) -> Tensor:
     """‖x_i - μ_j‖ (n, K) over the observed features."""
     frame = theta.frame()
     centres = (theta.centres - frame.origin) / frame.scale
@@ -87,7 +86,7 @@ def distances(theta: Centres, x: Any) -> Tensor:
     return out.mul_(frame.scale[0])
 
 
-def nearest(x: Any, centres: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def nearest(x: Matrix, centres: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The nearest centre of each complete row and the squared distance to it, by scikit-learn's compiled search."""
     from sklearn.metrics import pairwise_distances_argmin_min  # slow to import
 
@@ -95,16 +94,17 @@ def nearest(x: Any, centres: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return label.astype(np.int64), distance.astype(np.float64) ** 2
 
 
-def parts(frame: Frame, x: Any) -> Iterator[tuple[slice, np.ndarray, Tensor | None]]:
+def parts(frame: Frame, x: Matrix) -> Iterator[tuple[slice, np.ndarray, Tensor | None]]:
     """Blocks of rows: their slice, their values in the frame's units with 0 if missing, and what is observed (m, d) or
     None for complete blocks.
     """
     n, d = x.shape
-    origin, scale, is_sparse = frame.origin.numpy(), frame.scale.numpy(), bool(issparse(x))
+    origin, scale = frame.origin.numpy(), frame.scale.numpy()
     n_rows = max(1, NUMBERS_AT_ONCE // d)
     for start in range(0, n, n_rows):
         part = slice(start, start + n_rows)
-        rows = (np.asarray(x[part].toarray() if is_sparse else x[part], dtype=np.float64) - origin) / scale
+        dense = x[part] if isinstance(x, np.ndarray) else x[part].toarray()
+        rows = (np.asarray(dense, dtype=np.float64) - origin) / scale
         missing = np.isnan(rows)
         observed = torch.from_numpy(~missing) if missing.any() else None
         yield part, np.nan_to_num(rows, copy=False, nan=0.0), observed

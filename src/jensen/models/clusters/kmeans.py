@@ -29,7 +29,7 @@ from jensen.data.container import Kind, check_columns, check_spread, column_name
 from jensen.engines.em import loop as em
 from jensen.engines.em.sources import ArraySource
 from jensen.models.clusters.base import CentreModel
-from jensen.models.clusters.centres import Pull
+from jensen.models.clusters.centres import Matrix, Pull
 from jensen.models.clusters.depot import Depot
 from jensen.models.clusters.inference import Centres, assign, distances
 from jensen.models.clusters.kmeans_em import (
@@ -155,7 +155,7 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ce
         limits = checked_limits(self.size_limits, self.n_clusters, total)
         is_plain = self.max_iter > 0 and pull is None and limits is None and is_complete(rows)
         rows = rows if is_plain else dense_rows(rows)
-        warn_unused(self, without_effect(self, is_plain, limits, total))
+        warn_unused(self, without_effect(self.depot, is_plain, limits, total))
         start, generator = centre_starts(rows, mass, self.n_clusters, self.init), self._generator()
         if pull is not None and pull.chooses and isinstance(self.init, str):
             start = drawn_to(pull, start)
@@ -199,7 +199,9 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ce
             return 1 if isinstance(self.init, str) and self.init == "k-means++" else 10
         return int(self.n_init)
 
-    def _fit_complete(self, x: Any, weight: np.ndarray | None, start: Start, generator: torch.Generator) -> np.ndarray:
+    def _fit_complete(
+        self, x: Matrix, weight: np.ndarray | None, start: Start, generator: torch.Generator
+    ) -> np.ndarray:
         """Fit complete rows by the compiled loop; returns labels (n,)."""
         algorithm = self.algorithm
         if algorithm == "elkan" and self.n_clusters == 1:
@@ -290,6 +292,6 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ce
         return tags
 
 
-def is_complete(x: Any) -> bool:
-    is_sparse = bool(issparse(x))
-    return not np.isnan(x.data if is_sparse else x).any()
+def is_complete(x: Matrix) -> bool:
+    values = x if isinstance(x, np.ndarray) else np.asarray(x.data)
+    return not np.isnan(values).any()

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from scipy.sparse import issparse
 
+from jensen.models.clusters.centres import Matrix
 from jensen.runtime.progress import Bar
 
 # From this many products per step, single precision saves more than its copy of the data costs.
@@ -33,7 +33,7 @@ class Partition:
 
 
 def lloyd(
-    x: Any,
+    x: Matrix,
     weight: np.ndarray | None,
     centres: np.ndarray,
     *,
@@ -73,7 +73,7 @@ def lloyd(
 
 
 def best_partition(
-    x: Any,
+    x: Matrix,
     weight: np.ndarray | None,
     starts: Sequence[np.ndarray],
     *,
@@ -106,7 +106,7 @@ def best_partition(
 
 
 def compiled(
-    x: Any,
+    x: Matrix,
     weight: np.ndarray | None,
     centres: np.ndarray,
     max_iter: int,
