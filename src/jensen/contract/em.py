@@ -66,7 +66,7 @@ class Stream:
 
 @dataclass(frozen=True)
 class Answers:
-    """What a fitted theta says about rows (n, d) in the user's units, as pure functions.
+    """Inference with a fitted theta for rows (n, d) in the user's units, as pure functions.
 
     Args:
         log_evidence: ln p(x) of every row (n,), over what is observed.

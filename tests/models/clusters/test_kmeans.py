@@ -384,7 +384,12 @@ class TestSizeLimits:
         for estimator in (model, clone(model)):
             with pytest.raises(AttributeError, match="partial_fit") as error:
                 estimator.partial_fit(blobs)
-            assert "hold for all rows, and a batch is a part: use fit" in str(error.value.__cause__)
+            assert "apply to all rows together, not to a batch: use fit" in str(error.value.__cause__)
+
+    def test_batches_after_a_fit_with_limits_have_none(self, blobs):
+        model = KMeans(4, random_state=0, size_limits=(100, 100)).fit(blobs)
+        model.set_params(size_limits=None).partial_fit(blobs[:30])
+        assert_array_equal(model.labels_, model.predict(blobs[:30]))
 
 
 class TestStreams:
@@ -451,7 +456,7 @@ class TestKinds:
         model = KMeans(5, random_state=0).fit(blobs)
         assert_array_equal(model.sample(4, y=3)[1], [3] * 4)
         assert_array_equal(model.sample(2, y=[1, 0])[1], [1, 0])
-        with pytest.raises(ValueError, match=r"y=5 must be a number of a centre, 0\.\.4"):
+        with pytest.raises(ValueError, match=r"y=5 must be the number of a cluster, 0\.\.4"):
             model.sample(2, y=5)
         with pytest.raises(ValueError, match="n_samples=0 must be a whole number"):
             model.sample(0)

@@ -326,9 +326,9 @@ class TestErrors:
 
     def test_places_outside_of_latent_space(self, rows):
         model = LatentCurve().fit(rows)
-        with pytest.raises(ValueError, match=r"Z holds 1.5; z lives in \[0, 1\]"):
+        with pytest.raises(ValueError, match=r"Z holds 1.5; z must be in \[0, 1\]"):
             model.inverse_transform([[0.5], [1.5]])
-        with pytest.raises(ValueError, match=r"Z has shape \(3,\); n_latent=1 needs places \(n, 1\)"):
+        with pytest.raises(ValueError, match=r"Z has shape \(3,\); n_latent=1 needs points \(n, 1\)"):
             model.magnification([0.1, 0.2, 0.3])
         with pytest.raises(ValueError, match="n_points=0 must be a whole number"):
             model.curve(0)

@@ -6,10 +6,9 @@ M:  centres with the least Σ_ij w_i q_ij cost_ij
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from numbers import Real
-from typing import Any
 
 import numpy as np
 import torch
@@ -21,7 +20,8 @@ from jensen.engines.em.batch import Batch, Footprint, Summary
 from jensen.engines.em.frame import Frame, one_unit
 from jensen.engines.em.seeding import distinct_rows
 from jensen.engines.em.sources import ArraySource
-from jensen.models.clusters.centres import CentreMoments, Pull, moments_of, optimal_centres, partial_distances
+from jensen.models.clusters.centres import CentreMoments, Matrix, Pull, moments_of, optimal_centres, partial_distances
+from jensen.models.clusters.depot import Depot
 from jensen.models.clusters.kmeans_lines import Customers, search_lines
 from jensen.models.clusters.kmeans_moves import Clusters, search_moves
 from jensen.models.clusters.transport import transport
@@ -110,7 +110,7 @@ def kmeans_problem(
     def begin(generator: torch.Generator) -> Tensor:
         return (torch.from_numpy(start(generator)) - frame.origin) / frame.scale
 
-    def has_settled(old: em.State[Any, Any], new: em.State[Any, Any]) -> bool:
+    def has_settled(old: em.State[Tensor, CentreMoments], new: em.State[Tensor, CentreMoments]) -> bool:
         # scikit-learn's rule: in these units the mean variance is 1.
         return bool((new.theta - old.theta).square().sum() <= tol)
 
@@ -143,18 +143,19 @@ def tensor_of(x: np.ndarray) -> Tensor:
     return torch.from_numpy(x if x.flags.writeable else x.copy())
 
 
-def dense_rows(x: Any) -> np.ndarray:
+def dense_rows(x: Matrix) -> np.ndarray:
     """An array, or a CSR matrix as a dense array."""
-    if hasattr(x, "toarray"):
-        need_memory(
-            2 * 8 * x.shape[0] * x.shape[1],
-            f"a sparse X of shape {x.shape} as a dense array",
-            "without depot, size_limits and missing values it stays sparse; or give fewer features",
-        )
-    return np.asarray(x.toarray() if hasattr(x, "toarray") else x, dtype=np.float64)
+    if isinstance(x, np.ndarray):
+        return np.asarray(x, dtype=np.float64)
+    need_memory(
+        2 * 8 * x.shape[0] * x.shape[1],
+        f"a sparse X of shape {x.shape} as a dense array",
+        "without depot, size_limits and missing values it stays sparse; or give fewer features",
+    )
+    return np.asarray(x.toarray(), dtype=np.float64)
 
 
-def checked_limits(limits: Any, n_clusters: int, total: float) -> tuple[float, float] | None:
+def checked_limits(limits: Sequence[float | None] | None, n_clusters: int, total: float) -> tuple[float, float] | None:
     """The least and the most weight of a cluster; an error if no assignment can satisfy them."""
     if limits is None:
         return None
@@ -174,12 +175,14 @@ def checked_limits(limits: Any, n_clusters: int, total: float) -> tuple[float, f
     return min(least, total / n_clusters), max(most, total / n_clusters)
 
 
-def without_effect(model: Any, is_plain: bool, limits: tuple[float, float] | None, total: float) -> dict[str, str]:
+def without_effect(
+    depot: Depot | None, is_plain: bool, limits: tuple[float, float] | None, total: float
+) -> dict[str, str]:
     """Arguments of k-means that have no effect for rows of this total weight, and why."""
     unused = {}
     if limits is not None and limits[0] == 0 and limits[1] >= total:
         unused["size_limits"] = "a least of 0 and a most of the total weight limit nothing"
-    if model.depot is not None and not model.depot.weight:
+    if depot is not None and not depot.weight:
         unused["depot"] = "with a weight of 0 supply from the depot costs nothing"
     if not is_plain:
         unused["copy_x"] = "missing values, depot, size_limits and max_iter=0 are fitted on a copy of X"
@@ -229,7 +232,7 @@ def lines(x: np.ndarray, weight: np.ndarray | None, frame: Frame) -> Search:
 
 def refilling(
     source: ArraySource, has_settled: em.Stop, search: Search | None, resumes: bool
-) -> em.Algorithm[Any, Any]:
+) -> em.Algorithm[Tensor, CentreMoments]:
     """Plain steps; an empty cluster's centre moves to the row with the largest distance.
 
     When the steps have converged or run in circles, `search` looks for better centres. `resumes` continues with plain
@@ -237,8 +240,8 @@ def refilling(
     """
 
     def steps(
-        verbs: KMeansVerbs, state: em.State[Any, Any], evaluate: em.Evaluate[Any, Any]
-    ) -> Iterator[em.State[Any, Any]]:
+        verbs: KMeansVerbs, state: em.State[Tensor, CentreMoments], evaluate: em.Evaluate[Tensor, CentreMoments]
+    ) -> Iterator[em.State[Tensor, CentreMoments]]:
         best, waited = state, 0
         while True:
             moments: CentreMoments = state.summary.stats

@@ -27,7 +27,7 @@ from jensen.engines.em.seeding import (
 )
 from jensen.engines.em.tournament import tournament
 from jensen.formulas.moments import Spread
-from jensen.models.clusters.centres import Pull
+from jensen.models.clusters.centres import Matrix, Pull
 from jensen.models.clusters.kmeans_em import dense_rows
 from jensen.models.clusters.lloyd import lloyd
 from jensen.runtime.threads import threads_for
@@ -42,7 +42,7 @@ SEEDINGS, MANY = 3, 20
 Start = Callable[[torch.Generator], np.ndarray]
 
 
-def centre_starts(x: Any, weight: np.ndarray | None, n_clusters: int, init: Any) -> Start:
+def centre_starts(x: Matrix, weight: np.ndarray | None, n_clusters: int, init: Any) -> Start:
     """A function that draws starting centres (K, d) for x (n, d), an array with or without NaN or a CSR matrix."""
     d = x.shape[1]
     n_wanted = max(LIMIT, ROWS_PER_CLUSTER * n_clusters)

@@ -1,4 +1,4 @@
-"""What a fit of ridge regression leaves: a line per target, how sure it is, and its record in a file."""
+"""The fitted ridge regression: the posterior of each target's coefficients, predictions, and its record in a file."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ class Line:
 
     Args:
         spectrum: of the centred training rows.
-        centred: their means.
+        centred: the means of the training rows.
         alpha: λ (t,).
-        noise: σ² (t,), NaN where it is not known.
+        noise: σ² (t,), NaN if it is unknown.
         has_intercept: whether the rows were centred for an intercept.
     """
 
@@ -49,12 +49,12 @@ class Line:
         return ridge.coefficients(self.spectrum, self.alpha)
 
     def intercepts(self, beta: Tensor) -> Tensor:
-        """The posterior means of the intercepts (*lead, t) of coefficients (*lead, t, p)."""
+        """The posterior means of the intercepts (*lead, t) given coefficients (*lead, t, p)."""
         return self.centred.y - beta @ self.centred.x
 
     def mean(self, x: Tensor) -> Tensor:
         """E[y|x] (n, t)."""
-        # Centred rows, since a large mean would cost digits, and block by block, since a copy of X would cost memory.
+        # Centred rows, because a large mean would cost digits; in blocks, because a copy of X would cost memory.
         blocks = x.split(ridge.BLOCK)
         return torch.cat([self.centred.y + (rows - self.centred.x) @ self.beta.T for rows in blocks])
 
@@ -67,7 +67,7 @@ class Line:
         return (self.noise[:, None] * (1 + intercept + torch.cat(forms, dim=1))).T
 
     def check_proper(self) -> None:
-        """An error that says why, unless the posterior is a distribution."""
+        """Raise an error if the posterior is not a distribution."""
         p, rank = len(self.centred.x), self.spectrum.rank
         if (self.alpha == 0).any() and rank < p:
             raise ValueError(
@@ -77,15 +77,15 @@ class Line:
         if self.noise.isnan().any():
             n_rows = self.spectrum.n_contrasts + self.has_intercept
             raise ValueError(
-                f"noise_variance_ is not known: {n_rows:g} rows, by the sum of their weights, are too few for it; "
+                f"noise_variance_ is unknown: {n_rows:g} rows (the sum of the weights) are too few to estimate it; "
                 "give noise_variance, more rows, or weights that count rows"
             )
 
     def check_density(self) -> None:
-        """As above, and the distribution must have a density."""
+        """Raise an error if the posterior has no density."""
         self.check_proper()
         if (self.noise == 0).any():
-            raise ValueError("noise_variance_ is 0: a perfect fit leaves no density; give noise_variance")
+            raise ValueError("noise_variance_ is 0: after a perfect fit there is no density; give noise_variance")
 
     def record(self) -> dict[str, Tensor]:
         return {
@@ -102,7 +102,7 @@ class Line:
 
     @staticmethod
     def from_record(record: Mapping[str, Tensor], p: int, t: int, has_intercept: bool) -> Line:
-        """Undo `record`, refusing what no fit could have left."""
+        """Undo `record`; an error if no fit could have written it."""
         found = read_values(record, SCHEMA, p=p, t=t)
         spectrum = ridge.Spectrum(
             found["singular"],
