@@ -21,6 +21,7 @@ from jensen.evaluate.offers import lack_of
 from jensen.evaluate.parallel import run_all
 from jensen.evaluate.trial import FAILURES, Task
 from jensen.evaluate.warm_starts import chains, nested, refined
+from jensen.runtime.interrupt import propagating_interrupts
 
 # A better fit helps its neighbours in the next round; a fifth round rarely finds more.
 ROUNDS = 4
@@ -83,8 +84,9 @@ class Search:
             now = [found.get(i, known) for i, known in enumerate(now)]
             if not moved:
                 break
-        for few, many in pairs:
-            now[many] = self._again(many, now[many], nested, now[few].score.model)()
+        with propagating_interrupts():
+            for few, many in pairs:
+                now[many] = self._again(many, now[many], nested, now[few].score.model)()
         return now
 
     def _again(self, i: int, known: Attempt, how: Again, other: Any) -> Callable[[], Attempt]:

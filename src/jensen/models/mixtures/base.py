@@ -91,8 +91,7 @@ class MixtureModel(IteratedModel):
         n_parameters: int = k - 1 + self.theta_.components.family().n_parameters(k, d)
         return n_parameters
 
-    @property
-    def plausibility_(self) -> float:
+    def plausibility(self) -> float:
         """The objective of the fit less Chen & Tan's (2009) penalty on singular components, by which starts compare."""
         check_is_fitted(self)
         roughness = self.theta_.within(self.theta_.frame()).components.roughness()
