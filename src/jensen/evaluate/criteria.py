@@ -111,7 +111,7 @@ def measure_silhouette(estimator: Any, task: Task) -> Score:
         rows = np.sort(np.random.default_rng(task.seed).choice(rows, SILHOUETTE_ROWS, replace=False))
     # Predictions may be classes of any type, and None for a component that is no class.
     labels = pd.factorize(as_array(fitted.predict(task.X))[rows], use_na_sentinel=False)[0]
-    x = task.values[rows][:, rows] if knows_no_rows(fitted) else task.values[rows]
+    x = task.values[rows][:, rows] if is_precomputed(fitted) else task.values[rows]
     weight = None if task.weight is None else task.weight[rows]
     metric, params = getattr(fitted, "metric", "euclidean"), getattr(fitted, "metric_params_", None)
     return Score(silhouette(x, labels, weight, metric, params), n_parameters=n_parameters(fitted), model=fitted)
@@ -192,7 +192,7 @@ def check_gap(entries: Sequence[Estimator], settings: Settings, task: Task) -> N
             f"criterion='gap' compares neighbours along one numeric parameter, but the grid varies "
             f"{' and '.join(varied)}; give one numeric parameter several values, and others one each"
         )
-    if any(knows_no_rows(entry) for entry in entries):
+    if any(is_precomputed(entry) for entry in entries):
         raise ValueError("criterion='gap' draws reference rows, which metric='precomputed' lacks; use 'silhouette'")
     if not (isinstance(task.n_references, Integral) and task.n_references >= 1):
         raise ValueError(f"n_references={task.n_references!r} must be a whole number, 1 or more; 20 is usual")
@@ -212,11 +212,11 @@ def first_within_error(settings: Settings, gaps: np.ndarray, errors: np.ndarray)
     return order[-1]
 
 
-def knows_no_rows(estimator: Estimator) -> bool:
+def is_precomputed(estimator: Estimator) -> bool:
     return isinstance(metric := getattr(estimator, "metric", None), str) and metric == "precomputed"
 
 
-def compares_what_is_observed(estimator: Estimator) -> bool:
+def skips_missing(estimator: Estimator) -> bool:
     return isinstance(metric := getattr(estimator, "metric", None), str) and metric == "nan_euclidean"
 
 
@@ -234,7 +234,7 @@ CRITERIA = {
         Criterion("bic", "smaller", ("bic",), measure_bic),
         Criterion("held_out", "larger", ("score_samples",), measure_held_out, check=check_split),
         Criterion("cv", "larger", ("score_samples",), measure_cv, check=check_splits),
-        Criterion("silhouette", "larger", ("predict",), measure_silhouette, compares_what_is_observed),
+        Criterion("silhouette", "larger", ("predict",), measure_silhouette, skips_missing),
         Criterion("gap", "larger", ("inertia_",), measure_gap, lambda _: False, check_gap, first_within_error),
         Criterion("reconstruction", "smaller", ("reconstruction_error",), measure_reconstruction, check=check_split),
     )
