@@ -87,7 +87,7 @@ class TestFooting:
         assert np.isfinite(board.scores).all(axis=None)
 
     def test_what_has_no_rows_or_is_sparse_is_refused(self):
-        with pytest.raises(ValueError, match=r"X has shape \(0, 4\), and so nothing to learn from"):
+        with pytest.raises(ValueError, match=r"X has shape \(0, 4\), which is empty"):
             find_footing(IRIS[:0], "auto")
         with pytest.raises(TypeError, match=r"X is sparse, .* give X.toarray\(\)"):
             find_footing(csr_array(IRIS), "auto")
@@ -294,7 +294,7 @@ class TestBeforeAFit:
             patched.setattr("jensen.evaluate.compare.EFFORTS", few)
             caption = compare(X, effort="quick").caption
         assert "columns of text, categories and flags (town) have probabilities" in caption
-        assert "k-means, mixtures, subspaces and the latent curve take numbers alone, and are left out" in caption
+        assert "k-means, mixtures, subspaces and the latent curve take numbers only and are left out" in caption
 
 
 def test_a_name_is_the_entrant_of_the_effort():
@@ -332,7 +332,7 @@ class TestShown:
         assert made.shape == (8, 8)
 
     def test_rows_of_a_table_are_no_pictures(self):
-        with pytest.raises(ValueError, match="rows of a table are no pictures; take the samples from"):
+        with pytest.raises(ValueError, match="rows of a table cannot be drawn as images"):
             compare(IRIS, TWO, cv=2).plot_samples()
 
     @pytest.mark.parametrize("width", [80, 200])
@@ -381,7 +381,7 @@ class TestBadInput:
             ({"models": ["no-such"]}, "there is no model 'no-such'"),
             ({"y": [1, 2]}, "y has 2 labels, but X has 150 rows"),
             ({"cv": 1}, "cv=1 is no number of folds"),
-            ({"X": IRIS[:1]}, "X has 1 rows, and some are to be learnt from and others held out"),
+            ({"X": IRIS[:1]}, "X has 1 rows, which is too few to train on some and hold out others"),
         ],
     )
     def test_a_mistake_is_told_before_any_fit(self, options, message):
@@ -398,7 +398,7 @@ class TestBadInput:
 
     def test_a_score_that_is_no_likelihood_is_refused(self):
         board = compare(IRIS, [GaussianMixture(1), IsolationForest(n_estimators=5)], cv=2)
-        assert board.failures == {"IsolationForest": "its score says how unusual rows are, and is no likelihood"}
+        assert board.failures == {"IsolationForest": "its score measures how unusual rows are and is no likelihood"}
 
 
 class TestOtherLibraries:
@@ -426,7 +426,7 @@ def test_a_frame_of_numbers_stays_one_and_its_report_has_every_panel(tmp_path, h
     board.report(tmp_path / "page.html")
     text = (tmp_path / "page.html").read_text()
     assert "A fifth of the entries of" in text
-    assert "1 models, and what each makes of 25 rows" in text
+    assert "1 models, evaluated on 25 held-out rows" in text
 
 
 def test_small_classes_do_not_break_their_gaussians():

@@ -1,6 +1,6 @@
-"""The models that a comparison enters by itself, with settings that follow from the rows and the effort alone.
+"""The models that `compare` enters with models="auto"; their settings depend on the rows and the effort alone.
 
-Steps are fixed per effort, not seconds, so that a seed gives one result on every machine.
+An effort is a number of steps, not of seconds, so that a seed gives the same result on every machine.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ NAMES = {
 }
 
 
-# Every step of a mixture of subspaces costs as many small matrices of this side as there are components.
+# Every step of a mixture of subspaces inverts one matrix of this size per component.
 MOST_LATENT = 32
 
 
@@ -37,11 +37,11 @@ MOST_LATENT = 32
 class Effort:
     """
     Args:
-        steps: of the training of a network.
-        image_steps: of that of a U-Net, whose steps are long.
-        channels: of the U-Net.
-        n_components: numbers of components that are tried.
-        width: of networks for tables.
+        steps: training steps of a network.
+        image_steps: training steps of a U-Net, which take longer.
+        channels: channels of the U-Net.
+        n_components: numbers of components to try.
+        width: width of networks for tables.
     """
 
     steps: int
@@ -71,11 +71,11 @@ class Chosen(BaseEstimator):
         self.grid = grid
 
     def find_measure(self, X: Any) -> tuple[str, ...]:
-        """Of every column what the model gives it, a density or a probability."""
+        """Density or probability, for every column."""
         return tuple(self.model.find_measure(X))
 
     def fit(self, X: Any, y: Any = None) -> Any:
-        """The winner, fitted."""
+        """The chosen model, fitted."""
         return select(self.model, X, self.grid, "bic", y=y).winner
 
 

@@ -1,4 +1,4 @@
-"""Which criteria a model can be measured by, and if not, why and what else."""
+"""Which criteria apply to a model, and if one does not, why and which others do."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def find_criterion(criterion: str | Criterion, entries: Sequence[Estimator]) -> 
 
 
 def lack_of(rule: Criterion, entry: Estimator) -> str:
-    """What an estimator lacks for a criterion, why, and the way out; empty if nothing."""
+    """What an estimator lacks for a criterion, why, and the alternatives; empty if it lacks nothing."""
     for need in rule.needs:
         reason = why_absent(entry, need)
         if reason is not None:
@@ -43,7 +43,7 @@ def offered(entry: Estimator) -> list[str]:
 
 
 def why_absent(entry: Estimator, need: str) -> str | None:
-    # What a fit leaves only the kind of model can tell before one.
+    # Attributes of a fit do not exist yet: a clusterer will have them.
     if need.endswith("_") and isinstance(entry, ClusterMixin):
         return None
     try:

@@ -86,7 +86,7 @@ def run(
 
 
 def plausibility(fit: Nested) -> float:
-    return fit.plausibility_
+    return fit.plausibility()
 
 
 def is_higher(fit: Nested, other: Nested, by: float = 0.0) -> bool:

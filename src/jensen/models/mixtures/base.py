@@ -132,8 +132,7 @@ class MixtureModel(EMEstimator):
         check_is_fitted(self)
         return len(self.theta_.weights) - 1 + int(self.theta_.components.n_parameters)
 
-    @property
-    def plausibility_(self) -> float:
+    def plausibility(self) -> float:
         """The objective of the fit less Chen & Tan's (2009) penalty on singular components, by which starts compare."""
         check_is_fitted(self)
         roughness = self.theta_.within(self.theta_.frame()).components.roughness()
