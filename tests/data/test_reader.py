@@ -4,6 +4,7 @@ import datetime
 import subprocess
 import sys
 
+import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -16,6 +17,7 @@ from sklearn.base import BaseEstimator
 from jensen import VAE, Diffusion, GaussianMixture, KMeans
 from jensen.data import cells, columns, container, reader, rows
 from jensen.data.cells import read_cells
+from jensen.data.infer import learn_columns
 from jensen.data.reader import read_array, read_table
 
 NAN = float("nan")
@@ -218,3 +220,25 @@ learn_columns(x).encode(x)
 def test_a_module_of_data_imports_no_other_library():
     for module in (cells, columns, container, reader, rows):
         assert not {"pd", "pl", "pandas", "polars"} & vars(module).keys()
+
+
+@pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame, pa.table], ids=["pandas", "polars", "pyarrow"])
+def test_missing_cells_of_a_mixed_frame_are_filled_in_its_own_types(make):
+    table = make(
+        {
+            "number": [1.5, None, 2.5, 3.5],
+            "whole": pd.array([1, None, 4, 4], dtype="Int64") if make is pd.DataFrame else [1, None, 4, 4],
+            "flag": [True, None, False, True],
+            "word": ["u", None, "v", "w"],
+        }
+    )
+    columns = learn_columns(table)
+    assert columns.kinds == ("continuous", "continuous", "binary", "categorical")
+    values = torch.where(columns.encode(table).isnan(), torch.tensor([0.0, 0.0, 1.0, 2.0]), columns.encode(table))
+    expected = [[1.5, 2.5, 2.5, 3.5], [1.0, 3.0, 4.0, 4.0], [True, True, False, True], ["u", "w", "v", "w"]]
+    for full in (columns.restore(table, values), columns.frame(values, container=columns.container)):
+        assert type(full) is type(table)
+        frame = nw.from_native(full)
+        assert frame.columns == ["number", "whole", "flag", "word"]
+        for name, cells_of_column in zip(frame.columns, expected, strict=True):
+            assert frame[name].to_list() == cells_of_column

@@ -31,7 +31,7 @@ TEXTS = (str, *TRUTHS, *WHOLE, float, np.floating)
 
 @dataclass(frozen=True)
 class Cells:
-    """A table, read.
+    """A table after reading, column by column: name, type, sort, numbers and texts.
 
     Args:
         kind: what the user gave.
@@ -77,18 +77,18 @@ class Cells:
         return replace(self, numbers=self.numbers[part], texts=texts, row_numbers=rows)
 
     def check_readable(self) -> None:
-        """Every column must hold numbers or text."""
+        """An error for a column of neither numbers nor text."""
         for column, dtype in self.foreign.items():
             name = shown(self.names[column])
             if self.sorts[column] == "time":
-                # Dates convert to numbers without a word, nanoseconds that nobody means.
+                # numpy would convert dates to nanoseconds without a warning.
                 raise ValueError(
                     f"X holds dates or times in column {name} ({dtype}); "
                     "turn them into numbers, such as days since a date, or drop the column"
                 )
             raise ValueError(
                 f"X holds values of the type {dtype} in column {name}, which are neither numbers nor text; "
-                "turn them into such, or drop the column"
+                "convert them to one of these, or drop the column"
             )
 
     def with_numbers_only(self) -> Cells:
@@ -108,11 +108,12 @@ class Cells:
                 f"X has columns that are not numbers: {columns}; encode them as numbers, leave cells empty where "
                 "they are missing, or drop the column"
             )
-        return replace(self, numbers=numbers, texts={}, orders={})
+        sorts = tuple("float" if sort == "text" else sort for sort in self.sorts)
+        return replace(self, numbers=numbers, sorts=sorts, texts={})
 
 
 def read_cells(X: Table | Cells) -> Cells:
-    """A table of numbers and text; what is read already is returned as it is."""
+    """A table of numbers and text, checked; `Cells` are returned unchanged."""
     if isinstance(X, Cells):
         return X
     cells = read_frame(X) if is_frame(X) else read_matrix(X)
