@@ -135,7 +135,11 @@ def test_dropout_acts_in_training_only(recipe, shape):
         (MLP(hidden=(2.5,)), ((3,), (2,)), r"hidden=\(2.5,\) are not layer sizes"),
         (MLP(activation="sine"), ((3,), (2,)), r"activation='sine' is not known; choose one of 'tanh', 'relu'"),
         (MLP(hidden=(), activation=None), ((3,), (2,)), r"activation=None is not known"),
-        (MLP(dropout=1.5), ((3,), (2,)), r"dropout=1.5 is not a fraction of the units; give a number from 0 to below 1"),
+        (
+            MLP(dropout=1.5),
+            ((3,), (2,)),
+            r"dropout=1.5 is not a fraction of the units; give a number from 0 to below 1",
+        ),
         (MLP(dropout="half"), ((3,), (2,)), r"dropout='half' is not a fraction"),
         (MLP(), ((), (2,)), r"in_shape=\(\) is not the shape of a row; give positive integers"),
         (MLP(), ((3,), (0,)), r"out_shape=\(0,\) is not the shape of a row"),

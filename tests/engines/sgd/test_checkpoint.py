@@ -140,9 +140,7 @@ def test_a_fit_without_a_seed_goes_on_with_the_seed_of_its_checkpoint(tmp_path):
 
 class TestFilesThatAreNotGoneOnFrom:
     def test_a_folder_that_is_not_there_is_named_before_training(self, tmp_path):
-        with pytest.raises(
-            ValueError, match=r"nowhere/run.ckpt' cannot be written; give a file in an existing folder"
-        ):
+        with pytest.raises(ValueError, match=r"nowhere/run.ckpt' cannot be written; give a file in an existing folder"):
             trained(tmp_path / "nowhere" / "run.ckpt")
         with pytest.raises(ValueError, match="cannot be written; give a file"):
             trained(tmp_path)

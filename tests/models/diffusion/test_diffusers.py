@@ -229,7 +229,11 @@ class TestFromDiffusers:
             (lambda: pipeline({"num_class_embeds": 5}), {}, r"y=None, but the network has 5 classes, .* from 0 to 4"),
             (lambda: pipeline({"num_class_embeds": 5}), {"y": np.arange(2)}, r"y=array\(\[0, 1\]\), but the network"),
             (pipeline, {"y": 1}, r"y=1 asks for a class, but the network has none; leave y out"),
-            (lambda: pipeline({"time_embedding_type": "fourier"}), {}, r"time_embedding_type='fourier' belongs to networks"),
+            (
+                lambda: pipeline({"time_embedding_type": "fourier"}),
+                {},
+                r"time_embedding_type='fourier' belongs to networks",
+            ),
             (lambda: pipeline({"class_embed_type": "timestep"}), {}, r"class_embed_type='timestep' embeds something"),
             (lambda: pipeline({"sample_size": 7}), {}, r"images of 7 x 7 cannot be halved 1 times, .* multiples of 2"),
         ],
