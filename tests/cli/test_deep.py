@@ -215,7 +215,7 @@ class TestRecipes:
             ("--encoder", "MLP(activation=relu)", "relu is no recipe, and text stands in quotes; recipes are"),
             ("--encoder", "MLP(**{})", "arguments must be written one by one"),
             ("--encoder", "MLP(__import__('os'))", "__import__ is no recipe"),
-            ("--encoder", "MLP(hidden=(0,))", "hidden=(0,) are not sizes of layers"),
+            ("--encoder", "MLP(hidden=(0,))", "hidden=(0,) are not layer sizes"),
             ("--trainer", '{"clop": 1}', "cannot be read as JSON object of weight_decay, warm_up, "),
             ("--likelihood", "bernouli", "likelihood='bernouli' must be 'auto', 'gaussian'"),
         ],
@@ -307,7 +307,7 @@ class TestCheckpoints:
 
     def test_a_folder_that_is_not_there(self, folder, tmp_path):
         message = fail("fit", "vae", folder / "digits.npy", "--checkpoint", "nowhere/run.ckpt", "-o", tmp_path / "m")
-        assert "checkpoint='nowhere/run.ckpt' cannot be written; give a file in a folder that exists" in message
+        assert "checkpoint='nowhere/run.ckpt' cannot be written; give a file in an existing folder" in message
 
     def test_ctrl_c_leaves_a_model_and_a_checkpoint_that_ends_like_a_run_without(self, folder, tmp_path):
         # Without decay a step does not depend on how many are to come.

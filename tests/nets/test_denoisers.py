@@ -290,29 +290,29 @@ class FirstColumns(nn.Module):
         (
             Wrong(FirstColumns()),
             (3,),
-            r"network=Wrong\(.*\) makes \(2,\) of a row of shape \(3,\); .* asked for \(3,\)",
+            r"network=Wrong\(.*\) returns \(2,\) for a row of shape \(3,\); .* must return \(3,\)",
         ),
-        (MLP(hidden=(0,)), (3,), r"^hidden=\(0,\) are not sizes of layers"),
+        (MLP(hidden=(0,)), (3,), r"^hidden=\(0,\) are not layer sizes"),
         (
             ConvEncoder(),
             (1, 8, 8),
-            r"network=ConvEncoder\(\) is not a Denoiser, .* use UNet\(\), or a Denoiser of your",
+            r"network=ConvEncoder\(\) is not a Denoiser, .* use UNet\(\), or your own Denoiser",
         ),
         (MLP(), (), r"in_shape=\(\) is not the shape of a row"),
-        (ResidualMLP(width=0), (3,), r"width=0 is not the size of a layer; give a positive integer"),
+        (ResidualMLP(width=0), (3,), r"width=0 is not a layer size; give a positive integer"),
         (ResidualMLP(n_blocks=1.5), (3,), r"n_blocks=1.5 is not a number of residual blocks"),
-        (ResidualMLP(dropout=1), (3,), r"dropout=1 is not a share of the units"),
+        (ResidualMLP(dropout=1), (3,), r"dropout=1 is not a fraction of the units"),
         (UNet(), (784,), r"in_shape=\(784,\) is not an image \(channels, height, width\); use MLP for tables"),
         (UNet(channels=()), (1, 8, 8), r"channels=\(\) has no stage; give one number or more, such as \(32, 64\)"),
-        (UNet(channels=(8, 0)), (1, 8, 8), r"channels=\(8, 0\) are not sizes of layers"),
+        (UNet(channels=(8, 0)), (1, 8, 8), r"channels=\(8, 0\) are not layer sizes"),
         (UNet(n_blocks=0), (1, 8, 8), r"n_blocks=0 is not a number of residual blocks; give a positive integer"),
         (
             UNet(attention=(2,)),
             (1, 8, 8),
-            r"attention=\(2,\) are not numbers of stages; give some of 0..1, or \(\) for n",
+            r"attention=\(2,\) are not stage numbers; give some of 0..1, or \(\) for n",
         ),
-        (UNet(attention=True), (1, 8, 8), r"attention=True are not numbers of stages"),
-        (UNet(dropout=-0.1), (1, 8, 8), r"dropout=-0.1 is not a share of the units"),
+        (UNet(attention=True), (1, 8, 8), r"attention=True are not stage numbers"),
+        (UNet(dropout=-0.1), (1, 8, 8), r"dropout=-0.1 is not a fraction of the units"),
     ],
     ids=lambda value: str(value),
 )
@@ -323,7 +323,7 @@ def test_errors_name_the_argument_and_the_way_out(recipe, shape, message):
 
 def test_a_unet_keeps_height_and_width():
     with pytest.raises(
-        ValueError, match=r"out_shape=\(1, 4, 4\) is of another height or width than in_shape=\(1, 8, 8\)"
+        ValueError, match=r"out_shape=\(1, 4, 4\) has another height or width than in_shape=\(1, 8, 8\)"
     ):
         UNet().build((1, 8, 8), (1, 4, 4))
 

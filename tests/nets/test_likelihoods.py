@@ -138,7 +138,7 @@ def test_likelihoods_are_read():
         (Gaussian("wide"), r"Gaussian\(variance='wide'\) must be"),
         (Gaussian(-1.0), r"Gaussian\(variance=-1.0\) must be"),
         (Bernoulli("often"), r"Bernoulli\(resample='often'\) must be True or False"),
-        ({"a": Gaussian(1.0), "b": Gaussian(2.0)}, "all columns of one kind share one"),
+        ({"a": Gaussian(1.0), "b": Gaussian(2.0)}, "columns of one kind must share one"),
     ],
 )
 def test_a_bad_likelihood_is_named(given, message):

@@ -1,7 +1,7 @@
-"""What a file may ask for when its networks are built: no tensor that its own weights do not account for.
+"""A memory limit for networks that are built from a file: no tensor that the weights in the file do not account for.
 
-A recipe is a few numbers, and the network that they describe may need any amount of memory. Its weights stand in the
-same file, so a network that fits them needs no more tensors than they are, and none of another shape.
+A recipe is a few numbers, but the network that they describe may need any amount of memory. The weights are in the same
+file, so a network that fits them needs no more tensors than there are weights, and none of another shape.
 """
 
 from __future__ import annotations
@@ -14,29 +14,27 @@ import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-__all__ = ["Allowance", "check_weights"]
-
 FACTORIES = frozenset(
     (torch.empty, torch.zeros, torch.ones, torch.full, torch.rand, torch.randn, torch.arange, torch.linspace, torch.eye)
 )
-# Tensors, and entries of them together, that a network may have beside its weights: tables, and rows to try it on.
+# Tensors, and their total entries, that a network may have besides its weights: tables, and rows for a trial run.
 FREE_TENSORS, FREE_ENTRIES = 1000, 2**24
-# However many levels and columns a file names, tables of both have no more entries than this.
+# Largest table of levels and columns, however many the file has.
 MOST_ENTRIES = 2**26
 
 
 class Allowance(TorchFunctionMode):
-    """Within it, in this thread, a tensor that does not go with these weights is an error before it is made.
+    """A context in which, in this thread, creating a tensor that these weights do not account for is an error.
 
     Args:
-        weights: of the file, by name.
-        facts: what else a fit has decided; tables may be as large as tensors in it.
-        n_cells: columns times the levels of that with the most.
+        weights: the weights in the file, by name.
+        facts: the facts in the file; tables may be as large as its tensors.
+        n_cells: number of columns times the largest number of levels.
     """
 
     def __init__(self, weights: dict[str, Tensor], facts: Any, n_cells: int) -> None:
         super().__init__()
-        # A network may make what it keeps twice.
+        # A network may create each of its weights twice.
         self.shapes = Counter(tuple(weight.shape) for weight in (*weights.values(), *weights.values()))
         self.n_tensors = FREE_TENSORS + 2 * len(weights)
         largest = max((tensor.numel() for tensor in (*weights.values(), *tensors_in(facts))), default=0)
@@ -45,7 +43,7 @@ class Allowance(TorchFunctionMode):
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         if func in FACTORIES:
-            # On this device a tensor is its shape alone.
+            # On the device "meta" a tensor has a shape but no data.
             asked = func(*args, **{**without_generator(kwargs), "device": "meta"})
             self.n_tensors -= 1
             if self.shapes[tuple(asked.shape)] > 0:
@@ -69,7 +67,7 @@ def tensors_in(value: Any) -> Iterator[Tensor]:
 
 
 def check_weights(given: dict[str, Tensor], own: dict[str, Tensor]) -> None:
-    """An error unless the weights of a file are those of a network, by name, type and shape."""
+    """Raise an error unless the weights of a file match those of a network by name, type and shape."""
     if given.keys() != own.keys():
         name = min(given.keys() ^ own.keys())
         missing_from = "networks" if name in given else "file"

@@ -1,7 +1,7 @@
-"""Convolutional networks for images: an encoder that halves them stage by stage, and a decoder that undoes it.
+"""Convolutional networks for images: an encoder that halves them stage by stage, and a decoder that doubles them.
 
-Sizes are halved upwards, so 7 x 5 comes from 4 x 3. The decoder repeats pixels and then convolves: transposed
-convolutions overlap unevenly and leave checkerboards (Odena, Dumoulin & Olah, 2016).
+Halved sizes are rounded up: 7 x 5 becomes 4 x 3. The decoder repeats pixels and then convolves, because transposed
+convolutions overlap unevenly and produce checkerboard patterns (Odena, Dumoulin & Olah, 2016).
 """
 
 from __future__ import annotations
@@ -22,17 +22,15 @@ from jensen.nets.recipe import (
     glorot,
 )
 
-__all__ = ["ConvDecoder", "ConvEncoder"]
-
 
 class ConvEncoder(Recipe):
-    """Images (c, h, w) to numbers (p,): 3 x 3 convolutions of stride 2, one hidden dense layer and a linear one.
+    """Convolutional encoder from images (c, h, w) to vectors: 3 x 3 convolutions of stride 2 and two dense layers.
 
     Args:
-        channels: of the convolutions, one stage each.
-        dense: the size of the hidden dense layer.
+        channels: channels of the convolutions, one per stage.
+        dense: size of the hidden dense layer.
         activation: "tanh", "relu", "gelu", "silu", "softplus" or "elu".
-        dropout: the share of channels and hidden units left out of each training step, from 0 to below 1.
+        dropout: fraction of the channels and hidden units that each training step drops, from 0 to below 1.
 
     Example:
         >>> import torch
@@ -75,11 +73,11 @@ class ConvEncoder(Recipe):
 
 
 class ConvDecoder(Recipe):
-    """Numbers (m,) to images (c, h, w): two dense layers to a small image, then stages that double it and convolve.
+    """Convolutional decoder from vectors to images (c, h, w): two dense layers, then stages that double and convolve.
 
     Args:
-        channels: of the images before each doubling, the smallest first.
-        dense: the size of the hidden dense layer.
+        channels: channels of the images before each doubling, the smallest image first.
+        dense: size of the hidden dense layer.
         activation: "tanh", "relu", "gelu", "silu", "softplus" or "elu".
 
     Example:
@@ -103,7 +101,7 @@ class ConvDecoder(Recipe):
         sizes = halvings(height, width, len(channels) - 1)[::-1]
         widths = [math.prod(in_shape), check_size("dense", self.dense), channels[0] * math.prod(sizes[0])]
         _, gain = activation_layer(self.activation)
-        # The activation follows every layer but the one whose output is the image.
+        # The activation follows every layer except the last, whose output is the image.
         gains = [gain] * (len(channels) - 1) + [1.0]
         layers = dense_layers(widths, self.activation, last_gain=gains[0])
         layers.append(nn.Unflatten(1, (channels[0], *sizes[0])))
@@ -125,7 +123,7 @@ def check_image(name: str, shape: tuple[int, ...]) -> None:
 
 
 def halvings(height: int, width: int, n_times: int) -> list[tuple[int, int]]:
-    """Sizes from the whole image down, halved and rounded up."""
+    """Image sizes from the full one down, each half of the one before, rounded up."""
     sizes = [(height, width)]
     for _ in range(n_times):
         sizes.append((-(-sizes[-1][0] // 2), -(-sizes[-1][1] // 2)))

@@ -1,11 +1,11 @@
-"""Denoisers f(x, t, y): networks that know how far a row x has been noised, and perhaps its class.
+"""Denoisers f(x, t, y): networks with the time t of the noising and, possibly, a class y as inputs.
 
-The time t is in thousandths of the whole noising, 0 <= t < 1000, whole or not. A network sees it as waves
+The time runs from 0 to below 1000 and need not be whole. It is encoded as waves
 
     cos(ω_i t), sin(ω_i t),  ω_i = 10000^(-i/h),  i = 0..h-1
-so that near times look alike at every scale: Vaswani et al. (2017), section 3.5; Ho, Jain & Abbeel (2020), appendix B.
-Classes are 0..n_classes-1, and the number n_classes stands for "unlabelled": Ho & Salimans (2022) train one network
-both with and without the class.
+so that nearby times have similar encodings: Vaswani et al. (2017), section 3.5; Ho, Jain & Abbeel (2020), appendix B.
+Classes are 0..n_classes-1, and the number n_classes stands for "unlabelled": one network is trained both with and
+without the class (Ho & Salimans 2022).
 """
 
 from __future__ import annotations
@@ -20,16 +20,14 @@ from torch import Tensor, nn
 from jensen.formulas.schedule import Schedule
 from jensen.nets.recipe import Recipe, build_network, check_shape, is_size
 
-__all__ = ["Denoiser", "TimeEmbedding", "build_denoiser", "check_blocks", "sinusoids", "zeroed"]
-
 Layer = TypeVar("Layer", bound=nn.Module)
 
-# What a recipe that knows no time is given of it; sixteen frequencies tell thousandths apart.
+# Waves of the time for recipes without a time input; sixteen frequencies distinguish a thousand times.
 N_SINUSOIDS = 32
 
 
 class Denoiser(Recipe):
-    """What a denoiser of your own derives from: a constructor that only stores its arguments, and `build`.
+    """Base class for your own denoisers: a constructor that only stores its arguments, and `build`.
 
     Example:
         >>> import torch
@@ -51,25 +49,25 @@ class Denoiser(Recipe):
 
     @abstractmethod
     def build(self, in_shape: tuple[int, ...], out_shape: tuple[int, ...], n_classes: int = 0) -> nn.Module:
-        """A new module whose forward(x, t, y=None) maps (b, *in_shape) to (b, *out_shape), for any number of rows b.
+        """Return a new module whose forward(x, t, y=None) maps (b, *in_shape) to (b, *out_shape), for any b.
 
-        Times t are (b,) numbers, classes y (b,) integers in 0..n_classes, of which the last is "unlabelled"; None
-        says so of every row. Without classes y is ignored. The rest is as in `Recipe.build`.
+        Times t are numbers (b,), classes y integers (b,) in 0..n_classes, where n_classes means "unlabelled"; y=None
+        means that no row has a label. With n_classes=0, y is ignored. Otherwise as in `Recipe.build`.
         """
 
     def check_fits(self, schedule: Schedule, prediction: str) -> None:
-        """An error where a network of this recipe could not serve a model with this noise, and that says this."""
+        """Raise an error if networks of this recipe do not fit a model with this schedule and prediction."""
 
 
 class TimeEmbedding(nn.Module):
-    """Time and class as one vector: two linear layers of the waves, plus a row of a table for the class.
+    """Time and class as one vector: two linear layers applied to the waves of the time, plus a vector per class.
 
-    The table starts at 0, so that classes differ only once the data say so.
+    The class vectors are initialised with 0, so that classes differ only after training.
 
     Args:
-        n_sinusoids: the number of waves; an odd one is rounded up.
-        n_out: the size of the vector.
-        n_classes: the number of classes without "unlabelled"; 0 has no table and ignores y.
+        n_sinusoids: number of waves; an odd number is rounded up.
+        n_out: size of the vector.
+        n_classes: number of classes without "unlabelled"; with 0, y is ignored.
 
     Example:
         >>> import torch
@@ -94,7 +92,7 @@ class TimeEmbedding(nn.Module):
 
 
 class SideBySide(nn.Module):
-    """A network of vectors (n,), given as one vector the flattened row, the waves of its time and its class 0/1."""
+    """A network of vectors (n,) whose input is the flattened row, the waves of its time and its one-hot class."""
 
     def __init__(self, network: nn.Module, n_classes: int) -> None:
         super().__init__()
@@ -113,10 +111,10 @@ class SideBySide(nn.Module):
 def build_denoiser(
     recipe: Recipe, in_shape: tuple[int, ...], out_shape: tuple[int, ...], n_classes: int = 0
 ) -> nn.Module:
-    """The denoiser f(x, t, y) of a recipe, tried on two rows.
+    """Build the denoiser f(x, t, y) of a recipe and check its output shape on two rows.
 
-    A recipe that is no `Denoiser`, such as an `MLP`, knows neither time nor class: it is built for vectors, and given
-    the flattened row with the waves of its time and its class as 0/1 beside it.
+    A recipe that is not a `Denoiser`, such as an `MLP`, has no inputs for time and class: it is built for vectors that
+    join the flattened row, the waves of its time and its one-hot class.
 
     Example:
         >>> import torch
@@ -128,8 +126,8 @@ def build_denoiser(
     """
     if not isinstance(recipe, Recipe):
         raise ValueError(
-            f"network={recipe!r} is not a recipe; give UNet() for images, ResidualMLP() for tables, or a Denoiser of "
-            "your own"
+            f"network={recipe!r} is not a recipe; give UNet() for images, ResidualMLP() for tables, or your own "
+            "Denoiser"
         )
     check_shape("in_shape", in_shape)
     check_shape("out_shape", out_shape)
@@ -144,7 +142,7 @@ def build_denoiser(
             found = tuple(network(torch.zeros(2, *in_shape), torch.tensor([0.0, 999.0]), y).shape)
         if found != (2, *out_shape):
             raise ValueError(
-                f"network={recipe!r} makes {found[1:]} of a row of shape {in_shape}; `build` was asked for {out_shape}"
+                f"network={recipe!r} returns {found[1:]} for a row of shape {in_shape}; `build` must return {out_shape}"
             )
     return network.train()
 
@@ -156,15 +154,15 @@ def side_by_side(recipe: Recipe, in_shape: tuple[int, ...], out_shape: tuple[int
     except ValueError as error:
         if len(in_shape) == 1:
             raise
-        # The message inside is about a vector that whoever gave images has never seen.
+        # The message of the error is about a vector, which a user of images does not know.
         raise ValueError(
-            f"network={recipe!r} is not a Denoiser, so image and time reach it as one vector, where {error}; "
-            "use UNet(), or a Denoiser of your own"
+            f"network={recipe!r} is not a Denoiser, so image and time are joined to one vector, where {error}; "
+            "use UNet(), or your own Denoiser"
         ) from error
 
 
 def sinusoids(t: Tensor, n_sinusoids: int) -> Tensor:
-    """The waves of times (b,): (b, n_sinusoids), the cosines first; an even number of them."""
+    """The waves of times (b,): (b, n_sinusoids), cosines first; their number must be even."""
     half = n_sinusoids // 2
     frequencies = torch.exp(-math.log(10_000) / half * torch.arange(half, device=t.device))
     angles = t[:, None] * frequencies
@@ -172,7 +170,7 @@ def sinusoids(t: Tensor, n_sinusoids: int) -> Tensor:
 
 
 def zeroed(layer: Layer) -> Layer:
-    """The layer with its parameters at 0."""
+    """The layer with all parameters set to 0."""
     for parameter in layer.parameters():
         nn.init.zeros_(parameter)
     return layer

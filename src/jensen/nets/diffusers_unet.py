@@ -1,9 +1,9 @@
-"""The U-Net of the library diffusers as a denoiser, for models that come from there.
+"""The U-Net of the library diffusers as a denoiser, for models from there.
 
-Its samplers may hold x̂_0 within ±c at every step (`clip_sample`). That makes another model, so the network is to say
-what gives the x̂_0 that was held:
+Samplers of diffusers may clip x̂_0 to ±c at every step (`clip_sample`). This changes the model, so the network here
+returns the prediction that leads to the clipped x̂_0:
     ε = (x_t - √ᾱ_t x̂_0) / √(1-ᾱ_t),   v = (√ᾱ_t x_t - x̂_0) / √(1-ᾱ_t)
-diffusers is imported when a network is built, and not before: that takes seconds.
+diffusers is imported only when a network is built, because the import takes seconds.
 """
 
 from __future__ import annotations
@@ -23,17 +23,15 @@ from jensen.nets.conv import check_image
 from jensen.nets.denoiser import Denoiser
 from jensen.nets.unet import UNet, group_count
 
-__all__ = ["DiffusersUNet", "check_halving", "config_of", "diffusers_library", "their_name"]
-
 
 class DiffusersUNet(Denoiser):
     """A `diffusers.UNet2DModel`, built from its configuration.
 
     Args:
-        config: arguments of UNet2DModel; the size and the channels of images and the classes are those of the data.
-        clip: hold x̂_0 within ±this, as schedulers of diffusers with `clip_sample=True` do; None for no limit. It needs
+        config: arguments of UNet2DModel; image size, channels and classes are taken from the data.
+        clip: limit ± of x̂_0, as in schedulers of diffusers with `clip_sample=True`; None for no limit. A limit needs
             the model's schedule, with times 0..T-1, and prediction.
-        schedule: the noise, for `clip`.
+        schedule: the noise schedule, for `clip`.
         prediction: "noise", "data" or "velocity", for `clip`.
 
     Example:
@@ -63,12 +61,12 @@ class DiffusersUNet(Denoiser):
         kind = self.config.get("time_embedding_type", "positional")
         if kind != "positional":
             raise ValueError(
-                f"time_embedding_type={kind!r} is of networks that are told the noise and not its level; give a "
+                f"time_embedding_type={kind!r} belongs to networks of the noise, not of its level; give a "
                 "UNet2DModel with time_embedding_type='positional'"
             )
         if self.config.get("class_embed_type") is not None:
             raise ValueError(
-                f"class_embed_type={self.config['class_embed_type']!r} embeds something else than classes; give a "
+                f"class_embed_type={self.config['class_embed_type']!r} embeds something other than classes; give a "
                 "UNet2DModel with class_embed_type=None"
             )
         height, width = in_shape[1:]
@@ -87,12 +85,12 @@ class DiffusersUNet(Denoiser):
             return
         if self.prediction != prediction:
             raise ValueError(
-                f"network=DiffusersUNet(clip={self.clip!r}, prediction={self.prediction!r}) holds another x̂_0 than the "
+                f"network=DiffusersUNet(clip={self.clip!r}, prediction={self.prediction!r}) clips another x̂_0 than the "
                 f"model's, whose prediction is {prediction!r}; give both the same"
             )
         if not np.array_equal(self.schedule.beta, schedule.beta):
             raise ValueError(
-                f"network=DiffusersUNet(clip={self.clip!r}, schedule=...) has another noise than the model's schedule; "
+                f"network=DiffusersUNet(clip={self.clip!r}, schedule=...) differs from the model's schedule; "
                 "give both the same"
             )
 
@@ -101,7 +99,7 @@ class DiffusersUNet(Denoiser):
             return None
         if not (isinstance(self.schedule, Schedule) and self.prediction in ("noise", "data", "velocity")):
             raise ValueError(
-                f"clip={self.clip!r} needs to know x̂_0, but schedule={self.schedule!r} and prediction="
+                f"clip={self.clip!r} needs x̂_0, but schedule={self.schedule!r} and prediction="
                 f"{self.prediction!r}; give the model's Schedule and 'noise', 'data' or 'velocity', or leave clip out"
             )
         return Clipping(self.clip, self.schedule, self.prediction)
@@ -117,12 +115,12 @@ class DiffusersModule(nn.Module):
         if self.n_classes:
             label = torch.full((len(x),), self.n_classes, device=x.device) if y is None else y
         output: Tensor = self.unet(x, t, class_labels=label, return_dict=False)[0]
-        # Where rows have holes, channels that say what is observed follow those of x_t.
+        # If values are missing, the channels of the mask follow those of x_t.
         return output if self.clipping is None else self.clipping(output, x[:, : output.shape[1]], t)
 
 
 class Clipping(nn.Module):
-    """What a network says (b, c, h, w) becomes what leads to an x̂_0 within ±limit."""
+    """Turns a prediction (b, c, h, w) into the one that leads to an x̂_0 within ±limit."""
 
     table: Tensor
 
@@ -148,7 +146,7 @@ def diffusers_library() -> Any:
 
 
 def check_halving(shape: tuple[int, ...], n_stages: int) -> None:
-    """Of images (c, h, w)."""
+    """Raise an error unless images (c, h, w) can be halved between all stages."""
     factor = 2 ** (n_stages - 1)
     if shape[1] % factor or shape[2] % factor:
         raise ValueError(
@@ -158,23 +156,23 @@ def check_halving(shape: tuple[int, ...], n_stages: int) -> None:
 
 
 def config_of(recipe: UNet) -> dict[str, Any]:
-    """The UNet2DModel that computes what a UNet does."""
+    """The configuration of the UNet2DModel that computes the same as a UNet."""
     channels, attention = list(recipe.channels), set(recipe.attention)
     if recipe.position_map:
         raise ValueError(
-            "network=UNet(position_map=True) adds a learned image, and diffusers' UNet2DModel has none; fit with "
+            "network=UNet(position_map=True) adds a learned image, but diffusers' UNet2DModel has none; fit with "
             "UNet(position_map=False)"
         )
     if channels[0] % 2:
         raise ValueError(
-            f"channels={recipe.channels!r} begins with an odd number, and diffusers' UNet2DModel has as many waves of "
-            "the time, which must be even; fit with an even number of channels"
+            f"channels={recipe.channels!r} begins with an odd number, but in diffusers' UNet2DModel it is the number "
+            "of waves of the time, which must be even; fit with an even number of channels"
         )
     attending = {channels[i] for i in attention} | ({channels[-1]} if recipe.middle_attention else set())
     in_eights = {n % 8 == 0 for n in attending}
     if len(in_eights) == 2:
         raise ValueError(
-            f"channels={recipe.channels!r} has stages with attention that divide by 8 and others that do not, and "
+            f"channels={recipe.channels!r} has stages with attention that divide by 8 and others that do not, but "
             "diffusers' UNet2DModel has one size of heads; fit with multiples of 8"
         )
     down = ["AttnDownBlock2D" if i in attention else "DownBlock2D" for i in range(len(channels))]
@@ -191,6 +189,6 @@ def config_of(recipe: UNet) -> dict[str, Any]:
 
 
 def their_name(name: str) -> str:
-    """What UNet2DModel calls a parameter of a UNet."""
+    """The name that UNet2DModel has for a parameter of a UNet."""
     name = re.sub(r"^(down|up)(_blocks\.\d+)\.resample", r"\1\2.\1samplers.0.conv", name)
     return name.replace("to_out.", "to_out.0.").replace("time_embedding.class_embedding", "class_embedding")

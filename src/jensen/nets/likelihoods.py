@@ -1,9 +1,9 @@
-"""p(x|z): what a decoder's outputs say of every column.
+"""p(x|z): the distribution of every column, given the outputs of a decoder.
 
     continuous   x_j ~ N(mean_j, σ_j²)            binary   x_j ~ Bernoulli(sigmoid(logit_j))
     categorical  x_j ~ Categorical(softmax(logits_j))
-x is in the units of `Columns`: standardised numbers, 0 and 1, and numbers of levels; with the log-Jacobian of the
-standardisation a density is one in the units of the data.
+x is in the units of `Columns`: standardised numbers, 0 and 1, and level numbers. Adding the log-Jacobian of the
+standardisation gives densities in the units of the data.
 """
 
 from __future__ import annotations
@@ -11,27 +11,26 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from numbers import Real
-from typing import Any
+from typing import TypeVar
 
 import torch
 from sklearn.base import BaseEstimator
 from torch import Tensor, nn
 from torch.nn.functional import log_softmax, softplus
 
-__all__ = ["Bernoulli", "Categorical", "Emission", "Gaussian", "likelihood_of"]
-
-# In standardised units; a smaller noise than a thousandth of a feature's spread is a collapse, not a finding.
+# In standardised units: noise below a thousandth of a feature's spread is a collapse.
 LEAST_STD = 1e-3
-# A level that hardly a row has is still possible.
+# The least initial probability of a level: rare levels stay possible.
 LEAST_SHARE = 1e-3
 
 
 class Gaussian(BaseEstimator):
-    """A normal density around the decoder's mean.
+    """Gaussian likelihood for continuous columns: a normal density around the decoder's mean.
 
     Args:
-        variance: "learned" for one σ², relative to the variance of every feature; "feature" for one per feature;
-            "point" for one that the decoder says for every row; or a number, the variance in the units of the data.
+        variance: "learned" for one σ², as a fraction of the variance of each feature; "feature" for one σ² per feature;
+            "point" for a σ² that the decoder predicts for every row; or a number, the variance in the units of the
+            data.
 
     Example:
         >>> from jensen import Gaussian
@@ -53,10 +52,10 @@ class Gaussian(BaseEstimator):
 
 
 class Bernoulli(BaseEstimator):
-    """A probability for each of two values; grey values between 0 and 1 are probabilities of a 1.
+    """Bernoulli likelihood for binary columns; grey values between 0 and 1 are probabilities of a 1.
 
     Args:
-        resample: whether every step of the training draws new values 0 and 1 from the grey ones.
+        resample: whether every training step draws new values 0 and 1 from the grey ones.
 
     Example:
         >>> from jensen import Bernoulli
@@ -73,7 +72,7 @@ class Bernoulli(BaseEstimator):
 
 
 class Categorical(BaseEstimator):
-    """A probability for every level of a column.
+    """Categorical likelihood: a probability for every level of a column.
 
     Example:
         >>> from jensen import Categorical
@@ -82,17 +81,19 @@ class Categorical(BaseEstimator):
     """
 
     def check(self) -> None:
-        """There is nothing to choose."""
+        """There are no options."""
 
 
+Distribution = Gaussian | Bernoulli | Categorical
 # A user's likelihood: a name or a distribution for all columns, or one of these by column.
-Likelihood = str | Gaussian | Bernoulli | Categorical | Mapping[str, str | Gaussian | Bernoulli | Categorical]
-NAMES = {"gaussian": Gaussian, "bernoulli": Bernoulli, "categorical": Categorical}
-KINDS = {Gaussian: "continuous", Bernoulli: "binary", Categorical: "categorical"}
+Likelihood = str | Distribution | Mapping[str, str | Distribution]
+D = TypeVar("D", Gaussian, Bernoulli)
+NAMES: dict[str, type[Distribution]] = {"gaussian": Gaussian, "bernoulli": Bernoulli, "categorical": Categorical}
+KINDS: dict[type[Distribution], str] = {Gaussian: "continuous", Bernoulli: "binary", Categorical: "categorical"}
 
 
-def likelihood_of(given: Any) -> tuple[Any, Gaussian, Bernoulli]:
-    """The kinds that a user's likelihood asks of columns, and what it says of Gaussians and Bernoullis."""
+def likelihood_of(given: Likelihood) -> tuple[str | dict[str, str], Gaussian, Bernoulli]:
+    """The kinds of columns of a user's likelihood, and its options for Gaussian and Bernoulli columns."""
     if given == "auto":
         return "auto", Gaussian(), Bernoulli()
     if isinstance(given, Mapping):
@@ -105,9 +106,9 @@ def likelihood_of(given: Any) -> tuple[Any, Gaussian, Bernoulli]:
     return KINDS[type(value)], gaussian, value if isinstance(value, Bernoulli) else Bernoulli()
 
 
-def value_of(given: Any) -> Any:
-    value: Any = NAMES[given]() if isinstance(given, str) and given in NAMES else given
-    if type(value) not in KINDS:
+def value_of(given: str | Distribution) -> Distribution:
+    value = NAMES[given]() if isinstance(given, str) and given in NAMES else given
+    if isinstance(value, str) or type(value) not in KINDS:
         raise ValueError(
             f"likelihood={given!r} must be 'auto', 'gaussian', 'bernoulli', 'categorical', Gaussian(...), "
             "Bernoulli(...), or a dictionary of these by column"
@@ -116,22 +117,22 @@ def value_of(given: Any) -> Any:
     return value
 
 
-def one_of(kind: type, values: Sequence[Any]) -> Any:
-    """The one recipe of this kind among them, or the default."""
+def one_of(kind: type[D], values: Sequence[Distribution]) -> D:
+    """The distribution of this kind among the values, or the default."""
     found = {repr(value): value for value in values if isinstance(value, kind)}
     if len(found) > 1:
-        raise ValueError(f"likelihood names {' and '.join(found)}; all columns of one kind share one")
+        raise ValueError(f"likelihood has {' and '.join(found)}; columns of one kind must share one")
     return next(iter(found.values()), kind())
 
 
 class Emission(nn.Module):
-    """ln p(x | outputs of a decoder), and the rows that they mean.
+    """ln p(x | outputs of a decoder), and expected or sampled rows.
 
     Args:
-        kinds: of the columns.
-        n_levels: of the columns.
-        gaussian: what is known of the noise of continuous columns.
-        scale: of the columns, in the units of the data.
+        kinds: kinds of the columns.
+        n_levels: numbers of levels of the columns.
+        gaussian: options of the continuous columns.
+        scale: scale of the columns, in the units of the data.
     """
 
     continuous: Tensor
@@ -157,7 +158,7 @@ class Emission(nn.Module):
             self.register_buffer("log_variance", fixed.float(), persistent=False)
         elif n_continuous and not self.has_point_variance:
             self.log_variance = nn.Parameter(torch.zeros(n_continuous if gaussian.variance == "feature" else 1))
-        # The logits of levels stand level by level: all columns' first, then all columns' second.
+        # The logits are sorted by level: the first level of all columns, then the second, and so on.
         sizes = torch.tensor([n_levels[j] for j in self.categorical.tolist()], dtype=torch.long)
         widest = int(sizes.max()) if len(sizes) else 0
         places = torch.zeros((widest, len(sizes)), dtype=torch.long)
@@ -177,7 +178,7 @@ class Emission(nn.Module):
         return sum(self.sizes)
 
     def marginal_outputs(self, x: Tensor) -> Tensor:
-        """Outputs (D,) that say of every row what is true of all rows x (n, d): a start that need not be learnt."""
+        """Outputs (D,) that give every level its frequency in rows x (n, d), as initial values."""
         outputs = torch.zeros(self.n_outputs)
         first, second, third = self.sizes[0] + self.sizes[1], self.sizes[2], self.sizes[3]
         if second:
@@ -190,12 +191,12 @@ class Emission(nn.Module):
         return outputs
 
     def log_prob(self, outputs: Tensor, x: Tensor, observed: Tensor | None = None) -> Tensor:
-        """Of every row, the observed entries together; outputs may have more leading axes than x."""
+        """ln p of every row, summed over its observed values; outputs may have more leading axes than x."""
         terms = self.log_prob_entries(outputs, x)
         return (terms if observed is None else terms * observed).sum(-1)
 
     def log_jacobian(self, observed: Tensor | None = None) -> Tensor | float:
-        """-Σ ln scale over the observed entries of every row, to be added to `log_prob`."""
+        """-Σ ln scale over the observed values of every row, to add to `log_prob`."""
         if not self.has_units:
             return 0.0
         return -self.log_scale.sum() if observed is None else -(observed.to(self.log_scale) @ self.log_scale)
@@ -218,7 +219,7 @@ class Emission(nn.Module):
         return self.in_order(parts)
 
     def log_noise(self, point: Tensor) -> Tensor:
-        """ln σ²; where it is learnt σ² = e^v + LEAST_STD²."""
+        """ln σ²; a learned one is σ² = e^v + LEAST_STD²."""
         if not self.has_point_variance and not isinstance(self.log_variance, nn.Parameter):
             return self.log_variance
         value = point if self.has_point_variance else self.log_variance
@@ -226,17 +227,17 @@ class Emission(nn.Module):
         return floor + softplus(value - floor)
 
     def log_levels(self, logits: Tensor) -> Tensor:
-        """ln probabilities (..., L, columns), -inf beyond a column's levels."""
+        """Log-probabilities (..., L, columns), -inf beyond a column's levels."""
         return log_softmax(logits[..., self.places].masked_fill(~self.is_level, -math.inf), -2)
 
     def expectation(self, outputs: Tensor) -> Tensor:
-        """Numbers that may be averaged over z: means, probabilities of 1 and of every level (..., D)."""
+        """Expectations, which may be averaged over z: means, probabilities of 1 and of every level (..., D)."""
         mean, _, logits, level_logits = outputs.split(self.sizes, -1)
         levels = self.log_levels(level_logits).exp().flatten(-2) if self.sizes[3] else level_logits
         return torch.cat([mean, logits.sigmoid(), levels], -1)
 
     def decide(self, expected: Tensor) -> Tensor:
-        """Rows of an expectation: means, probabilities of 1, and the most probable level."""
+        """Rows from expectations: means, probabilities of 1, and the most probable levels."""
         shape = (len(self.is_level), len(self.categorical))
         parts = list(expected.split([self.sizes[0], self.sizes[2], shape[0] * shape[1]], -1))
         parts[2] = parts[2].unflatten(-1, shape).argmax(-2).to(expected) if self.sizes[3] else parts[2]
@@ -259,7 +260,7 @@ class Emission(nn.Module):
         return self.in_order(parts)
 
     def in_order(self, parts: Sequence[Tensor]) -> Tensor:
-        """Columns back in their places."""
+        """The columns in their original order."""
         if self.only is not None:
             return next(part for part in parts if part.shape[-1])
         order = torch.cat([self.continuous, self.binary, self.categorical]).argsort()

@@ -1,4 +1,4 @@
-"""Multilayer perceptron: linear layers with a nonlinearity between them."""
+"""Multilayer perceptrons: a plain one, and one with residual blocks for denoising."""
 
 from __future__ import annotations
 
@@ -18,21 +18,17 @@ from jensen.nets.recipe import (
     dense_layers,
 )
 
-__all__ = [
-    "MLP",
-    "ResidualMLP",
-]
-
 
 class MLP(Recipe):
-    """Linear layers with an activation after each but the last; weights by Glorot & Bengio (2010), biases 0.
+    """Multilayer perceptron: linear layers with an activation after each except the last.
 
-    Rows of another shape than (d,), such as images, are flattened on the way in and reshaped on the way out.
+    Weights are initialised as in Glorot & Bengio (2010), biases with 0. Rows that are not vectors, such as images, are
+    flattened at the input and reshaped at the output.
 
     Args:
-        hidden: the sizes of the layers in between; () is one linear layer.
+        hidden: sizes of the hidden layers; () is a single linear layer.
         activation: "tanh", "relu", "gelu", "silu", "softplus" or "elu".
-        dropout: the share of hidden units left out of each training step, from 0 to below 1.
+        dropout: fraction of the hidden units that each training step drops, from 0 to below 1.
 
     Example:
         >>> import torch
@@ -51,7 +47,7 @@ class MLP(Recipe):
         check_shape("in_shape", in_shape)
         check_shape("out_shape", out_shape)
         check_dropout(self.dropout)
-        activation_layer(self.activation)  # an unknown one is an error even where no layer needs it
+        activation_layer(self.activation)  # an unknown name is an error even without hidden layers
         sizes = [math.prod(in_shape), *check_sizes("hidden", self.hidden), math.prod(out_shape)]
         layers = dense_layers(sizes, self.activation, self.dropout)
         if len(in_shape) > 1:
@@ -62,15 +58,15 @@ class MLP(Recipe):
 
 
 class ResidualMLP(Denoiser):
-    """Rows to rows of one width in between, to which each block adds; time and class enter every block.
+    """Denoiser for tables: a multilayer perceptron with residual blocks; time and class enter every block.
 
-    Rows of another shape than (d,), such as images, are flattened on the way in and reshaped on the way out. The last
-    layer starts at 0, so an untrained network answers 0.
+    Rows that are not vectors, such as images, are flattened at the input and reshaped at the output. The last layer is
+    initialised with 0, so an untrained network returns 0.
 
     Args:
-        width: the size of every layer in between.
-        n_blocks: the number of residual blocks, of two linear layers each.
-        dropout: the share of hidden units left out of each training step, from 0 to below 1.
+        width: size of every hidden layer.
+        n_blocks: number of residual blocks, of two linear layers each.
+        dropout: fraction of the hidden units that each training step drops, from 0 to below 1.
 
     Example:
         >>> import torch
@@ -113,7 +109,7 @@ class ResidualMLPModule(nn.Module):
         self.last = zeroed(nn.Linear(width, math.prod(out_shape)))
 
     def forward(self, x: Tensor, t: Tensor, y: Tensor | None = None) -> Tensor:
-        embedding = silu(self.time_embedding(t, y))  # here once, as every block would begin with it
+        embedding = silu(self.time_embedding(t, y))  # once for all blocks
         x = self.first(x.flatten(1))
         for block in self.blocks:
             x = block(x, embedding)

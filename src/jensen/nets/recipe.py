@@ -1,4 +1,4 @@
-"""A recipe of a network: arguments only, so that a model which holds one can be cloned, searched over and saved."""
+"""Recipes of networks: they store arguments only, so that a model with recipes can be cloned, tuned and saved."""
 
 from __future__ import annotations
 
@@ -12,21 +12,9 @@ import torch
 from sklearn.base import BaseEstimator
 from torch import nn
 
-__all__ = [
-    "Recipe",
-    "activation_layer",
-    "build_network",
-    "check_dropout",
-    "check_shape",
-    "check_size",
-    "check_sizes",
-    "dense_layers",
-    "glorot",
-]
-
 
 class Recipe(BaseEstimator, ABC):
-    """What a network of your own derives from: a constructor that only stores its arguments, and `build`.
+    """Base class for your own networks: a constructor that only stores its arguments, and `build`.
 
     Example:
         >>> import torch
@@ -43,15 +31,15 @@ class Recipe(BaseEstimator, ABC):
 
     @abstractmethod
     def build(self, in_shape: tuple[int, ...], out_shape: tuple[int, ...]) -> nn.Module:
-        """A new module that maps (b, *in_shape) to (b, *out_shape), for any number of rows b.
+        """Return a new module that maps (b, *in_shape) to (b, *out_shape), for any number of rows b.
 
-        Its parameters come from torch's global generator, which the caller seeds. Arguments are checked here, not in
-        the constructor: scikit-learn's `clone` and `set_params` need one that only stores.
+        Initialise its parameters from torch's global generator, which the caller seeds. Check arguments here, not in
+        the constructor: scikit-learn's `clone` and `set_params` need a constructor that only stores them.
         """
 
 
 def build_network(name: str, recipe: Recipe, in_shape: tuple[int, ...], out_shape: tuple[int, ...]) -> nn.Module:
-    """What a recipe builds, tried on two rows: a network of another shape would fail later, or not at all."""
+    """Build the network of a recipe and check its output shape on two rows."""
     network = recipe.build(in_shape, out_shape)
     if not isinstance(network, nn.Module):
         raise ValueError(f"{name}={recipe!r} builds a {type(network).__name__}; return a torch.nn.Module")
@@ -60,12 +48,12 @@ def build_network(name: str, recipe: Recipe, in_shape: tuple[int, ...], out_shap
         found = tuple(network(torch.zeros(2, *in_shape)).shape)
     if found != (2, *out_shape):
         raise ValueError(
-            f"{name}={recipe!r} makes {found[1:]} of a row of shape {in_shape}; `build` was asked for {out_shape}"
+            f"{name}={recipe!r} returns {found[1:]} for a row of shape {in_shape}; `build` must return {out_shape}"
         )
     return network.train()
 
 
-# A gain keeps the variance of a signal through the layer before the activation; where none is derived it is 1.
+# The gain of the weights before an activation keeps the variance of the signal; 1 if none is derived.
 ACTIVATIONS: dict[str, tuple[type[nn.Module], float]] = {
     "tanh": (nn.Tanh, 5 / 3),
     "relu": (nn.ReLU, math.sqrt(2)),
@@ -93,7 +81,7 @@ def glorot(layer: nn.Linear | nn.Conv2d, gain: float = 1.0) -> nn.Module:
 
 
 def dense_layers(sizes: list[int], activation: str, dropout: float = 0.0, last_gain: float = 1.0) -> list[nn.Module]:
-    """Linear layers between the sizes, each but the last followed by the activation."""
+    """Linear layers with these sizes, each except the last followed by the activation."""
     layers: list[nn.Module] = []
     for n_in, n_out in pairwise(sizes[:-1]):
         nonlinearity, gain = activation_layer(activation)
@@ -110,19 +98,19 @@ def check_shape(name: str, shape: tuple[int, ...]) -> None:
 
 def check_sizes(name: str, sizes: Any) -> list[int]:
     if not isinstance(sizes, (tuple, list)) or not all(is_size(size) for size in sizes):
-        raise ValueError(f"{name}={sizes!r} are not sizes of layers; give a tuple of positive integers, such as (64,)")
+        raise ValueError(f"{name}={sizes!r} are not layer sizes; give a tuple of positive integers, such as (64,)")
     return [int(size) for size in sizes]
 
 
 def check_size(name: str, size: Any) -> int:
     if not is_size(size):
-        raise ValueError(f"{name}={size!r} is not the size of a layer; give a positive integer")
+        raise ValueError(f"{name}={size!r} is not a layer size; give a positive integer")
     return int(size)
 
 
 def check_dropout(dropout: float) -> None:
     if not isinstance(dropout, Real) or not 0 <= dropout < 1:
-        raise ValueError(f"dropout={dropout!r} is not a share of the units; give a number from 0 to below 1")
+        raise ValueError(f"dropout={dropout!r} is not a fraction of the units; give a number from 0 to below 1")
 
 
 def is_size(value: Any) -> bool:

@@ -1,10 +1,10 @@
-"""U-Net, the usual denoiser of images: down to a small image and up again, with a skip from each step down to its
-mirror image on the way up.
+"""U-Net, the usual denoiser for images: it goes down to a small image and up again, with a skip connection from each
+block on the way down to its counterpart on the way up.
 
     block(x, e):  h = conv(silu(norm(x))) + W silu(e),  x + conv(dropout(silu(norm(h))))
 Ronneberger, Fischer & Brox (2015); as a denoiser Ho, Jain & Abbeel (2020), appendix B, where e embeds time and class.
-Without the position map it computes what diffusers' UNet2DModel does, and its parameters are called as they are there
-but for `resample` (downsamplers.0.conv, upsamplers.0.conv), `to_out` (to_out.0) and the class embedding.
+Without the position map it computes the same as diffusers' UNet2DModel, and its parameters have the same names except
+for `resample` (downsamplers.0.conv, upsamplers.0.conv), `to_out` (to_out.0) and the class embedding.
 """
 
 from __future__ import annotations
@@ -21,23 +21,21 @@ from jensen.nets.conv import check_image
 from jensen.nets.denoiser import Denoiser, TimeEmbedding, check_blocks, zeroed
 from jensen.nets.recipe import check_dropout, check_sizes
 
-__all__ = ["UNet"]
-
 
 class UNet(Denoiser):
-    """Images (c, h, w) to images of the same size, which may be odd: sides are halved upwards, and a side of 1 stays 1.
+    """Denoiser for images (c, h, w) of any size; halved sides are rounded up.
 
-    The last convolution starts at 0, so an untrained network answers 0.
+    The last convolution is initialised with 0, so an untrained network returns 0.
 
     Args:
-        channels: of the stages, the largest image first; between stages the image is halved.
+        channels: channels of the stages, the largest image first; the image is halved between stages.
         n_blocks: residual blocks per stage on the way down; there is one more on the way up.
-        attention: the numbers of the stages whose blocks are followed by self-attention, 0 being the whole image; its
-            cost grows with the square of the number of pixels.
-        middle_attention: self-attention between the two blocks in the middle, on the smallest image.
-        dropout: the share of hidden values left out of each training step, from 0 to below 1.
-        position_map: add a learned image after the first convolution, 0 at the start. Convolutions see alike
-            everywhere; small aligned images such as digits gain from knowing where they are.
+        attention: numbers of the stages with self-attention after each block; 0 is the full image. Its cost grows with
+            the square of the number of pixels.
+        middle_attention: whether there is self-attention between the two middle blocks, on the smallest image.
+        dropout: fraction of the hidden values that each training step drops, from 0 to below 1.
+        position_map: whether to add a learned image, initially 0, after the first convolution. Convolutions alone
+            cannot depend on the position; the map helps with small aligned images such as digits.
 
     Example:
         >>> import torch
@@ -68,7 +66,7 @@ class UNet(Denoiser):
         check_image("out_shape", out_shape)
         if in_shape[1:] != out_shape[1:]:
             raise ValueError(
-                f"out_shape={out_shape!r} is of another height or width than in_shape={in_shape!r}; a UNet keeps them"
+                f"out_shape={out_shape!r} has another height or width than in_shape={in_shape!r}; a UNet keeps them"
             )
         check_dropout(self.dropout)
         channels = check_sizes("channels", self.channels)
@@ -137,7 +135,7 @@ class UNetModule(nn.Module):
         self.conv_out = zeroed(nn.Conv2d(channels[0], n_image_out, 3, padding=1))
 
     def forward(self, x: Tensor, t: Tensor, y: Tensor | None = None) -> Tensor:
-        embedding = silu(self.time_embedding(t, y))  # here once, as every block would begin with it
+        embedding = silu(self.time_embedding(t, y))  # once for all blocks
         x = self.conv_in(x)
         skips = [x if self.position_map is None else x + self.position_map]
         for stage in self.down_blocks:
@@ -150,7 +148,7 @@ class UNetModule(nn.Module):
 
 
 class Stage(nn.Module):
-    """What happens at one size: blocks, each followed by attention or nothing, and a convolution where it changes."""
+    """The layers at one image size: blocks, each with or without attention, and a convolution that changes the size."""
 
     def __init__(self, blocks: list[nn.Module], attentions: list[nn.Module], resample: nn.Module | None = None) -> None:
         super().__init__()
@@ -166,7 +164,7 @@ class Stage(nn.Module):
 
 class DownStage(Stage):
     def forward(self, x: Tensor, embedding: Tensor) -> list[Tensor]:  # type: ignore[override]
-        """Every image on the way, for the way up."""
+        """All images of the stage, for the skip connections."""
         images = []
         for block, attention in zip(self.resnets, self.attentions, strict=True):
             x = attention(block(x, embedding))
@@ -176,7 +174,7 @@ class DownStage(Stage):
 
 class UpStage(Stage):
     def forward(self, x: Tensor, embedding: Tensor, skips: list[Tensor]) -> Tensor:  # type: ignore[override]
-        """Takes a skip from the end of the list for each block; the next one in line tells the size to go up to."""
+        """Each block takes a skip from the end of the list; the next skip has the size to scale up to."""
         for block, attention in zip(self.resnets, self.attentions, strict=True):
             x = attention(block(torch.cat([x, skips.pop()], 1), embedding))
         return x if self.resample is None else self.resample(interpolate(x, size=skips[-1].shape[2:]))
@@ -201,7 +199,7 @@ class ResidualBlock(nn.Module):
 
 
 class Attention(nn.Module):
-    """Each pixel adds a mean over all pixels, weighted by likeness; in heads of 8 channels where these divide by 8."""
+    """Self-attention over the pixels, with heads of 8 channels if their number divides by 8, else with one head."""
 
     def __init__(self, n_channels: int, n_groups: int) -> None:
         super().__init__()
@@ -222,9 +220,9 @@ class Attention(nn.Module):
 
 
 def group_count(channels: list[int]) -> int:
-    """Groups of the group norms, one number for all: the largest up to 32 that leaves 4 channels or more in each.
+    """Number of groups of all group norms: the largest, up to 32, with at least 4 channels per group.
 
-    It divides every stage's channels, and so those of a stage and a skip side by side.
+    It divides the channels of every stage, and so those of a stage joined with a skip.
     """
     most = max(1, min(32, min(channels) // 4))
     return max(n for n in range(1, most + 1) if math.gcd(*channels) % n == 0)
@@ -234,6 +232,6 @@ def check_stages(attention: Any, n_stages: int) -> set[int]:
     numbers = range(n_stages)
     if not isinstance(attention, (tuple, list)) or not all(stage in numbers for stage in attention):
         raise ValueError(
-            f"attention={attention!r} are not numbers of stages; give some of 0..{n_stages - 1}, or () for none"
+            f"attention={attention!r} are not stage numbers; give some of 0..{n_stages - 1}, or () for none"
         )
     return {int(stage) for stage in attention}

@@ -140,9 +140,7 @@ def test_a_fit_without_a_seed_goes_on_with_the_seed_of_its_checkpoint(tmp_path):
 
 class TestFilesThatAreNotGoneOnFrom:
     def test_a_folder_that_is_not_there_is_named_before_training(self, tmp_path):
-        with pytest.raises(
-            ValueError, match=r"nowhere/run.ckpt' cannot be written; give a file in a folder that exists"
-        ):
+        with pytest.raises(ValueError, match=r"nowhere/run.ckpt' cannot be written; give a file in an existing folder"):
             trained(tmp_path / "nowhere" / "run.ckpt")
         with pytest.raises(ValueError, match="cannot be written; give a file"):
             trained(tmp_path)
@@ -150,7 +148,7 @@ class TestFilesThatAreNotGoneOnFrom:
     @pytest.mark.parametrize(
         ("options", "message"),
         [
-            ({"seed": 6}, "with seed 5 and not 6; delete it to begin anew, or give another file"),
+            ({"seed": 6}, "with seed 5 and not 6; delete it to start again, or give another file"),
             ({"identity": {"model": "Other"}}, "with model 'Noisy' and not 'Other'; delete it"),
             ({"identity": {"model": "Noisy", "rows": 3}}, "with rows None and not 3; delete it"),
         ],
@@ -179,7 +177,7 @@ class TestFilesThatAreNotGoneOnFrom:
 
     def test_something_else_is_not_a_checkpoint_either(self, tmp_path):
         (tmp_path / "run.ckpt").write_text("nonsense")
-        with pytest.raises(ValueError, match=r"cannot be resumed: .* delete it to begin anew"):
+        with pytest.raises(ValueError, match=r"cannot be resumed: .* delete it to start again"):
             trained(tmp_path / "run.ckpt")
         save_file({"weight": torch.zeros(2)}, tmp_path / "run.ckpt")
         with pytest.raises(ValueError, match=r"cannot be resumed: .* not a jensen model"):

@@ -57,5 +57,5 @@ def test_phases_are_marked():
 
 
 def test_before_the_first_round_there_is_nothing_to_draw():
-    with pytest.raises(ValueError, match="the training was over before its first round; there is nothing to draw"):
+    with pytest.raises(ValueError, match="the training ended before its first round, so there is nothing to plot"):
         History([]).plot()

@@ -15,6 +15,7 @@ from jensen import VAE, Trainer
 from jensen.engines.sgd import loop as sgd
 from jensen.engines.sgd.feeds import TensorFeed
 from jensen.engines.sgd.loop import DivergenceError, Phase, Plan, fit_sgd
+from jensen.runtime.interrupt import Interrupted, propagating_interrupts
 
 PLAIN = Trainer(warm_up=0, decay=None, clip=None, averaging=None)
 
@@ -424,6 +425,20 @@ class TestInterrupt:
         assert module.theta.item() == pytest.approx(0.3, abs=1e-5)
         assert run.objective == pytest.approx(0.145, abs=1e-5)
         assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+    def test_ctrl_c_ends_everything_where_many_fits_make_one_result(self):
+        def objective(terms, done):
+            signal.raise_signal(signal.SIGINT)
+            return terms["height"]
+
+        module = Walk()
+        with (
+            propagating_interrupts(),
+            pytest.raises(Interrupted, match="interrupted after step 1 of epoch 1") as caught,
+        ):
+            fit_sgd(module, ZEROS, objective, plan(1000, 2, 0.01))
+        assert caught.value.best.is_interrupted
+        assert module.theta.item() == pytest.approx(0.01, abs=1e-5)
 
     def test_the_second_ctrl_c_does_not_wait(self):
         def objective(terms, done):

@@ -155,5 +155,7 @@ class TestWorld:
         assert choose_device("auto") == expected
 
     def test_a_device_that_is_not_there_is_named(self):
-        with pytest.raises(ValueError, match=r"device='tractor' cannot be used: .*device='auto' takes what there is"):
+        with pytest.raises(
+            ValueError, match=r"device='tractor' cannot be used: .*device='auto' chooses an available one"
+        ):
             VAE(2, device="tractor").fit(np.eye(4))

@@ -534,7 +534,7 @@ class Function(Sines):
 def test_a_network_of_another_shape_is_named():
     x = load_iris().data
     with pytest.raises(
-        ValueError, match=r"encoder=Broad\(\) makes \(7,\) of a row of shape \(4,\); .* asked for \(4,\)"
+        ValueError, match=r"encoder=Broad\(\) returns \(7,\) for a row of shape \(4,\); .* must return \(4,\)"
     ):
         VAE(2, encoder=Broad()).fit(x)
     with pytest.raises(ValueError, match=r"decoder=Function\(\) builds a function; return a torch.nn.Module"):

@@ -229,7 +229,11 @@ class TestFromDiffusers:
             (lambda: pipeline({"num_class_embeds": 5}), {}, r"y=None, but the network has 5 classes, .* from 0 to 4"),
             (lambda: pipeline({"num_class_embeds": 5}), {"y": np.arange(2)}, r"y=array\(\[0, 1\]\), but the network"),
             (pipeline, {"y": 1}, r"y=1 asks for a class, but the network has none; leave y out"),
-            (lambda: pipeline({"time_embedding_type": "fourier"}), {}, r"time_embedding_type='fourier' is of networks"),
+            (
+                lambda: pipeline({"time_embedding_type": "fourier"}),
+                {},
+                r"time_embedding_type='fourier' belongs to networks",
+            ),
             (lambda: pipeline({"class_embed_type": "timestep"}), {}, r"class_embed_type='timestep' embeds something"),
             (lambda: pipeline({"sample_size": 7}), {}, r"images of 7 x 7 cannot be halved 1 times, .* multiples of 2"),
         ],
@@ -252,7 +256,7 @@ class TestRecipe:
         images = np.zeros((4, 3, 8, 8), np.uint8)
         for options, message in (
             ({"prediction": "velocity"}, "prediction='noise'.* whose prediction is 'velocity'; give both the same"),
-            ({"prediction": "noise", "schedule": "cosine"}, "has another noise than the model's schedule"),
+            ({"prediction": "noise", "schedule": "cosine"}, "differs from the model's schedule"),
         ):
             model = Diffusion(
                 **({"schedule": schedule, "data_levels": 256} | options),
@@ -268,7 +272,7 @@ class TestRecipe:
         assert np.isfinite(model.impute(X, n_draws=1, steps=2, resamplings=1)).all()
 
     def test_clipping_needs_to_know_the_data(self):
-        with pytest.raises(ValueError, match=r"clip=1.0 needs to know x̂_0, but schedule=None .* or leave clip out"):
+        with pytest.raises(ValueError, match=r"clip=1.0 needs x̂_0, but schedule=None .* or leave clip out"):
             DiffusersUNet(CONFIG, clip=1.0).build((3, 8, 8), (3, 8, 8))
 
     def test_without_the_library(self, monkeypatch):

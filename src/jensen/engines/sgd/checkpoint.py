@@ -13,17 +13,15 @@ from torch import Tensor, nn
 
 from jensen.files.records import read_record, write_record
 
-__all__ = ["Checkpoint", "check_moments", "check_place", "read_checkpoint", "seed_in", "write_checkpoint"]
-
-WAY_OUT = "delete it to begin anew, or give another file"
+WAY_OUT = "delete it to start again, or give another file"
 PARTS = {"parts": dict, "position": dict, "randomness": Tensor, "cuda": list, "identity": dict}
-# Adam's.
+# The state of Adam.
 MOMENTS = ("step", "exp_avg", "exp_avg_sq")
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """What was read: state dictionaries by part, the position, and the state of torch's generators."""
+    """A checkpoint: state dictionaries by part, the position of the run, and the states of torch's generators."""
 
     parts: dict[str, Any]
     position: dict[str, Any]
@@ -37,14 +35,16 @@ class Checkpoint:
 
 
 def check_place(path: str) -> None:
-    """Before the training, not after it: whether a file can be written here."""
+    """Raise an error before the training if a file cannot be written here."""
     folder = Path(path).parent
     if Path(path).is_dir() or not os.access(folder, os.W_OK):
-        raise ValueError(f"checkpoint={path!r} cannot be written; give a file in a folder that exists and is yours")
+        raise ValueError(
+            f"checkpoint={path!r} cannot be written; give a file in an existing folder with write permission"
+        )
 
 
 def write_checkpoint(path: str, parts: dict[str, Any], position: dict[str, Any], identity: dict[str, Any]) -> None:
-    """Replace the checkpoint at once: a crash leaves the old one or the new one."""
+    """Replace the checkpoint in one step: a crash leaves either the old one or the new one."""
     cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_available() else []
     record = {
         "class": "checkpoint",
@@ -58,7 +58,7 @@ def write_checkpoint(path: str, parts: dict[str, Any], position: dict[str, Any],
 
 
 def read_checkpoint(path: str, identity: dict[str, Any]) -> Checkpoint | None:
-    """The checkpoint at this place, None when there is none yet, an error when it is of another fit."""
+    """Read the checkpoint; None if there is none yet, an error if it is that of another fit."""
     record = read(path)
     if record is None:
         return None
@@ -78,13 +78,13 @@ def read_checkpoint(path: str, identity: dict[str, Any]) -> Checkpoint | None:
 
 
 def seed_in(path: str) -> int | None:
-    """The seed of the run that wrote a checkpoint: a fit without a seed of its own goes on with it."""
+    """The seed of the run that wrote the checkpoint, for a fit without a seed that resumes it."""
     record = read(path)
     return None if record is None else int(record["identity"]["seed"])
 
 
 def read(path: str) -> dict[str, Any] | None:
-    """All that a file holds; an error when it holds anything but a checkpoint."""
+    """The content of a file, or an error if it is not a checkpoint."""
     if not Path(path).exists():
         return None
     try:
@@ -100,7 +100,7 @@ def read(path: str) -> dict[str, Any] | None:
 
 
 def check_moments(state: dict[int, dict[str, Any]], parameters: list[nn.Parameter]) -> None:
-    """An error unless an optimiser's moments are of these parameters, which it numbers, or it has not begun."""
+    """Raise an error unless the optimiser's state is empty or fits these parameters, by number."""
     for number, moments in state.items():
         own = {name: (torch.float32, () if name == "step" else parameters[number].shape) for name in MOMENTS}
         found = {name: (tensor.dtype, tensor.shape) for name, tensor in moments.items()}
@@ -109,18 +109,19 @@ def check_moments(state: dict[int, dict[str, Any]], parameters: list[nn.Paramete
 
 
 def plain(identity: dict[str, Any]) -> Any:
-    """As JSON has it, so that what was read can be compared with what is meant."""
+    """The identity after a round trip through JSON, for comparison with one that was read."""
     return json.loads(json.dumps(identity, sort_keys=True, default=str))
 
 
 def named(value: Any) -> Any:
-    """State dictionaries with texts for keys, as files have them: an optimiser numbers its parameters."""
+    """State dictionaries with text keys, as files need them: an optimiser numbers its parameters."""
     if isinstance(value, dict):
         return {f"#{key}" if isinstance(key, int) else key: named(item) for key, item in value.items()}
     return value
 
 
 def numbered(value: Any) -> Any:
+    """Undo `named`."""
     if isinstance(value, dict):
         return {int(key[1:]) if key.startswith("#") else key: numbered(item) for key, item in value.items()}
     return value

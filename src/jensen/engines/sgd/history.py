@@ -1,19 +1,21 @@
-"""What a training came to, round by round: a data frame that can draw itself."""
+"""The history of a training: a data frame with one row per round, and a plot."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import pandas as pd
 
-__all__ = ["History"]
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
-# Columns that say when and how, not what the bound was.
+# Columns that are not terms of the objective.
 ABOUT = ("epoch", "phase", "learning_rate", "seconds")
 
 
 class History(pd.DataFrame):
-    """One row per round: the epoch, what was raised, the terms of the bound, and the held-out bound.
+    """One row per round: the epoch, the objective, the terms of the bound and the held-out bound.
 
     Example:
         >>> from jensen.engines.sgd.history import History
@@ -25,12 +27,12 @@ class History(pd.DataFrame):
     def _constructor(self) -> type[History]:
         return History
 
-    def plot(self, ax: Any = None) -> Any:  # type: ignore[override]
-        """Draw objective and held-out bound, and beside them, unless `ax` is given, the terms; returns the figure."""
+    def plot(self, ax: Axes | None = None) -> Figure:  # type: ignore[override]
+        """Plot the objective and the held-out bound and, unless `ax` is given, the terms; returns the figure."""
         import matplotlib.pyplot as plt
 
         if self.empty:
-            raise ValueError("the training was over before its first round; there is nothing to draw")
+            raise ValueError("the training ended before its first round, so there is nothing to plot")
         names = [name for name in self.columns if name not in ABOUT]
         totals = [name for name in names if name in ("objective", "held_out")]
         terms = [name for name in names if name not in totals]
@@ -49,8 +51,9 @@ class History(pd.DataFrame):
                         rows["epoch"], rows[shown[0]], marker, markersize=3, label=f"{phase} phase", linestyle=""
                     )
             panel.set_xlabel("epoch")
-            # The simple loss of a diffusion is no nats.
+            # The simple loss of a diffusion is not in nats.
             is_bound = "reconstruction" in self.columns and "simple" not in self.columns
             panel.set_ylabel("nats per row" if is_bound else "per row")
             panel.legend()
-        return panels[0].figure
+        figure: Figure = panels[0].figure
+        return figure

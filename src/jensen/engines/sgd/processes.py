@@ -1,7 +1,7 @@
-"""The processes that train one model together: one, or as many as accelerate has launched.
+"""The processes that train one model together: one, or as many as were launched.
 
-Every process has all rows and the same weights, takes its share of every batch and steps with everyone's mean gradient.
-What decides how the training goes on, a held-out score or Ctrl-C, is made known to all, so that they stay together.
+Every process has all rows and the same weights, computes its part of every batch and steps with the mean gradient of
+all. Events that end the training, such as a held-out score or Ctrl-C, are shared, so that all stop at the same step.
 """
 
 from __future__ import annotations
@@ -16,16 +16,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-__all__ = ["World", "choose_device"]
-
 
 @dataclass(frozen=True)
 class World:
-    """Which process this is, and how what they know is put together.
+    """This process among all, and the communication between them.
 
     Args:
-        device: where this process computes.
-        accelerator: accelerate's, where there are several processes.
+        device: the device of this process.
+        accelerator: accelerate's `Accelerator` if there are several processes, else None.
     """
 
     device: torch.device
@@ -33,7 +31,7 @@ class World:
 
     @classmethod
     def of_environment(cls, device: str = "auto") -> World:
-        """Alone, unless `accelerate launch`, `torchrun` or `jensen fit --processes` has started several processes."""
+        """One process, unless `accelerate launch`, `torchrun` or `jensen fit --processes` has started several."""
         chosen = choose_device(device)
         if int(os.environ.get("WORLD_SIZE", "1")) == 1:
             return cls(chosen)
@@ -41,11 +39,11 @@ class World:
             from accelerate import Accelerator, DistributedDataParallelKwargs
         except ImportError:
             raise ImportError("several processes need accelerate: pip install 'jensen[scale]'") from None
-        # Parameters may rest for a phase, or have no part in a batch without labels.
+        # Parameters may be unused: in a phase that does not train them, or in a batch without labels.
         options = DistributedDataParallelKwargs(find_unused_parameters=True)
         accelerator = Accelerator(cpu=chosen.type == "cpu", kwargs_handlers=[options])
-        atexit.unregister(part)
-        atexit.register(part)
+        atexit.unregister(leave)
+        atexit.register(leave)
         return cls(accelerator.device, accelerator)
 
     @property
@@ -61,7 +59,7 @@ class World:
         return self.rank == 0
 
     def wrap(self, module: nn.Module) -> nn.Module:
-        """The module whose backward pass averages gradients over processes, from the weights of the first."""
+        """The module with gradients averaged over processes, starting from the weights of the first process."""
         if self.accelerator is None:
             return module
         wrapped: nn.Module = self.accelerator.prepare_model(module)
@@ -74,7 +72,7 @@ class World:
             self.accelerator.backward(loss)
 
     def mean(self, values: Sequence[float]) -> list[float]:
-        """The means of what every process knows."""
+        """The means of the values over all processes."""
         if self.accelerator is None:
             return list(values)
         together: list[float] = self.accelerator.reduce(
@@ -83,29 +81,29 @@ class World:
         return together
 
     def any(self, flag: bool) -> bool:
-        """Whether some process says so; all get the same answer."""
+        """Whether the flag is set in any process; the same in all of them."""
         return flag if self.accelerator is None else self.mean([float(flag)])[0] > 0
 
     def agree(self, number: int) -> int:
         """The number of the first process."""
         if self.accelerator is None:
             return number
-        told = torch.tensor(number, device=self.device)
-        self.share([told])
-        return int(told)
+        shared = torch.tensor(number, device=self.device)
+        self.share([shared])
+        return int(shared)
 
     def share(self, tensors: Iterable[Tensor]) -> None:
-        """Give all processes what the first one holds."""
+        """Copy the tensors of the first process to all others."""
         if self.accelerator is not None:
             for tensor in tensors:
                 torch.distributed.broadcast(tensor, 0)
 
 
-def part() -> None:
-    """Leave the other processes.
+def leave() -> None:
+    """Leave the process group at exit.
 
-    Threads that talked to them put their messages away under Python's lock. One that still waits for it when Python
-    ends aborts the process; while this thread sleeps, all of them get it.
+    Communication threads need Python's lock to free their messages, and a thread that still waits for the lock when
+    Python ends aborts the process. They get the lock while this thread sleeps.
     """
     if torch.distributed.is_initialized():
         torch.distributed.destroy_process_group()
@@ -113,11 +111,13 @@ def part() -> None:
 
 
 def choose_device(device: str) -> torch.device:
-    """ "auto" is the accelerator that torch finds, or else the CPU."""
+    """ "auto" is the accelerator that torch finds, otherwise the CPU."""
     if device != "auto":
         try:
             return torch.empty(0, device=device).device
         except (RuntimeError, AssertionError) as error:
-            raise ValueError(f"device={device!r} cannot be used: {error}; device='auto' takes what there is") from None
+            raise ValueError(
+                f"device={device!r} cannot be used: {error}; device='auto' chooses an available one"
+            ) from None
     found = torch.accelerator.current_accelerator(check_available=True)
     return torch.device("cpu") if found is None else found
