@@ -1,4 +1,4 @@
-"""The command line on models that are trained by gradients: text, images, recipes, checkpoints and processes."""
+"""The command line on models that are trained by gradients: text, images, recipes and checkpoints."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -21,16 +20,10 @@ import jensen
 from jensen import MLP, VAE, Bernoulli, ConvEncoder, Elbo, Gaussian, Trainer
 from jensen.cli.arguments import convert, read_grid
 from jensen.files.datasets import read_dataset, write_dataset
-from shell import fail, run, succeed
+from shell import COMMAND, fail, succeed
 
 SMALL = ("--encoder", "MLP(hidden=(20,))", "--decoder", "MLP((20,))", "--max-epochs", 15)
 COLUMNS = ["age", "smokes", "town"]
-# Ctrl-C as a terminal's program has it, however the tests were started.
-COMMAND = [
-    sys.executable,
-    "-c",
-    "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from jensen.cli.app import main; main()",
-]
 
 
 @pytest.fixture(scope="module")
@@ -340,47 +333,6 @@ class TestCheckpoints:
 
 
 ONE_THREAD = {**os.environ, "OMP_NUM_THREADS": "1"}
-
-
-class TestProcesses:
-    def test_two_processes_write_one_model_and_print_once(self, folder, tmp_path, capfd):
-        files = ("--checkpoint", tmp_path / "run.ckpt", "-o", tmp_path / "m")
-        fit = ("fit", "vae", folder / "digits.npy", *SMALL, "--likelihood", "bernoulli", "--processes", 2, *files)
-        assert succeed(*fit, "--json") == ""
-        # They have the terminal, not this process.
-        out, err = capfd.readouterr()
-        assert err == ""
-        assert json.loads(out)["epochs"] == 15
-        assert sorted(path.name for path in tmp_path.iterdir()) == ["m", "run.ckpt"]
-        assert jensen.load(tmp_path / "m").n_iter_ == 15
-
-    def test_are_for_models_trained_by_gradients(self, folder, tmp_path):
-        fit = ("fit", "kmeans", folder / "people.csv", "-o", tmp_path / "m", "--processes", 2)
-        assert "--processes is for models trained by gradients, which KMeans is not; leave it out" in fail(*fit)
-
-    def test_need_accelerate(self, folder, tmp_path, monkeypatch):
-        monkeypatch.setitem(sys.modules, "accelerate", None)
-        fit = ("fit", "vae", folder / "digits.npy", "-o", tmp_path / "m", "--processes", 2)
-        assert "--processes 2 needs accelerate: pip install 'jensen[scale]'" in fail(*fit)
-
-    def test_one_is_this_one(self, folder, tmp_path):
-        fit = ("fit", "vae", folder / "digits.npy", *SMALL, "--quiet", "-o", tmp_path / "m", "--processes", 1)
-        assert succeed(*fit) == ""
-
-    def test_a_mistake_in_the_data_is_told_once(self, tmp_path, monkeypatch):
-        told, data = [], tmp_path / "empty.csv"
-        data.touch()
-        monkeypatch.setattr("jensen.engines.sgd.launch.launch", lambda command, n: told.append(command) or (2, ""))
-        result = run("fit", "vae", data, "-o", tmp_path / "m", "--processes", 3)
-        assert (result.exit_code, result.output) == (2, "")
-        assert told[0][3:] == ["fit", "vae", str(data), "-o", str(tmp_path / "m"), "--processes", "3"]
-
-    def test_what_another_process_says_before_it_dies_is_told(self, tmp_path, monkeypatch):
-        monkeypatch.setattr(
-            "jensen.engines.sgd.launch.launch", lambda command, n: (1, "Traceback\nMemoryError: 3 GB\n")
-        )
-        result = run("fit", "vae", "iris", "-o", tmp_path / "m", "--processes", 3)
-        assert (result.exit_code, result.stderr) == (1, "in a process beside the first: MemoryError: 3 GB\n")
 
 
 def test_a_latent_diffusion_from_recipes(folder, people, tmp_path):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import io
 import os
 import sys
+import time
 import warnings
 from typing import Annotated, Any
 
@@ -19,9 +20,10 @@ from typer.core import TyperGroup
 from jensen.cli.apply import impute, predict, sample, score, transform
 from jensen.cli.compare import compare
 from jensen.cli.fit import fit
-from jensen.cli.inputs import MODEL_OPTIONS, is_first_process
+from jensen.cli.inputs import MODEL_OPTIONS
 from jensen.cli.models import models
 from jensen.cli.output import noted, tell
+from jensen.cli.processes import GRACE, is_first_process, is_one_of_several
 from jensen.cli.report import report as report_page
 from jensen.cli.select import select
 from jensen.runtime.interrupt import InterruptedFitWarning
@@ -126,8 +128,10 @@ def main() -> None:
     try:
         app(prog_name="jensen")
     except SystemExit as end:
-        if os.environ.get("WORLD_SIZE", "1") == "1":
+        if not is_one_of_several():
             raise
+        if end.code and not is_first_process():
+            time.sleep(GRACE)
         # Threads that talked to other processes may abort one that ends in the usual way.
         sys.stdout.flush()
         sys.stderr.flush()

@@ -20,15 +20,15 @@ from jensen.cli.inputs import (
     Quiet,
     Weight,
     Word,
-    is_first_process,
+    is_trained_by_gradients,
     only,
     predicts_numbers,
     read_order,
-    run_together,
     takes_images,
     tell_of_ignored,
 )
 from jensen.cli.output import report, summary_of_fit, tell, wrote
+from jensen.cli.processes import is_first_process, is_one_of_several, run_together
 
 __all__ = ["fit"]
 
@@ -71,9 +71,12 @@ def fit(
     check_writable(output)
     column = only("--label", label)
     order = read_order(ctx, model, data, seed)
-    if run_together(order, ctx.meta["words"], processes):
-        return
     estimator, parameters = order.estimator, order.parameters
+    if processes and processes > 1 and not is_one_of_several():
+        if not is_trained_by_gradients(estimator):
+            name = type(estimator).__name__
+            raise ValueError(f"--processes is for models trained by gradients, which {name} is not; leave it out")
+        return run_together(ctx.meta["words"], processes)
     has_own_bar = "verbose" in parameters and "verbose" not in order.given
     if has_own_bar:
         estimator.set_params(verbose=int(not (as_json or quiet)))

@@ -6,12 +6,9 @@ Libraries are imported inside functions, so that `jensen --help` answers at once
 from __future__ import annotations
 
 import inspect
-import os
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -39,7 +36,6 @@ __all__ = [
     "Weight",
     "Word",
     "check_rows_fit",
-    "is_first_process",
     "is_trained_by_gradients",
     "method",
     "only",
@@ -49,7 +45,6 @@ __all__ = [
     "options_for",
     "predicts_numbers",
     "read_order",
-    "run_together",
     "takes_images",
     "tell_of_ignored",
 ]
@@ -139,30 +134,6 @@ def takes_images(estimator: Any) -> bool:
     from sklearn.utils import get_tags
 
     return bool(get_tags(estimator).input_tags.three_d_array)
-
-
-def is_first_process() -> bool:
-    """Whether this process is to print and write: the others only help it to train."""
-    return os.environ.get("RANK", "0") == "0" or os.environ.get("WORLD_SIZE", "1") == "1"
-
-
-def run_together(order: Order, words: Sequence[str], processes: int | None) -> bool:
-    """Do what the words ask in several processes, unless this is one of them; whether it is done."""
-    if processes is None or processes == 1 or "WORLD_SIZE" in os.environ:
-        return False
-    if not is_trained_by_gradients(order.estimator):
-        name = type(order.estimator).__name__
-        raise ValueError(f"--processes is for models trained by gradients, which {name} is not; leave it out")
-    if find_spec("accelerate") is None:
-        raise ImportError(f"--processes {processes} needs accelerate: pip install 'jensen[scale]'")
-    from jensen.engines.sgd.launch import launch
-
-    code, unheard = launch([sys.executable, "-c", "from jensen.cli.app import main; main()", *words], processes)
-    if code:
-        for line in unheard.splitlines()[-1:]:
-            tell(f"in a process beside the first: {line}")
-        raise typer.Exit(code)
-    return True
 
 
 def predicts_numbers(estimator: Any, label: str | None) -> bool:
