@@ -99,7 +99,16 @@ def test_options_may_stand_anywhere_and_take_every_form(folder, tmp_path):
     succeed(
         *("fit", "--n-components", "2", "gaussian-mixture", "--tol=1e-2", "--warm-start", folder / "bare.csv", "-q"),
         *("--means-init", "[[5, 3, 1, 0], [6, 3, 5, 2]]", "--weights-init", "[0.5, 0.5]", "--freeze", "weights,means"),
-        *("--acceleration", "none", "--seed", "3", "--prior", '{"mean_precision": 0.1}', "-o", tmp_path / "m"),
+        *(
+            "--acceleration",
+            "none",
+            "--seed",
+            "3",
+            "--prior",
+            "ConjugatePrior(mean_precision=0.1)",
+            "-o",
+            tmp_path / "m",
+        ),
     )
     params = jensen.load(tmp_path / "m").get_params()
     assert params["n_components"] == 2
@@ -142,8 +151,9 @@ def test_a_text_is_read_by_its_annotation(text, annotation, value):
         (["--n-components", "three"], "--n-components 'three' cannot be read as int | none; its default is none"),
         (["--n-components"], "--n-components needs a value: int | none"),
         (["--n-components", 0], "'n_components' parameter of GaussianMixture must be an int"),
-        (["--means-init", "[[0, 0]"], "--means-init '[[0, 0]' cannot be read as number, word or JSON"),
-        (["--prior", '{"strength": 1}'], "as JSON object of weight_concentration, mean, mean_precision"),
+        (["--means-init", "[[0, 0]"], "--means-init '[[0, 0]' cannot be read as number, word or Python literal"),
+        (["--prior", "ConjugatePrior(strength=1)"], "as ConjugatePrior(weight_concentration, mean, mean_precision"),
+        (["--prior", '{"strength": 1}'], "is JSON; write it as in Python: --prior 'ConjugatePrior(strength=1)'"),
         (["--seed", 1, "--random-state", 2], "--seed 1 and --random-state 2 are the same option; give one"),
         (["more.csv"], "give one data file, got"),
         (["--label", "kind"], "there is no column 'kind'; there are sepal length, sepal width"),
@@ -660,7 +670,7 @@ def test_limits_and_depots_of_stores(folder, tmp_path):
     model = jensen.load(tmp_path / "m.jensen")
     assert model.size_limits == (30.0, None)
     assert model.cluster_weights_.min() >= 30
-    out = json.loads(succeed(*common, "--depot", '{"location": [5, 3, 3, 1], "weight": 0.5}'))
+    out = json.loads(succeed(*common, "--depot", "Depot([5, 3, 3, 1], weight=0.5)"))
     assert out["cost"] == pytest.approx(out["inertia"] + out["supply_cost"])
 
 

@@ -177,14 +177,14 @@ class TestRecipes:
             ("encoder", "MLP(hidden=(50, 50), activation='relu')", MLP(hidden=(50, 50), activation="relu")),
             ("encoder", "ConvEncoder(dense=8)", ConvEncoder(dense=8)),
             ("encoder", "none", None),
-            ("trainer", "Trainer(clip=None, decay=null)", Trainer(clip=None, decay=None)),
-            ("trainer", '{"clip": 1.0, "averaging": null}', Trainer(clip=1.0, averaging=None)),
+            ("trainer", "Trainer(clip=None, decay=none)", Trainer(clip=None, decay=None)),
+            ("trainer", "Trainer(clip=1.0, averaging=None)", Trainer(clip=1.0, averaging=None)),
             ("objective", "Elbo(beta=4)", Elbo(beta=4)),
-            ("objective", '{"warm_up": 0.1}', Elbo(warm_up=0.1)),
+            ("objective", "Elbo(warm_up=0.1)", Elbo(warm_up=0.1)),
             ("likelihood", "bernoulli", "bernoulli"),
             ("likelihood", "Bernoulli(resample=true)", Bernoulli(resample=True)),
             ("likelihood", '{"sex": "bernoulli"}', {"sex": "bernoulli"}),
-            ("likelihood", '{"age": "Gaussian(variance=0.5)"}', {"age": Gaussian(variance=0.5)}),
+            ("likelihood", '{"age": Gaussian(variance=0.5)}', {"age": Gaussian(variance=0.5)}),
             ("checkpoint", "7", "7"),
         ],
     )
@@ -205,11 +205,14 @@ class TestRecipes:
             ("--encoder", "MLP(hiden=(50,))", "got an unexpected keyword argument 'hiden'; its default is none"),
             ("--encoder", "MLP(hidden=(50,)", "was never closed"),
             ("--encoder", "Trainer()", "cannot be read as ConvDecoder"),
-            ("--encoder", "MLP(activation=relu)", "relu is no recipe, and text stands in quotes; recipes are"),
+            ("--encoder", "MLP(activation=relu)", "relu is not a recipe, and text needs quotes; recipes are"),
             ("--encoder", "MLP(**{})", "arguments must be written one by one"),
-            ("--encoder", "MLP(__import__('os'))", "__import__ is no recipe"),
+            ("--encoder", "MLP(__import__('os'))", "__import__ is not a recipe"),
             ("--encoder", "MLP(hidden=(0,))", "hidden=(0,) are not sizes of layers"),
-            ("--trainer", '{"clop": 1}', "cannot be read as JSON object of weight_decay, warm_up, "),
+            ("--trainer", "Trainer(clop=1)", "cannot be read as Trainer(weight_decay, warm_up, "),
+            ("--trainer", '{"clip": null}', "is JSON; write it as in Python: --trainer 'Trainer(clip=None)'"),
+            ("--trainer", "Trainer(clip=null)", "is JSON; write it as in Python: --trainer 'Trainer(clip=None)'"),
+            ("--likelihood", '{"a": "Gaussian()"}', "write it as in Python: --likelihood '{\"a\": Gaussian()}'"),
             ("--likelihood", "bernouli", "likelihood='bernouli' must be 'auto', 'gaussian'"),
         ],
     )
@@ -218,7 +221,7 @@ class TestRecipes:
 
     def test_the_list_of_options_says_what_there_is(self):
         words = " ".join(succeed("models", "vae").split())
-        for part in ("MLP(hidden,", "JSON object of", "--trainer", "--checkpoint"):
+        for part in ("MLP(hidden,", "Trainer(weight_dec", "--trainer", "--checkpoint"):
             assert part in words
         assert "MLP(hidden=(50, 50))" in succeed("fit", "--help")
 

@@ -1,16 +1,16 @@
 """A model's constructor arguments from words on the command line, by their annotations and defaults.
 
-A recipe is written as in Python, MLP(hidden=(50, 50)), also inside JSON: {"age": "Gaussian(variance='feature')"}. Where
-only one recipe is meant, a JSON object of its arguments will do.
+A value is a bare word, or it is written as in Python: a literal, [0.5, 0.5], or a recipe, MLP(hidden=(50, 50)). A
+literal may contain recipes: {"age": Gaussian(variance="feature")}.
 """
 
 from __future__ import annotations
 
 import ast
 import inspect
-import json
 import os
 import re
+import shlex
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from decimal import Decimal
@@ -20,25 +20,10 @@ from typing import Any, Union, get_args, get_origin
 
 from jensen.cli.signatures import arguments_of
 
-__all__ = [
-    "argument_descriptions",
-    "convert",
-    "default_text",
-    "flag_of",
-    "parts_with",
-    "read_arguments",
-    "read_grid",
-    "sort_grid",
-    "sort_words",
-    "type_text",
-    "unknown",
-    "value_of",
-]
-
 BOOLEANS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?"
 MANY = 10_000
-WORDS = {"true": True, "false": False, "none": None, "null": None}
+WORDS = {"true": True, "false": False, "none": None}
 
 
 def read_arguments(
@@ -161,7 +146,9 @@ def convert(text: str, parameter: inspect.Parameter) -> Any:
     for kind in sorted((kind for kind in kinds if kind is not NoneType), key=lambda kind: kind is str):
         try:
             return value_of(text, kind)
-        except RecipeError as error:
+        except JsonError as error:
+            raise ValueError(f"{flag} {text!r} is JSON; write it as in Python: {flag} {error}") from None
+        except ExpressionError as error:
             reason = f": {error}"
             break
         except (ValueError, KeyError, TypeError):
@@ -186,39 +173,73 @@ def value_of(text: str, kind: Any) -> Any:
     if get_origin(kind) in (list, tuple, Sequence) or kind in (list, tuple):
         item = (get_args(kind) or (Any,))[0]
         return tuple(value_of(part.strip(" '\""), item) for part in text.strip("[]()").split(",") if part.strip())
+    is_recipe = isinstance(kind, type) and issubclass(kind, BaseEstimator)
+    value = expression(text, kind.__name__ if is_recipe and not inspect.isabstract(kind) else None)
+    if is_recipe and not isinstance(value, kind):
+        raise TypeError
+    return np.array(value) if isinstance(value, (list, tuple)) else value
+
+
+class ExpressionError(ValueError):
+    """A text that begins like Python, but cannot be read."""
+
+
+class JsonError(ValueError):
+    """A text in JSON; the message is the same in Python, quoted for a shell."""
+
+
+def expression(text: str, recipe: str | None = None) -> Any:
+    """The value of a Python literal or of a call of a recipe; any other text is a word.
+
+    Args:
+        recipe: the only recipe that can be meant.
+    """
+    text = text.strip()
+    is_word = not (text.startswith(("[", "{", "(")) or calls_recipe(text))
     try:
-        value = json.loads(text)
-    except json.JSONDecodeError:
-        if text.startswith(("[", "{")):
-            raise
-        value = text
-    value = with_recipes(value)
-    if isinstance(kind, type) and issubclass(kind, BaseEstimator):
-        return value if isinstance(value, kind) else kind(**value)
-    return np.array(value) if isinstance(value, list) else value
+        node = parse(text)
+        if not is_word:
+            check_python(node, recipe)
+        return built(node)
+    except JsonError:
+        raise
+    except (SyntaxError, TypeError, ValueError) as error:
+        if is_word:
+            return text
+        raise ExpressionError(f"{error.msg if isinstance(error, SyntaxError) else error}") from None
 
 
-class RecipeError(ValueError):
-    """A recipe that is known, but not with these arguments."""
+class InPython(ast.NodeTransformer):
+    """What JSON writes as null and in quotes, as Python writes it."""
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        return ast.Constant(None) if node.id == "null" else node
+
+    def visit_Constant(self, node: ast.Constant) -> ast.expr:
+        return parse(node.value) if isinstance(node.value, str) and calls_recipe(node.value) else node
 
 
-def with_recipes(value: Any) -> Any:
-    """Texts that call a recipe become it, in lists and dictionaries, too."""
-    if isinstance(value, dict):
-        return {key: with_recipes(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [with_recipes(item) for item in value]
-    called = re.match(r"([A-Z]\w*)(\(|$)", value.strip()) if isinstance(value, str) else None
-    if called is None:
-        return value
+def check_python(node: ast.expr, recipe: str | None) -> None:
+    """An error for JSON: null, a recipe in quotes, or an object in place of a recipe."""
+    before = ast.unparse(node)
+    python = InPython().visit(node)
+    if recipe is not None and isinstance(python, ast.Dict):
+        pairs = zip(python.keys, python.values, strict=True)
+        named = [ast.keyword(getattr(key, "value", "?"), value) for key, value in pairs]
+        python = ast.Call(ast.Name(recipe), [], named)
+    if ast.unparse(python) != before:
+        raise JsonError(shlex.quote(ast.unparse(python).replace("'", '"')))
+
+
+def parse(text: str) -> ast.expr:
+    return ast.parse(text, mode="eval").body
+
+
+def calls_recipe(text: str) -> bool:
     from jensen.registry import RECIPES
 
-    if called[1] not in RECIPES:
-        return value
-    try:
-        return built(ast.parse(value.strip(), mode="eval").body)
-    except (SyntaxError, TypeError, ValueError) as error:
-        raise RecipeError(f"{error.msg if isinstance(error, SyntaxError) else error}") from None
+    called = re.match(r"([A-Z]\w*)(\(|$)", text)
+    return called is not None and called[1] in RECIPES
 
 
 def built(node: ast.expr) -> Any:
@@ -227,12 +248,17 @@ def built(node: ast.expr) -> Any:
 
     if isinstance(node, ast.Name) and node.id in WORDS:
         return WORDS[node.id]
+    if isinstance(node, (ast.List, ast.Tuple)):
+        items = [built(item) for item in node.elts]
+        return items if isinstance(node, ast.List) else tuple(items)
+    if isinstance(node, ast.Dict) and None not in node.keys:
+        return {built(key): built(value) for key, value in zip(node.keys, node.values, strict=True) if key}
     call = ast.Call(node, [], []) if isinstance(node, ast.Name) else node
     if isinstance(call, ast.Call):
         known = recipe_classes()
         name = ast.unparse(call.func)
         if name not in known:
-            raise ValueError(f"{name} is no recipe, and text stands in quotes; recipes are {', '.join(sorted(known))}")
+            raise ValueError(f"{name} is not a recipe, and text needs quotes; recipes are {', '.join(sorted(known))}")
         if any(keyword.arg is None for keyword in call.keywords):
             raise ValueError("arguments must be written one by one")
         named = {str(keyword.arg): built(keyword.value) for keyword in call.keywords}
@@ -252,10 +278,10 @@ def flag_of(name: str) -> str:
 
 
 def type_text(parameter: inspect.Parameter) -> str:
-    names = {Any: "number, word or JSON", NoneType: "none"}
+    names = {Any: "number, word or Python literal", NoneType: "none"}
     kinds = kinds_of(parameter)
     if Any in kinds:
-        # It says what words and objects are.
+        # Its text includes words and dictionaries.
         kinds = tuple(kind for kind in kinds if kind is not str and get_origin(kind) is not Mapping)
     return " | ".join(names.get(kind) or kind_text(kind) for kind in kinds if get_origin(kind) is not os.PathLike)
 
@@ -264,9 +290,8 @@ def kind_text(kind: Any) -> str:
     from jensen.registry import recipe_classes
 
     if hasattr(kind, "get_params"):
-        if inspect.isabstract(kind):
-            return " | ".join(call_text(recipe) for recipe in recipe_classes().values() if issubclass(recipe, kind))
-        return f"JSON object of {', '.join(inspect.signature(kind).parameters)} or {kind.__name__}(...)"
+        possible = recipe_classes().values() if inspect.isabstract(kind) else [kind]
+        return " | ".join(call_text(recipe) for recipe in possible if issubclass(recipe, kind))
     return re.sub(r"[\w.]+\.", "", inspect.formatannotation(kind))
 
 

@@ -49,8 +49,8 @@ def fit(
     """Learn a model from a table or images and write it to a file.
 
     Every option of the model is an option here; `jensen models NAME` lists them.
-    Lists are written a,b and arrays and objects as JSON; none is None.
-    Recipes are written as in Python, in quotes: 'MLP(hidden=(50, 50))'.
+    Lists are written a,b. Arrays, dictionaries and recipes are written as in
+    Python, in quotes: '[0.5, 0.5]', 'MLP(hidden=(50, 50))'.
 
     Ctrl-C ends the training, and the best model so far is written; a second one
     ends all at once. With --checkpoint the same command goes on from there.
@@ -58,7 +58,7 @@ def fit(
     Examples:
       jensen fit gaussian-mixture iris.csv --label species -o iris.jensen
       jensen fit gaussian-mixture x.npy --n-components 3 --n-init 5 -o x.jensen
-      jensen fit gaussian-mixture a.csv --drop id --prior '{}' -o a.jensen
+      jensen fit gaussian-mixture a.csv --drop id --prior ConjugatePrior -o a.jensen
       jensen fit ridge-regression b.csv --label price --alpha evidence -o b.jensen
       jensen fit vae c.csv --encoder 'MLP(hidden=(50,))' -o c.jensen
       jensen fit vae d.npy --checkpoint d.ckpt --processes 2 -o d.jensen
