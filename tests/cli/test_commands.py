@@ -21,7 +21,8 @@ from sklearn.exceptions import ConvergenceWarning
 import jensen
 from jensen.cli.arguments import convert, read_grid
 from jensen.cli.signatures import arguments_of
-from jensen.files.datasets import read_dataset, write_dataset
+from jensen.files.datasets import read_dataset
+from jensen.files.tables import write_dataset
 from jensen.registry import MODELS, RECIPES
 from shell import fail, run, succeed
 
@@ -627,7 +628,7 @@ def test_an_output_is_refused_before_the_work(folder, monkeypatch):
     assert "cannot be written: it is a folder" in fail(*score, folder)
     assert "did you mean gaussian-mixture?" in fail("fit", "gausian-mixture", "iris", "-o", folder / "m.jensen")
     monkeypatch.setattr("jensen.cli.apply.open_model", None)
-    monkeypatch.setattr("jensen.cli.apply.open_both", None)
+    monkeypatch.setattr("jensen.cli.apply.open_rows", None)
     for verb in (("sample", folder / "plain.jensen"), ("impute", folder / "plain.jensen", folder / "bare.csv")):
         assert "--output nowhere/new.csv cannot be written" in fail(*verb, "-o", "nowhere/new.csv")
 

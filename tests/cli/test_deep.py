@@ -19,7 +19,8 @@ from sklearn.datasets import load_digits
 import jensen
 from jensen import MLP, VAE, Bernoulli, ConvEncoder, Elbo, Gaussian, Trainer
 from jensen.cli.arguments import convert, read_grid
-from jensen.files.datasets import read_dataset, write_dataset
+from jensen.files.datasets import read_dataset
+from jensen.files.tables import write_dataset
 from shell import COMMAND, fail, succeed
 
 SMALL = ("--encoder", "MLP(hidden=(20,))", "--decoder", "MLP((20,))", "--max-epochs", 15)

@@ -15,7 +15,8 @@ from sklearn.datasets import load_digits
 import jensen
 from jensen import MLP, VAE, Diffusion, ResidualMLP, Schedule, UNet
 from jensen.cli.arguments import convert
-from jensen.files.datasets import read_dataset, write_dataset
+from jensen.files.datasets import read_dataset
+from jensen.files.tables import write_dataset
 from shell import fail, run, succeed
 
 SHORT = ("--n-steps", 25, "--max-epochs", 2, "--quiet")

@@ -16,7 +16,7 @@ from sklearn.datasets import load_digits
 
 import jensen
 from jensen.cli.processes import launch
-from jensen.files.datasets import write_dataset
+from jensen.files.tables import write_dataset
 from shell import COMMAND, fail, run, succeed
 
 SMALL = ("--encoder", "MLP(hidden=(20,))", "--decoder", "MLP((20,))", "--max-epochs", 15)

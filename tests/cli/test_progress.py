@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import jensen
-from jensen.files.datasets import write_dataset
+from jensen.files.tables import write_dataset
 from jensen.models.autoencoders.module import VAEModule
 from jensen.runtime import progress as shown
 from jensen.runtime.interrupt import InterruptedFitWarning

@@ -10,7 +10,8 @@ import pytest
 from sklearn.datasets import load_diabetes
 
 import jensen
-from jensen.files.datasets import read_dataset, write_dataset
+from jensen.files.datasets import read_dataset
+from jensen.files.tables import write_dataset
 from shell import fail, run, succeed
 
 NAMES = ["age", "bmi", "pressure"]

@@ -10,7 +10,7 @@ from PIL import Image
 from sklearn.datasets import load_digits, load_iris
 
 import jensen
-from jensen.files.datasets import write_dataset
+from jensen.files.tables import write_dataset
 from shell import fail, run, succeed
 
 TINY = ("--encoder", "MLP(hidden=(4,))", "--decoder", "MLP(hidden=(4,))", "--max-epochs", 1)

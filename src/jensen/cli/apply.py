@@ -21,14 +21,13 @@ from jensen.cli.inputs import (
     SafeCsv,
     check_rows_fit,
     method,
-    open_both,
-    open_labelled,
+    named,
     open_model,
+    open_rows,
     options_for,
 )
-from jensen.cli.output import answer, columns_of, deliver, deliver_pictures, in_units, report, tell
-
-__all__ = ["impute", "predict", "sample", "score", "transform"]
+from jensen.cli.output import answer, columns_of, deliver, deliver_pictures, in_units, missing_entries, report, tell
+from jensen.files.places import SEPARATORS
 
 Data = Annotated[Path, TABLE]
 Model = Annotated[Path, typer.Argument(help="Model file that `jensen fit` wrote.")]
@@ -77,9 +76,12 @@ def score(
     check_safe(safe_csv, output, is_printed=False)
     import numpy as np
     import pandas as pd
+    from sklearn.base import is_regressor
 
-    beside = kept_columns(data, keep)
-    estimator, X, y = open_labelled(model, data, label, seed, is_shown=not as_json)
+    opened = open_rows(model, data, label=label, needs_label=True, keep=keep, seed=seed, is_shown=not as_json)
+    estimator, X, y = opened.estimator, opened.X, opened.y if is_regressor(opened.estimator) else None
+    if label is not None and y is None:
+        tell(f"warning: {type(estimator).__name__} scores rows without their label; {named(label)} is left out")
     given = (X,) if y is None else (X, y)
     if levels is None:
         found = method(estimator, "score_samples")(*given)
@@ -89,12 +91,12 @@ def score(
     check_answered("score", scores)
     summary = {
         **({} if y is None else {"r2": estimator.score(X, y)}),
-        **in_units(estimator, scores.mean(), X),
+        **in_units(estimator, scores.mean(), missing_entries(X)),
         "standard_error": scores.std(ddof=1) / math.sqrt(len(scores)) if len(scores) > 1 else None,
         "least_likely": [{"row": int(i), "nats": scores[i]} for i in scores.argsort()[:5]],
     }
     if output:
-        table = pd.DataFrame({**beside, "log_likelihood": scores})
+        table = pd.DataFrame({**opened.kept, "log_likelihood": scores})
         deliver(table, output, is_told=not as_json, is_safe=safe_csv)
     report(estimator, len(scores), summary, output, as_json)
 
@@ -171,22 +173,23 @@ def impute(
     import numpy as np
     import pandas as pd
 
-    from jensen.files.datasets import fill_cells, is_text, read_cells, read_dataset
+    from jensen.files.datasets import fill_cells
 
-    estimator, X = open_both(model, data, seed, is_shown=not as_json)
+    is_image = is_picture(output) or is_folder(output)
+    as_written = not as_json and (output is None or output.suffix.lower() in SEPARATORS)
+    opened = open_rows(model, data, as_written=as_written, seed=seed, is_shown=not as_json)
+    estimator, X, cells = opened.estimator, opened.X, opened.cells
     verb = "impute" if draws is None else "impute_draws"
     fill, options = method(estimator, verb), options_for(estimator, verb, steps=steps, resamplings=resamplings)
     check_rows_fit(estimator, output)
-    is_image = is_picture(output) or is_folder(output)
-    as_written = not as_json and (output is None or (not is_image and is_text(output)))
-    cells = read_cells(data) if as_written else read_dataset(data, images=True)
+    is_missing = np.asarray(pd.isna(X))
     tables = [fill(X, **options)] if draws is None else fill(X, draws, random_state=seed, **options)
     for filled in tables:
         check_answered("impute", filled)
     for i, filled in enumerate(tables, start=1):
         file = output if output is None or draws is None else output.with_name(f"{output.stem}-{i}{output.suffix}")
-        table = filled if is_image else fill_cells(cells, X, filled)
-        hand_over(estimator, table, file, as_json, safe_csv, filled_entries=int(np.asarray(pd.isna(X)).sum()))
+        table = filled if is_image else fill_cells(cells, X, is_missing, filled)
+        hand_over(estimator, table, file, as_json, safe_csv, filled_entries=int(is_missing.sum()))
     left = holes_outside(cells, X)
     if left and not as_json:
         hint = "; `jensen predict` tells classes" if hasattr(estimator, "classes_") else ""
@@ -271,8 +274,8 @@ def predict(
 
     from jensen.data.labels import decode_labels
 
-    beside = kept_columns(data, keep)
-    estimator, X = open_both(model, data, seed, is_shown=not as_json)
+    opened = open_rows(model, data, keep=keep, seed=seed, is_shown=not as_json)
+    estimator, X = opened.estimator, opened.X
     ask = method(estimator, "predict")
     if std and "return_std" not in inspect.signature(ask).parameters:
         raise ValueError(f"--std is for regressions; {type(estimator).__name__} predicts no numbers")
@@ -289,7 +292,7 @@ def predict(
         for numbers in (values, *deviations):
             check_answered("predict", numbers)
     tables = [columns_of("prediction", values), *(columns_of("standard_deviation", found) for found in deviations)]
-    result = pd.concat([pd.DataFrame(beside), *tables], axis=1)
+    result = pd.concat([pd.DataFrame(opened.kept), *tables], axis=1)
     if proba:
         check_answered("predict", probabilities)
         known = [] if classes is None else classes
@@ -299,13 +302,6 @@ def predict(
         deliver(result, output, is_told=not as_json, is_safe=safe_csv)
     if as_json:
         report(estimator, len(result), {str(name): list(result[name]) for name in result}, output, as_json)
-
-
-def kept_columns(data: Path, keep: list[str] | None) -> dict[str, Any]:
-    """The columns that are to stand before an answer, by name."""
-    from jensen.files.datasets import some_columns
-
-    return {} if keep is None else {str(name): column for name, column in some_columns(data, keep).items()}
 
 
 def transform(
@@ -329,9 +325,9 @@ def transform(
     check_safe(safe_csv, output, is_printed=not as_json)
     import pandas as pd
 
-    beside = kept_columns(data, keep)
-    estimator, X = open_both(model, data, is_shown=not as_json)
-    values = pd.DataFrame(method(estimator, "transform")(X), columns=estimator.get_feature_names_out())
+    opened = open_rows(model, data, keep=keep, is_shown=not as_json)
+    estimator = opened.estimator
+    values = pd.DataFrame(method(estimator, "transform")(opened.X), columns=estimator.get_feature_names_out())
     check_answered("transform", values)
-    table = pd.concat([pd.DataFrame(beside), values.reset_index(drop=True)], axis=1)
+    table = pd.concat([pd.DataFrame(opened.kept), values.reset_index(drop=True)], axis=1)
     answer(estimator, table, output, as_json, safe_csv)

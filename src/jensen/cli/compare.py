@@ -75,7 +75,7 @@ def compare(
         class_name(name)
     check_data(data)
     from jensen.evaluate.compare import compare as compare_models
-    from jensen.files.datasets import write_dataset
+    from jensen.files.tables import write_dataset
 
     X, y = rows_of(data, label, drop or [])
     if samples:
@@ -137,8 +137,8 @@ def write_samples(file: Path, board: Any, is_safe: bool) -> None:
     """A line of images per model, or a table with the model's name in its first column."""
     import pandas as pd
 
-    from jensen.files.datasets import as_frame, write_dataset
     from jensen.files.replacing import replacing
+    from jensen.files.tables import as_frame, write_dataset
 
     if file.suffix.lower() in PICTURES:
         with replacing(file) as aside:

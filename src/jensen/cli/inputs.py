@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -21,33 +21,11 @@ from jensen.cli.signatures import arguments_of
 from jensen.files.places import check_data, known_suffix
 from jensen.runtime.progress import hide_progress
 
-__all__ = [
-    "MODEL_OPTIONS",
-    "TABLE",
-    "Drop",
-    "FitSeed",
-    "Json",
-    "Keep",
-    "Label",
-    "Name",
-    "Order",
-    "Quiet",
-    "SafeCsv",
-    "Weight",
-    "Word",
-    "check_rows_fit",
-    "is_trained_by_gradients",
-    "method",
-    "only",
-    "open_both",
-    "open_labelled",
-    "open_model",
-    "options_for",
-    "predicts_numbers",
-    "read_order",
-    "takes_images",
-    "tell_of_ignored",
-]
+if TYPE_CHECKING:
+    import numpy as np
+    import pandas as pd
+
+    from jensen.files.tables import Table
 
 
 @dataclass(frozen=True)
@@ -168,27 +146,51 @@ def open_model(model: Path, seed: int | None = None, is_shown: bool = True) -> A
     return estimator.set_params(**{name: value for name, value in asked.items() if name in known})
 
 
-def open_both(model: Path, data: Path, seed: int | None = None, is_shown: bool = True) -> tuple[Any, Any]:
-    """A fitted model, and its own columns of a table."""
-    estimator, X, _ = open_labelled(model, data, None, seed, is_shown, needed=False)
-    return estimator, X
+@dataclass(frozen=True)
+class Opened:
+    """A fitted model and a table.
+
+    Args:
+        X: the columns that the model was fitted on.
+        y: labels, or what a regression predicts.
+        cells: the whole table, as it is written in a text file if that was asked for.
+        kept: the columns of --keep by name, as they are written in a text file.
+    """
+
+    estimator: Any
+    X: Table
+    y: np.ndarray | None
+    cells: Table
+    kept: Mapping[str, pd.Series[Any]]
 
 
-def open_labelled(
-    model: Path, data: Path, label: str | None, seed: int | None = None, is_shown: bool = True, needed: bool = True
-) -> tuple[Any, Any, Any]:
-    """The same, and the column that a regression predicts; without it an error where it is needed."""
-    from jensen.files.datasets import need_table, read_dataset, select_features, split_columns
+def open_rows(
+    model: Path,
+    data: Path,
+    *,
+    label: str | None = None,
+    needs_label: bool = False,
+    keep: Sequence[str] | None = None,
+    as_written: bool = False,
+    seed: int | None = None,
+    is_shown: bool = True,
+) -> Opened:
+    """Read a model, and a table once. A regression that `needs_label` raises an error without one."""
+    from jensen.files.datasets import need_table, read_dataset, read_with_cells, select_features, split_columns
+    from jensen.files.tables import as_frame
 
-    table = read_dataset(data, images=True)
+    if as_written or keep is not None:
+        table, cells = read_with_cells(data, keep)
+    else:
+        table = cells = read_dataset(data, images=True)
     estimator = open_model(model, seed, is_shown)
     if not takes_images(estimator):
         need_table(data, table)
-    is_number = needed and predicts_numbers(estimator, label)
-    table, y, _ = split_columns(table, label=label, label_is_number=is_number)
-    if label is not None and not is_number:
-        tell(f"warning: {type(estimator).__name__} scores rows without their label; {named(label)} is left out")
-    return estimator, select_features(estimator, table), y if is_number else None
+    is_number = needs_label and predicts_numbers(estimator, label)
+    features, y, _ = split_columns(table, label=label, label_is_number=is_number)
+    beside = as_frame(cells).reset_index(drop=True).items() if keep is not None else ()
+    kept = {str(name): column for name, column in beside}
+    return Opened(estimator, select_features(estimator, features), y, cells, kept)
 
 
 def options_for(estimator: Any, verb: str, **asked: Any) -> dict[str, Any]:

@@ -9,32 +9,28 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-__all__ = [
-    "PICTURES",
-    "answer",
-    "cell",
-    "columns_of",
-    "deliver",
-    "deliver_pictures",
-    "in_units",
-    "noted",
-    "plain",
-    "report",
-    "show",
-    "summary_of_fit",
-    "tell",
-    "wrote",
-]
+if TYPE_CHECKING:
+    import numpy as np
+
+    from jensen.files.tables import Table
 
 # Pictures that matplotlib writes.
 PICTURES = (".png", ".pdf", ".svg")
 
 BITS_OF_A_DENSITY = "Bits of a density may be negative and are not a code length."
 WRITTEN: ContextVar[list[str]] = ContextVar("written", default=[])  # noqa: B039 (outside of a command nobody reads it)
+
+
+def missing_entries(X: Table) -> np.ndarray:
+    """Whether a value is missing, of shape (n_rows, n_entries), for tables and images."""
+    import numpy as np
+    import pandas as pd
+
+    return np.asarray(pd.isna(X)).reshape(len(X), -1)
 
 
 def columns_of(name: str, values: Any) -> Any:
@@ -45,34 +41,39 @@ def columns_of(name: str, values: Any) -> Any:
     return pd.DataFrame(values, columns=names)
 
 
-def in_units(estimator: Any, nats: float, X: Any, weights: Any = None) -> dict[str, float]:
-    """Nats per row, and for a model of rows also bits per observed entry: a regression's density is of y."""
+def in_units(
+    estimator: Any, nats: float, is_missing: np.ndarray, weights: np.ndarray | None = None
+) -> dict[str, float]:
+    """Nats per row, and for a model of rows also bits per observed entry: a regression's density is of y.
+
+    Args:
+        is_missing: whether a value is missing, of shape (n_rows, n_entries).
+    """
     import numpy as np
-    import pandas as pd
     from sklearn.base import is_regressor
 
     if is_regressor(estimator):
         return {"nats_per_row": nats}
-    n_observed = np.average(np.asarray(pd.notna(X)).reshape(len(X), -1).sum(1), weights=weights)
+    n_observed = np.average((~is_missing).sum(1), weights=weights)
     return {"nats_per_row": nats, "bits_per_dimension": -nats / (max(n_observed, 1e-300) * math.log(2))}
 
 
 def summary_of_fit(estimator: Any, X: Any, y: Any, weights: Any, is_scored: bool = True) -> dict[str, Any]:
     """The results of a fit by name; a model trained by gradients is scored on some rows, from few draws."""
     import numpy as np
-    import pandas as pd
     from sklearn.base import is_regressor
 
     from jensen.bound import averaging
     from jensen.report.quick import Quick, quick_scores
 
-    summary = {"features": estimator.n_features_in_, "missing_entries": int(np.asarray(pd.isna(X)).sum())}
+    is_missing = missing_entries(X)
+    summary = {"features": estimator.n_features_in_, "missing_entries": int(is_missing.sum())}
     is_deep = hasattr(estimator, "history_")
     # Rows of weight 0 may hold anything.
     counted = np.ones(len(X)) if weights is None else weights
     rows = np.flatnonzero(counted > 0)
     if needs_complete_rows(estimator):
-        rows = rows[~np.asarray(pd.isna(X)).reshape(len(X), -1)[rows].any(1)]
+        rows = rows[~is_missing[rows].any(1)]
     quick = Quick.of(estimator, len(rows))
     rows = rows[quick.some(len(rows))]
     some = X.iloc[rows] if hasattr(X, "iloc") else X[rows]
@@ -85,7 +86,7 @@ def summary_of_fit(estimator: Any, X: Any, y: Any, weights: Any, is_scored: bool
             summary["levels_per_row" if quick.option == "levels" else "draws_per_row"] = quick.n_draws
         with averaging():
             scores = quick_scores(estimator, some, quick)
-        summary |= in_units(estimator, np.average(scores, weights=counted[rows]), some, counted[rows])
+        summary |= in_units(estimator, np.average(scores, weights=counted[rows]), is_missing[rows], counted[rows])
     found = {
         "components": "n_components_",
         "alpha": "alpha_",
@@ -124,7 +125,7 @@ def needs_complete_rows(estimator: Any) -> bool:
 
 def deliver(table: Any, output: Path | None, is_told: bool = True, is_safe: bool = False) -> None:
     """A table to a file, or as CSV to standard output."""
-    from jensen.files.datasets import as_frame, without_formulas, write_dataset
+    from jensen.files.tables import as_frame, without_formulas, write_dataset
 
     if output is None:
         frame = as_frame(table)
@@ -144,7 +145,7 @@ def answer(
         deliver(table, output, is_told=not as_json, is_safe=is_safe)
     if not as_json:
         return
-    from jensen.files.datasets import as_frame
+    from jensen.files.tables import as_frame
 
     if output is None:
         frame = as_frame(table).astype(object)

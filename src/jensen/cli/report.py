@@ -11,10 +11,8 @@ from typing import Annotated
 import typer
 
 from jensen.cli.checks import check_files, check_page, check_writable
-from jensen.cli.inputs import TABLE, Quiet, open_model, predicts_numbers, takes_images
+from jensen.cli.inputs import TABLE, Quiet, open_rows
 from jensen.cli.output import tell, wrote
-
-__all__ = ["report"]
 
 
 def report(
@@ -41,18 +39,12 @@ def report(
     check_page(output)
     check_writable(output)
     check_files(model, data)
-    from jensen.files.datasets import need_table, read_dataset, select_features, split_columns
-
-    table = read_dataset(data, images=True)
-    estimator = open_model(model, None, not quiet)
-    if not takes_images(estimator):
-        need_table(data, table)
-    X, y, _ = split_columns(table, label=label, label_is_number=predicts_numbers(estimator, label))
+    opened = open_rows(model, data, label=label, needs_label=True, is_shown=not quiet)
     from jensen.report.page import write_report
 
-    rows = select_features(estimator, X)
+    estimator = opened.estimator
     name = title or f"{type(estimator).__name__} of {Path(data).name}"
-    write_report(estimator, rows, output, y, title=name, random_state=seed, verbose=int(not quiet))
+    write_report(estimator, opened.X, output, opened.y, title=name, random_state=seed, verbose=int(not quiet))
     wrote(output)
     if not quiet:
         tell(f"wrote the report to {output}")
