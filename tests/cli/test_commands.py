@@ -22,6 +22,7 @@ import jensen
 from jensen.cli.arguments import convert, read_grid
 from jensen.cli.signatures import arguments_of
 from jensen.files.datasets import read_dataset
+from jensen.files.places import header_of
 from jensen.files.tables import write_dataset
 from jensen.registry import MODELS, RECIPES
 from shell import fail, run, succeed
@@ -575,8 +576,17 @@ def test_threads_sleep_while_they_wait_unless_told_otherwise(given, policy):
     assert done.stdout == f"{policy} False\n"
 
 
-def test_a_mistake_in_a_word_or_a_name_does_not_wait_for_libraries():
+def test_a_mistake_in_a_word_or_a_name_does_not_wait_for_libraries(tmp_path):
+    (tmp_path / "x.csv").write_text("id,a\n1,2\n")
     commands = [
+        "fit kmeans x.csv --drop idd -o m",
+        "fit kmeans x.csv --label kind -o m",
+        "fit kmeans x.csv --weight gone.npy -o m",
+        "fit kmeans x.csv --n-clusters three -o m",
+        "fit kmeans x.csv --n-clusters --tol 1 -o m",
+        "select kmeans x.csv --drop a,idd --grid n-clusters=1:2",
+        "compare x.csv --drop idd",
+        "predict x.csv x.csv --keep idd",
         "fit nosuch iris -o m",
         "fit kmeans gone.csv -o m",
         "fit kmeans iris --n-clustres 3 -o m",
@@ -604,9 +614,38 @@ def test_a_mistake_in_a_word_or_a_name_does_not_wait_for_libraries():
                 assert end.code == 2, words
             assert not {{"torch", "pandas", "numpy", "sklearn"}} & set(sys.modules), words
     """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert done.stderr.count("error: ") == done.stderr.count("\n") == len(commands)
+
+
+@pytest.mark.parametrize("name", [*MODELS.values(), *RECIPES])
+def test_plain_arguments_read_from_the_source_have_the_types_and_defaults_of_the_class(name):
+    parameters = inspect.signature(getattr(jensen, name), eval_str=True).parameters
+    for argument, about in (arguments_of(name) or {}).items():
+        if about.plain is not None:
+            assert about.plain.annotation == parameters[argument].annotation
+            assert about.plain.default == parameters[argument].default
+
+
+@pytest.mark.parametrize(
+    ("content", "names"),
+    [
+        ("a,b\n1,2\n", ["a", "b"]),
+        ("\ufeffa;b\n1;2\n", ["a", "b"]),
+        ('"a, b",c\n1,2\n', ["a, b", "c"]),
+        ("a,a\n1,2\n", None),
+        (",a\n1,2\n", None),
+        ("\na,b\n1,2\n", None),
+        ('"a\nb",c\n1,2\n', None),
+        ("", None),
+    ],
+)
+def test_a_header_that_is_read_without_pandas_is_that_of_pandas(content, names, tmp_path):
+    path = tmp_path / "x.csv"
+    path.write_text(content, encoding="utf-8")
+    assert header_of(path) == names
+    assert names is None or list(read_dataset(path).columns) == names
 
 
 @pytest.mark.parametrize("name", [*MODELS.values(), *RECIPES])

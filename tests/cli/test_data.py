@@ -106,7 +106,7 @@ class TestEmbedded:
         ("select", "gaussian-mixture", "x.csv", "--drop", "id,kind", "--grid", "n-components=1:2", "-q"),
     ],
 )
-def test_a_command_opens_its_table_once(words, tmp_path, monkeypatch):
+def test_a_command_reads_its_table_once(words, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     rows = np.random.default_rng(0).normal(size=(30, 2))
     frame = pd.DataFrame(rows, columns=["a", "b"]).assign(kind=["u", "v"] * 15)
@@ -117,9 +117,10 @@ def test_a_command_opens_its_table_once(words, tmp_path, monkeypatch):
     opened = []
     true_open = builtins.open
 
-    def note(file, *rest, **named):
-        opened.append(str(file))
-        return true_open(file, *rest, **named)
+    def note(file, mode="r", *rest, **named):
+        # As text only the header line is read, to check names before libraries are loaded.
+        opened.extend([str(file)] * ("b" in mode))
+        return true_open(file, mode, *rest, **named)
 
     monkeypatch.setattr(builtins, "open", note)
     succeed(*words)

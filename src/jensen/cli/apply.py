@@ -72,7 +72,7 @@ def score(
       jensen score digits.jensen digits --levels all --seed 1
       jensen score faces.jensen faces/
     """
-    check_files(model, data, output)
+    check_files(model, data, output, keep=keep, label=label)
     check_safe(safe_csv, output, is_printed=False)
     import numpy as np
     import pandas as pd
@@ -267,7 +267,7 @@ def predict(
       jensen predict price.jensen new.csv --std
       jensen predict digits.jensen new.npy --budget 50 --seed 1
     """
-    check_files(model, data, output)
+    check_files(model, data, output, keep=keep)
     check_safe(safe_csv, output, is_printed=not as_json)
     import pandas as pd
     from sklearn.base import is_regressor
@@ -321,7 +321,7 @@ def transform(
       jensen transform pca.jensen new.csv --keep id --output latent.csv
       jensen transform vae.jensen digits --json
     """
-    check_files(model, data, output)
+    check_files(model, data, output, keep=keep)
     check_safe(safe_csv, output, is_printed=not as_json)
     import pandas as pd
 

@@ -32,10 +32,13 @@ def read_arguments(
     """The data file, and the model's arguments from `--name value` and `--name=value`; a bare `--flag` is true."""
     switches = {name: isinstance(parameter.default, bool) for name, parameter in parameters.items()}
     path, texts = sort_words(tokens, switches, refuse)
-    for name, text in texts.items():
-        if text is None:
-            raise ValueError(f"{flag_of(name)} needs a value: {type_text(parameters[name])}")
-    return path, {name: convert(text, parameters[name]) for name, text in texts.items() if text is not None}
+    return path, {name: read_value(text, parameters[name]) for name, text in texts.items()}
+
+
+def read_value(text: str | None, parameter: inspect.Parameter) -> Any:
+    if text is None:
+        raise ValueError(f"{flag_of(parameter.name)} needs a value: {type_text(parameter)}")
+    return convert(text, parameter)
 
 
 def sort_words(
@@ -157,9 +160,6 @@ def convert(text: str, parameter: inspect.Parameter) -> Any:
 
 
 def value_of(text: str, kind: Any) -> Any:
-    import numpy as np
-    from sklearn.base import BaseEstimator
-
     if get_origin(kind) in (Union, UnionType):
         if text.lower() == "none" and NoneType in get_args(kind):
             return None
@@ -173,7 +173,9 @@ def value_of(text: str, kind: Any) -> Any:
     if get_origin(kind) in (list, tuple, Sequence) or kind in (list, tuple):
         item = (get_args(kind) or (Any,))[0]
         return tuple(value_of(part.strip(" '\""), item) for part in text.strip("[]()").split(",") if part.strip())
-    is_recipe = isinstance(kind, type) and issubclass(kind, BaseEstimator)
+    import numpy as np
+
+    is_recipe = hasattr(kind, "get_params")
     value = expression(text, kind.__name__ if is_recipe and not inspect.isabstract(kind) else None)
     if is_recipe and not isinstance(value, kind):
         raise TypeError

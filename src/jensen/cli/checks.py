@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
-from jensen.files.places import SEPARATORS, check_data, known_suffix
-
-__all__ = ["check_files", "check_page", "check_place", "check_safe", "check_writable", "is_folder", "is_picture"]
+from jensen.files.places import SEPARATORS, check_columns, check_data, known_suffix
 
 
-def check_files(model: Path, data: Path | None = None, output: Path | None = None) -> None:
+def check_files(
+    model: Path,
+    data: Path | None = None,
+    output: Path | None = None,
+    *,
+    keep: Sequence[str] | None = None,
+    label: str | None = None,
+) -> None:
     """Errors of the files that are read and written, before libraries are loaded; the output is a table."""
     if data is not None:
         check_data(data)
+        check_columns(data, keep or [], [label])
     if not model.is_file():
         raise FileNotFoundError(f"there is no model {model}; `jensen fit` writes one")
     if output is not None:

@@ -14,7 +14,7 @@ import typer
 from jensen.cli.checks import check_page, check_safe, check_writable
 from jensen.cli.inputs import Drop, Json, Quiet, SafeCsv, Word
 from jensen.cli.output import PICTURES, plain, tell, wrote
-from jensen.files.places import check_data, check_holds_text
+from jensen.files.places import check_columns, check_data, check_holds_text
 from jensen.registry import class_name
 
 __all__ = ["compare"]
@@ -74,6 +74,7 @@ def compare(
     for name in names if names != "auto" else ():
         class_name(name)
     check_data(data)
+    check_columns(data, drop or [], [label])
     from jensen.evaluate.compare import compare as compare_models
     from jensen.files.tables import write_dataset
 

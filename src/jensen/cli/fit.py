@@ -58,7 +58,7 @@ def fit(
     Examples:
       jensen fit gaussian-mixture iris.csv --label species -o iris.jensen
       jensen fit gaussian-mixture x.npy --n-components 3 --n-init 5 -o x.jensen
-      jensen fit gaussian-mixture a.csv --drop id --prior ConjugatePrior -o a.jensen
+      jensen fit gaussian-mixture a.csv --prior ConjugatePrior -o a.jensen
       jensen fit ridge-regression b.csv --label price --alpha evidence -o b.jensen
       jensen fit vae c.csv --encoder 'MLP(hidden=(50,))' -o c.jensen
       jensen fit vae d.npy --checkpoint d.ckpt --processes 2 -o d.jensen
@@ -70,7 +70,7 @@ def fit(
     """
     check_writable(output)
     column = only("--label", label)
-    order = read_order(ctx, model, data, seed)
+    order = read_order(ctx, model, data, seed, drop=drop or [], or_files=[column, weight])
     estimator, parameters = order.estimator, order.parameters
     if processes and processes > 1 and not is_one_of_several():
         if not is_trained_by_gradients(estimator):

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from jensen.cli.arguments import flag_of, parts_with, read_arguments, sort_grid, sort_words, unknown
+from jensen.cli.arguments import flag_of, parts_with, read_arguments, read_value, sort_grid, sort_words, unknown
 from jensen.cli.checks import check_files, check_writable, is_folder, is_picture
 from jensen.cli.output import tell
 from jensen.cli.signatures import arguments_of
-from jensen.files.places import check_data, known_suffix
+from jensen.files.places import check_columns, check_data, known_suffix
 from jensen.runtime.progress import hide_progress
 
 if TYPE_CHECKING:
@@ -38,8 +38,20 @@ class Order:
     parameters: Mapping[str, inspect.Parameter]
 
 
-def read_order(ctx: typer.Context, model: str, data: str, seed: int | None, grid: Sequence[str] = ()) -> Order:
-    """The model and its options among the words of the command line; of a grid the names are checked."""
+def read_order(
+    ctx: typer.Context,
+    model: str,
+    data: str,
+    seed: int | None,
+    grid: Sequence[str] = (),
+    *,
+    drop: Sequence[str] = (),
+    or_files: Sequence[str | None] = (),
+) -> Order:
+    """The model and its options among the words of the command line.
+
+    Names in a grid, columns to drop, and names of columns `or_files` are only checked.
+    """
     from jensen.registry import MODELS, class_name, model_class
 
     # An unknown option may have been taken for a positional argument: the model's name tells which word is which.
@@ -55,9 +67,13 @@ def read_order(ctx: typer.Context, model: str, data: str, seed: int | None, grid
     if known is not None:
         # A mistake in a word need not wait for the import of torch.
         switches = {option: argument.is_switch for option, argument in known.items()}
-        path, _ = sort_words(words, switches, partial(refuse, names=known))
+        path, texts = sort_words(words, switches, partial(refuse, names=known))
+        for option, text in texts.items():
+            if (parameter := known[option].plain) is not None:
+                read_value(text, parameter)
         sort_grid(grid, known)
         check_data(path)
+        check_columns(path, drop, or_files)
     cls = model_class(name)
     parameters = inspect.signature(cls, eval_str=True).parameters
     path, given = read_arguments(words, parameters, partial(refuse, names=parameters))

@@ -38,7 +38,7 @@ def report(
     """
     check_page(output)
     check_writable(output)
-    check_files(model, data)
+    check_files(model, data, label=label)
     opened = open_rows(model, data, label=label, needs_label=True, is_shown=not quiet)
     from jensen.report.page import write_report
 

@@ -81,7 +81,7 @@ def select(
     if plot and plot.suffix.lower() not in PICTURES:
         raise ValueError(f"--plot {plot} is no picture that can be written; give one ending in {', '.join(PICTURES)}")
     column = only("--label", label)
-    order = read_order(ctx, model, data, seed, grid)
+    order = read_order(ctx, model, data, seed, grid, drop=drop or [], or_files=[column, weight])
     from sklearn.base import is_regressor
 
     from jensen.files.datasets import read_dataset, split_columns

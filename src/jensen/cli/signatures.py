@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import ast
+import inspect
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, reduce
 from importlib.util import find_spec
+from operator import or_
+from types import NoneType
+from typing import Any
 
 from jensen import _HOMES
 
-__all__ = ["Argument", "arguments_of"]
+PLAIN = {"int": int, "float": float, "bool": bool, "str": str}
 
 
 @dataclass(frozen=True)
@@ -18,10 +22,12 @@ class Argument:
     Args:
         is_switch: whether its default is true or false.
         parts: the public classes that its annotation names.
+        plain: the argument as `inspect` has it, if its annotation names only types such as int and str.
     """
 
     is_switch: bool
     parts: tuple[str, ...]
+    plain: inspect.Parameter | None
 
 
 @cache
@@ -38,7 +44,10 @@ def arguments_of(class_name: str) -> dict[str, Argument] | None:
     named = [*given.posonlyargs, *given.args][1:]
     defaults = [*[None] * (len(named) - len(given.defaults)), *given.defaults, *given.kw_defaults]
     pairs = zip([*named, *given.kwonlyargs], defaults, strict=False)
-    return {argument.arg: Argument(is_boolean(default), parts_of(argument.annotation)) for argument, default in pairs}
+    return {
+        argument.arg: Argument(is_boolean(default), parts_of(argument.annotation), plain(argument, default))
+        for argument, default in pairs
+    }
 
 
 def source_of(module: str) -> str | None:
@@ -67,3 +76,14 @@ def is_boolean(default: ast.expr | None) -> bool:
 def parts_of(annotation: ast.expr | None) -> tuple[str, ...]:
     nodes = () if annotation is None else ast.walk(annotation)
     return tuple(node.id for node in nodes if isinstance(node, ast.Name) and node.id in _HOMES)
+
+
+def plain(argument: ast.arg, default: ast.expr | None) -> inspect.Parameter | None:
+    nodes = [] if argument.annotation is None else list(ast.walk(argument.annotation))
+    kinds: list[Any] = [PLAIN.get(node.id) for node in nodes if isinstance(node, ast.Name)]
+    others = [node for node in nodes if not isinstance(node, (ast.Name, ast.BinOp, ast.BitOr, ast.Constant, ast.Load))]
+    if not kinds or None in kinds or others or not isinstance(default, ast.Constant):
+        return None
+    with_none = [*kinds, NoneType] if any(isinstance(node, ast.Constant) for node in nodes) else kinds
+    hint = reduce(or_, with_none)
+    return inspect.Parameter(argument.arg, inspect.Parameter.KEYWORD_ONLY, default=default.value, annotation=hint)

@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 
 from jensen.files.images import read_folder
-from jensen.files.places import SEPARATORS, check_exists, is_embedded
+from jensen.files.places import SEPARATORS, check_exists, is_embedded, no_column
 from jensen.files.tables import (
     EXACT,
     Table,
@@ -206,7 +206,7 @@ def column_number(table: Table, column: str) -> int:
             f"there is no column {column!r}: images of shape {table.shape[1:]} have no columns; labels and weights may "
             f"be files of one value per image, and this one is not there{others}"
         )
-    raise ValueError(f"there is no column {column!r}; there are {', '.join(names)}{others}")
+    raise no_column(column, names, others)
 
 
 def labels_of(values: pd.Series[Any], source: str) -> np.ndarray:

@@ -12,7 +12,7 @@ from typing import Any, BinaryIO
 import numpy as np
 import pandas as pd
 
-from jensen.files.places import SEPARATORS, check_holds_text, known_suffix
+from jensen.files.places import SEPARATORS, check_holds_text, known_suffix, separator_in
 from jensen.files.replacing import replacing
 from jensen.runtime.memory import in_units, need_memory
 from jensen.runtime.messages import levels_inside, own_filters
@@ -106,12 +106,6 @@ def is_text(path: str | os.PathLike[str]) -> bool:
     return known_suffix(path) in SEPARATORS
 
 
-def separator_of(path: str | os.PathLike[str], header: bytes) -> str:
-    """The separator of cells: a semicolon if the first line of a .csv has no comma, but some of these."""
-    usual = SEPARATORS[known_suffix(path)]
-    return ";" if usual == "," and b"," not in header and b";" in header else usual
-
-
 def read_text(path: str | os.PathLike[str]) -> pd.DataFrame:
     with open(path, "rb") as file:
         return parse_text(path, file)
@@ -136,7 +130,8 @@ def parse_text(path: str | os.PathLike[str], file: BinaryIO, **options: Any) -> 
         return frame
 
     file.seek(0)
-    options = dict(sep=separator_of(path, file.readline()), index_col=False, low_memory=False, **EXACT, **options)
+    separator = separator_in(file.readline().decode(errors="replace"), SEPARATORS[known_suffix(path)])
+    options = dict(sep=separator, index_col=False, low_memory=False, **EXACT, **options)
     try:
         with own_filters():
             warnings.simplefilter("error", pd.errors.ParserWarning)
