@@ -310,7 +310,7 @@ def test_impute_draws_one_file_each(folder, iris, tmp_path):
     holes = iris[NAMES].isna().to_numpy()
     assert (first[~holes] == second[~holes]).all()
     assert (first[holes] != second[holes]).all()
-    assert "--draws 2 makes 2 tables, too many for standard output; give --output" in fail(*draws)
+    assert "--draws 2 makes 2 tables, and standard output takes one; give --output" in fail(*draws)
 
 
 def test_predict_gives_classes_with_probabilities(folder, iris, tmp_path):
@@ -340,7 +340,7 @@ def test_a_cell_that_is_no_number_is_named(tmp_path):
 
 def test_a_label_is_one_column(folder, tmp_path):
     message = fail("fit", "kmeans", folder / "iris.csv", "--label", "a", "--label", "b", "-o", tmp_path / "m")
-    assert "--label names a, b; give one column" in message
+    assert "--label was given 2 times: a, b; give one column" in message
 
 
 def test_a_model_with_a_latent_vector_transforms_and_does_not_predict(folder):
@@ -465,8 +465,8 @@ def test_a_grid_is_read_by_the_models_annotations(text, values):
         (["--grid", "n-components=1:1e9"], "the range 1:1e9 has no values, or more than 10000"),
         (["--grid", "n-components=1:2:0.5"], "--n-components '1.5' cannot be read as int | none"),
         (["--grid", "n-components=1:2:1:1"], "--n-components '1:2:1:1' cannot be read as int | none"),
-        (["--grid", "tol=1", "--grid", "tol=2"], "--grid 'tol=2' names tol a second time"),
-        (["--grid", "tol=1", "--tol", 2], "--tol is given as an option and in --grid; give it once"),
+        (["--grid", "tol=1", "--grid", "tol=2"], "--grid 'tol=2' names tol twice"),
+        (["--grid", "tol=1", "--tol", 2], "--tol is both an option and in --grid; give it once"),
         (["--grid", "tol=1", "--criterion", "best"], "criterion='best' is unknown; choose among 'auto', 'bic',"),
         (["--grid", "tol=1", "--criterion", "gap"], "which GaussianMixture does not have; use 'bic', 'held_out'"),
         (["--grid", "tol=1", "--criterion", "silhouette"], "X contains NaN, and criterion='silhouette' needs complete"),
@@ -720,4 +720,4 @@ def test_impute_says_what_the_model_does_not_know(tmp_path):
     fit = ("fit", "probabilistic-pca", tmp_path / "x.csv", "--drop", "note", "--n-components", 1, "--quiet")
     succeed(*fit, "-o", tmp_path / "m")
     result = run("impute", tmp_path / "m", tmp_path / "x.csv", "-o", tmp_path / "filled.csv")
-    assert "left empty, as the model does not know them: 2 cells of note\n" in result.stderr
+    assert "not imputed, in columns that the model was not trained on: 2 cells of note\n" in result.stderr

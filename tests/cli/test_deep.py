@@ -163,7 +163,7 @@ class TestImages:
         write_dataset(tmp_path / "x.csv", load_digits().data[:100, 20:24])
         succeed("fit", "probabilistic-pca", tmp_path / "x.csv", "-o", tmp_path / "pca.jensen", "--n-components", 2)
         assert message in fail("score", tmp_path / "pca.jensen", digits)
-        assert "rows of shape (8, 8) are no table; write them to an .npy" in fail("sample", folder / "digits.jensen")
+        assert "rows of shape (8, 8) are not a table; write them to an .npy" in fail("sample", folder / "digits.jensen")
         assert "fitted on rows of shape (8, 8)" in fail("score", folder / "digits.jensen", folder / "channels.npy")
         assert "images of shape (8, 8) have no columns" in fail(
             "fit", "vae", digits, "--label", 3, "-o", tmp_path / "m"

@@ -29,7 +29,7 @@ WORDS = {"true": True, "false": False, "none": None}
 def read_arguments(
     tokens: Sequence[str], parameters: Mapping[str, inspect.Parameter], refuse: Callable[[str], Exception]
 ) -> tuple[str, dict[str, Any]]:
-    """The data file, and the model's arguments from `--name value` and `--name=value`; a bare `--flag` is true."""
+    """The data file, and the arguments of the model from `--name value` and `--name=value`; a bare `--flag` is true."""
     switches = {name: isinstance(parameter.default, bool) for name, parameter in parameters.items()}
     path, texts = sort_words(tokens, switches, refuse)
     return path, {name: read_value(text, parameters[name]) for name, text in texts.items()}
@@ -44,11 +44,11 @@ def read_value(text: str | None, parameter: inspect.Parameter) -> Any:
 def sort_words(
     tokens: Sequence[str], switches: Mapping[str, bool], refuse: Callable[[str], Exception]
 ) -> tuple[str, dict[str, str | None]]:
-    """The data file, and the text of every option; None where a text is missing.
+    """The data file, and the text of every option; None if an option has no text.
 
     Args:
-        switches: the options there are, and which of them need no text.
-        refuse: the error for an option that there is not.
+        switches: all options, and whether they need no text.
+        refuse: the error for an unknown option.
     """
     words: list[str] = []
     texts: dict[str, str | None] = {}
@@ -73,7 +73,7 @@ def sort_words(
 
 
 def read_grid(texts: Sequence[str], parameters: Mapping[str, inspect.Parameter]) -> dict[str, list[Any]]:
-    """Values to try, from texts such as `n-clusters=1:10` and `tol=1e-3,1e-4`; a:b and a:b:step end with b."""
+    """Values to try, from texts such as `n-clusters=1:10` and `tol=1e-3,1e-4`; a:b and a:b:step include b."""
     return {
         name: [convert(value, parameters[name]) for part in split(values) for value in spread(part.strip())]
         for name, values in sort_grid(texts, parameters).items()
@@ -81,7 +81,7 @@ def read_grid(texts: Sequence[str], parameters: Mapping[str, inspect.Parameter])
 
 
 def sort_grid(texts: Sequence[str], names: Collection[str]) -> dict[str, str]:
-    """The text of the values of every option in a grid."""
+    """The text with the values of every option in a grid."""
     grid: dict[str, str] = {}
     for text in texts:
         flag, equals, values = text.partition("=")
@@ -91,13 +91,13 @@ def sort_grid(texts: Sequence[str], names: Collection[str]) -> dict[str, str]:
         if name not in names:
             raise unknown(flag_of(name), map(flag_of, names))
         if name in grid:
-            raise ValueError(f"--grid {text!r} names {name} a second time; write all its values in one list")
+            raise ValueError(f"--grid {text!r} names {name} twice; write all values in one list")
         grid[name] = values
     return grid
 
 
 def split(text: str) -> list[str]:
-    """The parts between commas that stand in no brackets."""
+    """The parts between commas, except commas in brackets."""
     parts, depth = [""], 0
     for sign in text:
         depth += (sign in "([{") - (sign in ")]}")
@@ -109,10 +109,10 @@ def split(text: str) -> list[str]:
 
 
 def spread(text: str) -> list[str]:
-    """The values of a range a:b or a:b:step, as texts; any other text is itself."""
+    """The values of a range a:b or a:b:step, as texts; any other text is returned."""
     if not re.fullmatch(f"{NUMBER}:{NUMBER}(:{NUMBER})?", text, re.IGNORECASE):
         return [text]
-    # Decimals count exactly: 0.1:0.3:0.1 has three values.
+    # Decimals are exact: 0.1:0.3:0.1 has three values.
     start, stop, step = (*map(Decimal, text.split(":")), Decimal(1))[:3]
     if step <= 0 or not 0 <= (stop - start) / step < MANY:
         raise ValueError(
@@ -130,7 +130,7 @@ def unknown(flag: str, flags: Iterable[str], parts: Sequence[str] = ()) -> Value
 
 
 def parts_with(name: str, class_name: str) -> list[str]:
-    """How an argument is given that is one of a model's parts."""
+    """How to give an argument that belongs to a part of the model."""
     return [
         f"{flag_of(part)} '{kind}({name}=...)'"
         for part, argument in (arguments_of(class_name) or {}).items()
@@ -140,7 +140,7 @@ def parts_with(name: str, class_name: str) -> list[str]:
 
 
 def convert(text: str, parameter: inspect.Parameter) -> Any:
-    """The value that a text means for an argument, by its annotation, or else by its default."""
+    """Convert a text to a value of an argument, by its annotation, or else by its default."""
     kinds = kinds_of(parameter)
     if text.lower() == "none" and (parameter.default is None or NoneType in kinds):
         return None
@@ -308,7 +308,7 @@ def default_text(default: Any) -> str:
 
 
 def argument_descriptions(cls: type) -> dict[str, str]:
-    """What the class's docstring says of each argument."""
+    """The description of each argument in the docstring of a class."""
     section = re.search(r"^Args:\n(.*?)(?:\n\n|\Z)", inspect.getdoc(cls) or "", re.DOTALL | re.MULTILINE)
     entries = re.findall(r"^    (\w[\w, ]*): (.*(?:\n {8}.*)*)", section[1] if section else "", re.MULTILINE)
     return {name: " ".join(text.split()) for names, text in entries for name in names.split(", ")}

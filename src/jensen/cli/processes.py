@@ -18,7 +18,7 @@ from pathlib import Path
 
 import typer
 
-from jensen.cli.output import tell
+from jensen.cli.output import show_message
 
 SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP")
 # Seconds that a process beside the first waits before it reports a failure. torch ends all processes as soon as one has
@@ -42,7 +42,7 @@ def run_together(words: Sequence[str], processes: int) -> None:
     code, hidden = launch([sys.executable, "-c", "from jensen.cli.app import main; main()", *words], processes)
     if code:
         for line in hidden.splitlines()[-1:]:
-            tell(line if line.startswith("error: ") else f"in another process: {line}")
+            show_message(line if line.startswith("error: ") else f"in another process: {line}")
         raise typer.Exit(code)
 
 

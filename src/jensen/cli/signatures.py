@@ -1,4 +1,4 @@
-"""The arguments of a public class, read from its source without an import: a typing error is reported at once."""
+"""The arguments of a public class, read from its source without an import, so that mistakes are reported at once."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Argument:
 
 @cache
 def arguments_of(class_name: str) -> dict[str, Argument] | None:
-    """The constructor's arguments by name; None where the source is not available or has *args or **kwargs."""
+    """The arguments of the constructor by name; None if the source is not available or has *args or **kwargs."""
     source = source_of(_HOMES[class_name])
     if source is None:
         return None
@@ -51,14 +51,14 @@ def arguments_of(class_name: str) -> dict[str, Argument] | None:
 
 
 def source_of(module: str) -> str | None:
-    """The parents of a module are imported on the way; they hold no more than their docstring."""
+    """The source of a module. Its packages are imported; they contain only their docstring."""
     spec = find_spec(module)
     read = getattr(getattr(spec, "loader", None), "get_source", None)
     return None if read is None else read(module)
 
 
 def constructor_of(class_name: str, classes: dict[str, ast.ClassDef]) -> ast.FunctionDef | None:
-    """Of a class or the first of its parents in the same file that has one."""
+    """The constructor of a class, or of its first base class in the same file that has one."""
     node = classes.get(class_name)
     if node is None:
         return None
