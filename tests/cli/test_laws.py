@@ -20,7 +20,7 @@ from jensen.cli.arguments import read_grid
 from jensen.cli.inputs import read_order
 from jensen.contract import gradient
 from jensen.evaluate.candidates import Effort
-from jensen.files.datasets import write_dataset
+from jensen.files.tables import write_dataset
 from jensen.registry import ANSWERS, MATERIAL, MODELS, PAGES, abilities, model_class
 from shell import fail, run, succeed
 
@@ -218,7 +218,7 @@ def test_the_list_of_models_fits_80_columns(monkeypatch):
 
 def test_the_root_says_what_exit_codes_mean():
     words = " ".join(succeed("--help").split())
-    assert "0 done; 2 a mistake in what was given, told in one line; 130 stopped by Ctrl-C" in words
+    assert "0 success; 2 wrong input, reported in one line; 130 stopped by Ctrl-C" in words
 
 
 def test_ctrl_c_is_130(fitted, folder, monkeypatch):

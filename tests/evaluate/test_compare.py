@@ -457,7 +457,7 @@ def test_a_report_shows_the_rows_of_the_user_and_no_noise(tmp_path):
     board = compare(X, [GaussianMixture(1)], cv=2)
     board.report(tmp_path / "page.html")
     text = (tmp_path / "page.html").read_text()
-    cells = re.findall(r'data-value="([^"]+)"', text.partition("The rows it finds least likely")[2])
+    cells = re.findall(r'data-value="([^"]+)"', text.partition("Least likely rows")[2])
     listed = np.array(cells, dtype=float).reshape(-1, 5)
     rows = listed[:, 0].astype(int)
     assert_allclose(listed[:, 1], board.scores["GaussianMixture"].loc[rows])
