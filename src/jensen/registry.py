@@ -39,7 +39,7 @@ PAGES = {
     "factor-analysis": "Factor analysis",
     "gaussian-mixture": "Gaussian mixture",
     "kmeans": "k-means",
-    "kmedoids": "K medoids",
+    "kmedoids": "k-medoids",
     "latent-curve": "Latent curve",
     "latent-diffusion": "Latent diffusion",
     "mixture-of-factor-analysers": "Mixtures of subspaces: PPCA and factor analysers",

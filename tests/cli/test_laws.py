@@ -141,7 +141,7 @@ class TestEveryModel:
             assert_told_in_one_line(result)
 
     def test_is_compared_or_says_why_not(self, folder, name, monkeypatch):
-        monkeypatch.setattr(gradient, "USUAL_STEPS", 1)
+        monkeypatch.setattr(gradient, "DEFAULT_STEPS", 1)
         monkeypatch.setattr(gradient, "LEAST_EPOCHS", 1)
         tiny = Effort(steps=1, image_steps=1, channels=(8,), n_components=(1, 2), width=8)
         monkeypatch.setattr("jensen.evaluate.compare.EFFORTS", {"quick": tiny})

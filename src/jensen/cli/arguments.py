@@ -146,6 +146,9 @@ def convert(text: str, parameter: inspect.Parameter) -> Any:
         return None
     flag, default = flag_of(parameter.name), default_text(parameter.default)
     reason = ""
+    if any(get_origin(kind) is Mapping for kind in kinds):
+        # A dictionary by column may hold words and recipes of every kind.
+        kinds = (Any,)
     for kind in sorted((kind for kind in kinds if kind is not NoneType), key=lambda kind: kind is str):
         try:
             return value_of(text, kind)

@@ -39,7 +39,9 @@ class Frame:
     def of(cls, x: Tensor, weight: Tensor | None, units: Units) -> Frame:
         """From the mean and the deviation of the observed entries of feature-major rows (d, n)."""
         chunks = [slice(start, start + CHUNK) for start in range(0, x.shape[1], CHUNK)]
-        spread = reduce(add, (Spread.of(x[:, c], None if weight is None else weight[c]) for c in chunks))
+        # Contiguous, so that sums do not depend on the layout of the user's table.
+        parts = (Spread.of(x[:, c].contiguous(), None if weight is None else weight[c]) for c in chunks)
+        spread = reduce(add, parts)
         if not spread.variance.isfinite().all():
             raise too_large(x)
         return cls.of_moments(spread.mean, spread.variance, units)
