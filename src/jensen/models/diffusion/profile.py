@@ -51,7 +51,7 @@ def profile(model: Any, X: Any, noise: Tensor | None = None) -> tuple[Tensor, Ki
     generator = model._generator()
     if noise is not None:
         generator.set_state(noise)
-    with model._answering() as (module, device):
+    with model._inference() as (module, device):
         return band_nats(module, x.to(device), n_levels, generator, bool(model.verbose)), kind
 
 
