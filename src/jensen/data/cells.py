@@ -21,11 +21,12 @@ from torch import Tensor
 from jensen.data.container import Kind, Table, as_array, is_frame, kind_of_frame, names_in
 from jensen.data.names import check_names, column_name, shown
 
-# The sorts of Python objects; what is in none of them is "other".
+# What the kinds of numpy's types hold, and below the types of Python objects; all else is "other".
+SORTS = {"f": "float", "i": "int", "u": "int", "b": "bool", "m": "time", "M": "time"}
 TRUTHS, WHOLE = (bool, np.bool_), (int, np.integer)
 NUMBERS = (*WHOLE, float, np.floating, Decimal)
 TIMES = (date, time, timedelta, np.datetime64, np.timedelta64)
-# Text may stand beside numbers in a column of objects.
+# A column of objects may hold text and numbers.
 TEXTS = (str, *TRUTHS, *WHOLE, float, np.floating)
 
 
@@ -151,8 +152,7 @@ def cells_of_numbers(numbers: np.ndarray, kind: Kind, row_numbers: np.ndarray | 
 
 
 def same_type(array: np.ndarray) -> dict[str, Any]:
-    sort = {"i": "int", "u": "int", "b": "bool"}.get(array.dtype.kind, "float")
-    d = array.shape[1]
+    sort, d = SORTS.get(array.dtype.kind, "float"), array.shape[1]
     return {"dtypes": (str(array.dtype),) * d, "sorts": (sort,) * d}
 
 
@@ -211,20 +211,17 @@ def read_column(column: nw.Series[Any], dtype: str) -> Column:
     values, order, sort = column.to_numpy(), None, ""
     if column.dtype in (nw.Categorical, nw.Enum):
         categories = column.cat.get_categories()
-        # The categories of polars and pyarrow are those seen so far, in no order of the user's.
+        # Categories of polars and pyarrow have the order in which they occurred, unless it is an Enum.
         if isinstance(column.dtype, nw.Enum) or column.implementation.is_pandas_like():
             order = categories.to_list()
         sort = read_column(categories, "").sort
     elif column.dtype.is_integer():
         sort = "int"  # beside missing cells they are floats in numpy
     if values.dtype.kind in "biuf":
-        own = {"i": "int", "u": "int", "b": "bool"}.get(values.dtype.kind, "float")
-        return Column(sort or own, values.astype(np.float64, copy=False), order=order)
+        return Column(sort or SORTS[values.dtype.kind], values.astype(np.float64, copy=False), order=order)
     seen = ~column.is_null().to_numpy()
     numbers = np.where(seen, 0.0, np.nan)
-    found = (
-        object_sort(values[seen]) if values.dtype.kind in "OUT" else "time" if values.dtype.kind in "mM" else "other"
-    )
+    found = object_sort(values[seen]) if values.dtype.kind in "OUT" else SORTS.get(values.dtype.kind, "other")
     if found == "text":
         return Column("text", numbers, values.astype(object, copy=False), order)
     if found in ("time", "other"):
