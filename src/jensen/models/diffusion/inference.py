@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from numbers import Integral, Real
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -231,7 +230,7 @@ def mean_of_draws(columns: Columns, draws: Tensor) -> Tensor:
     return mean
 
 
-def number_of_levels(levels: Any, schedule: Schedule) -> int:
+def number_of_levels(levels: str | int, schedule: Schedule) -> int:
     """The number of levels, given "all" or a number."""
     if levels == "all":
         return schedule.n_levels
