@@ -300,7 +300,9 @@ class TestCheckpoints:
         assert jensen.load(tmp_path / "m").checkpoint is None
         assert json.loads(succeed(*fit, "-o", tmp_path / "m")) == first
         assert json.loads(succeed(*fit, "--max-epochs", 17, "-o", tmp_path / "m"))["epochs"] == 17
-        assert "another fit, with batch_size '128' and not '50'" in fail(*fit, "--batch-size", 50, "-o", tmp_path / "m")
+        assert "another fit, with batch_size '128' instead of '50'" in fail(
+            *fit, "--batch-size", 50, "-o", tmp_path / "m"
+        )
 
     def test_a_folder_that_is_not_there(self, folder, tmp_path):
         message = fail("fit", "vae", folder / "digits.npy", "--checkpoint", "nowhere/run.ckpt", "-o", tmp_path / "m")

@@ -28,7 +28,7 @@ from jensen.data.rows import Events, image_shape, known_rows, read_events
 from jensen.engines.sgd.checkpoint import seed_in
 from jensen.engines.sgd.feeds import TrainingSet
 from jensen.engines.sgd.loop import fit_sgd
-from jensen.engines.sgd.plan import Plan, Run, Trainer
+from jensen.engines.sgd.plan import HistoryRow, Plan, Run, Trainer
 from jensen.engines.sgd.processes import World, choose_device
 from jensen.nets.allowance import Allowance, check_weights
 from jensen.runtime.memory import allocating
@@ -67,7 +67,7 @@ class GradientEstimator(LatentVariableModel, Generic[F, M]):
     _columns: Columns
     _shape: tuple[int, ...]
     _facts: F
-    _history: list[dict[str, Any]]
+    _history: list[HistoryRow]
 
     _training_constraints: ClassVar[dict[str, list[Any]]] = {
         "max_epochs": [Interval(Integral, 1, None, closed="left"), None],
@@ -219,7 +219,7 @@ class GradientEstimator(LatentVariableModel, Generic[F, M]):
         """The files that a fit may resume from."""
         return [self._training_arguments().checkpoint]
 
-    def _identity(self, data: TrainingSet) -> dict[str, Any]:
+    def _identity(self, data: TrainingSet) -> dict[str, object]:
         """What a fit must share with a checkpoint to resume from it: everything that determines the weights."""
         ignored = ("checkpoint", "device", "verbose", "max_epochs", "random_state")
         arguments = {
@@ -322,7 +322,7 @@ class GradientEstimator(LatentVariableModel, Generic[F, M]):
         return tags
 
 
-def has_classes(model: Any) -> bool:
+def has_classes(model: object) -> bool:
     """Whether a model has classes to predict; before a fit it may get some."""
     if not hasattr(model, "theta_") or hasattr(model, "classes_"):
         return True

@@ -1,1 +1,1 @@
-"""Default networks, as recipes: small values that say how to build a module."""
+"""Networks as recipes, which store the arguments to build a module with, and likelihoods."""

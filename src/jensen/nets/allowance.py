@@ -7,7 +7,7 @@ file, so a network that fits them needs no more tensors than there are weights, 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
@@ -32,7 +32,7 @@ class Allowance(TorchFunctionMode):
         n_cells: number of columns times the largest number of levels.
     """
 
-    def __init__(self, weights: dict[str, Tensor], facts: Any, n_cells: int) -> None:
+    def __init__(self, weights: dict[str, Tensor], facts: Mapping[str, object], n_cells: int) -> None:
         super().__init__()
         # A network may create each of its weights twice.
         self.shapes = Counter(tuple(weight.shape) for weight in (*weights.values(), *weights.values()))
@@ -58,7 +58,7 @@ class Allowance(TorchFunctionMode):
         return func(*args, **kwargs)
 
 
-def tensors_in(value: Any) -> Iterator[Tensor]:
+def tensors_in(value: object) -> Iterator[Tensor]:
     if isinstance(value, Tensor):
         yield value
     elif isinstance(value, dict):

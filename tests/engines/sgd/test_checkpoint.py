@@ -148,9 +148,9 @@ class TestFilesThatAreNotGoneOnFrom:
     @pytest.mark.parametrize(
         ("options", "message"),
         [
-            ({"seed": 6}, "with seed 5 and not 6; delete it to start again, or give another file"),
-            ({"identity": {"model": "Other"}}, "with model 'Noisy' and not 'Other'; delete it"),
-            ({"identity": {"model": "Noisy", "rows": 3}}, "with rows None and not 3; delete it"),
+            ({"seed": 6}, "with seed 5 instead of 6; delete it to start again, or give another file"),
+            ({"identity": {"model": "Other"}}, "with model 'Noisy' instead of 'Other'; delete it"),
+            ({"identity": {"model": "Noisy", "rows": 3}}, "with rows None instead of 3; delete it"),
         ],
     )
     def test_another_fit(self, tmp_path, options, message):
@@ -161,13 +161,13 @@ class TestFilesThatAreNotGoneOnFrom:
     def test_other_rows_or_arguments_of_an_estimator(self, tmp_path):
         x = load_iris().data
         model = VAE(2, max_epochs=1, random_state=0, checkpoint=tmp_path / "run.ckpt").fit(x)
-        with pytest.raises(ValueError, match="another fit, with rows of X 150 and not 149"):
+        with pytest.raises(ValueError, match="another fit, with rows of X 150 instead of 149"):
             model.fit(x[1:])
-        with pytest.raises(ValueError, match="another fit, with the sum of the weights None and not 300"):
+        with pytest.raises(ValueError, match="another fit, with the sum of the weights None instead of 300"):
             model.fit(x, sample_weight=np.full(150, 2))
-        with pytest.raises(ValueError, match=r"another fit, with the sum of the labels \[\] and not \[150.0\]"):
+        with pytest.raises(ValueError, match=r"another fit, with the sum of the labels \[\] instead of \[150.0\]"):
             model.fit(x, load_iris().target)
-        with pytest.raises(ValueError, match=r"another fit, with learning_rate '0.001' and not '0.01'"):
+        with pytest.raises(ValueError, match=r"another fit, with learning_rate '0.001' instead of '0.01'"):
             model.set_params(learning_rate=0.01).fit(x)
 
     def test_a_model_is_not_a_checkpoint(self, tmp_path):

@@ -259,7 +259,7 @@ class TestAnswers:
         again = latent_diffusion(max_epochs=6, trainer=trainer, checkpoint=path).fit(X)
         assert_array_equal(again.score_samples(X), whole.score_samples(X))
         # The file is read: one of another fit is refused, and names what differs.
-        with pytest.raises(ValueError, match=r"another fit, with diffusion__learning_rate '0.005' and not '0.001'"):
+        with pytest.raises(ValueError, match=r"another fit, with diffusion__learning_rate '0.005' instead of '0.001'"):
             latent_diffusion(max_epochs=6, trainer=trainer, checkpoint=path, learning_rate=1e-3).fit(X)
 
     @pytest.mark.parametrize("seed", [0, None])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -43,7 +44,9 @@ def check_place(path: str) -> None:
         )
 
 
-def write_checkpoint(path: str, parts: dict[str, Any], position: dict[str, Any], identity: dict[str, Any]) -> None:
+def write_checkpoint(
+    path: str, parts: dict[str, Any], position: dict[str, object], identity: Mapping[str, object]
+) -> None:
     """Replace the checkpoint in one step: a crash leaves either the old one or the new one."""
     cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_available() else []
     record = {
@@ -57,14 +60,14 @@ def write_checkpoint(path: str, parts: dict[str, Any], position: dict[str, Any],
     write_record(path, record)
 
 
-def read_checkpoint(path: str, identity: dict[str, Any]) -> Checkpoint | None:
+def read_checkpoint(path: str, identity: Mapping[str, object]) -> Checkpoint | None:
     """Read the checkpoint; None if there is none yet, an error if it is that of another fit."""
     record = read(path)
     if record is None:
         return None
     here, there = plain(identity), record["identity"]
     differing = [
-        f"{name} {there.get(name)!r} and not {here.get(name)!r}"
+        f"{name} {there.get(name)!r} instead of {here.get(name)!r}"
         for name in {**here, **there}
         if here.get(name) != there.get(name)
     ]
@@ -99,7 +102,7 @@ def read(path: str) -> dict[str, Any] | None:
     return record
 
 
-def check_moments(state: dict[int, dict[str, Any]], parameters: list[nn.Parameter]) -> None:
+def check_moments(state: dict[int, dict[str, Tensor]], parameters: list[nn.Parameter]) -> None:
     """Raise an error unless the optimiser's state is empty or fits these parameters, by number."""
     for number, moments in state.items():
         own = {name: (torch.float32, () if name == "step" else parameters[number].shape) for name in MOMENTS}
@@ -108,9 +111,10 @@ def check_moments(state: dict[int, dict[str, Any]], parameters: list[nn.Paramete
             raise ValueError(f"the optimiser's moments of parameter {number} are {found}, not {own}")
 
 
-def plain(identity: dict[str, Any]) -> Any:
+def plain(identity: Mapping[str, object]) -> dict[str, object]:
     """The identity after a round trip through JSON, for comparison with one that was read."""
-    return json.loads(json.dumps(identity, sort_keys=True, default=str))
+    read: dict[str, object] = json.loads(json.dumps(identity, sort_keys=True, default=str))
+    return read
 
 
 def named(value: Any) -> Any:

@@ -32,7 +32,7 @@ from jensen.engines.sgd.objective import (
     row_mean,
     to_device,
 )
-from jensen.engines.sgd.plan import Objective, Phase, Plan, Position, Run, Terms
+from jensen.engines.sgd.plan import HistoryRow, Objective, Phase, Plan, Position, Run, Terms
 from jensen.engines.sgd.processes import World
 from jensen.nets.allowance import check_weights
 from jensen.runtime.interrupt import Interrupt, Interrupted
@@ -234,7 +234,7 @@ class Training:
         at, phase, current = self.at, self.phase(self.at.epoch - 1), self.current()
         if self.world.any(not are_finite(current.state_dict())):
             raise DivergenceError(f"training diverged in epoch {at.epoch}: a weight is not finite; {self.way_out()}")
-        row = {"epoch": at.epoch, **({} if phase is None else {"phase": phase.name}), **self.means()}
+        row: HistoryRow = {"epoch": at.epoch, **({} if phase is None else {"phase": phase.name}), **self.means()}
         value = float(len(at.history))  # without held-out rows the last round is kept
         if self.held_out is not None:
             value = row["held_out"] = self.held_out_mean(current, self.score)
@@ -248,16 +248,12 @@ class Training:
 
     def score_start(self) -> None:
         """Score the initial weights as a round of their own, on the held-out rows only."""
-        row = {
-            "epoch": 0,
-            "objective": self.held_out_mean(self.module, self.objective),
-            "held_out": self.held_out_mean(self.module, self.score),
-            "learning_rate": 0.0,
-            "seconds": 0.0,
-        }
+        objective = self.held_out_mean(self.module, self.objective)
+        score = self.held_out_mean(self.module, self.score)
+        row: HistoryRow = {"epoch": 0, "objective": objective, "held_out": score, "learning_rate": 0.0, "seconds": 0.0}
         self.at.history.append(row)
-        if row["held_out"] > self.at.best:
-            self.at.best, self.at.best_round = row["held_out"], 0
+        if score > self.at.best:
+            self.at.best, self.at.best_round = score, 0
 
     def held_out_mean(self, module: nn.Module, score: Objective) -> float:
         assert self.held_out is not None

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from sklearn.base import BaseEstimator
 from torch import Tensor, nn
@@ -79,11 +78,13 @@ class Trainer(BaseEstimator):
         return rising * falling
 
 
-def is_number(value: Any) -> bool:
+def is_number(value: object) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
 
 
 Terms = Mapping[str, Tensor]
+# A round of the training: the epoch, the phase, the objective, the terms and more by name.
+HistoryRow = dict[str, float | str]
 # From the terms and the fraction of the training that is done, the value of every row to raise.
 Objective = Callable[[Terms, float], Tensor]
 
@@ -120,7 +121,7 @@ class Plan:
     seed: int
     phases: Sequence[Phase] = ()
     checkpoint: str | None = None
-    identity: Mapping[str, Any] = field(default_factory=dict)
+    identity: Mapping[str, object] = field(default_factory=dict)
     progress: str | None = None
     may_keep_start: bool = False
 
@@ -142,7 +143,7 @@ class Position:
     step: int = 0
     sums: dict[str, float] = field(default_factory=dict)
     mass: float = 0.0
-    history: list[dict[str, Any]] = field(default_factory=list)
+    history: list[HistoryRow] = field(default_factory=list)
     best: float = -math.inf
     best_round: int = -1
     seconds: float = 0.0
@@ -170,7 +171,7 @@ class Run:
         is_interrupted: whether Ctrl-C ended the training.
     """
 
-    history: list[dict[str, Any]]
+    history: list[HistoryRow]
     n_epochs: int
     objective: float
     is_interrupted: bool = False

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from numbers import Integral
 from typing import Any
@@ -249,7 +251,10 @@ class DenoisingModel(GradientEstimator[DiffusionFacts, DiffusionModule]):
         Arguments as in `impute_draws`.
         """
         x, kind = self._read_events(X)
-        return self._with_rows(X, x, self._drawn(answers.fill_means, x, n_draws, None, steps, resamplings), kind)
+        n = whole_number("n_draws", n_draws)
+        with self._imputer(None, steps, resamplings) as imputer:
+            filled = imputer.means(x[x.isnan().any(1)], n)
+        return self._with_rows(X, x, filled, kind)
 
     def impute_draws(
         self, X: Any, n_draws: int = 1, random_state: Any = None, *, steps: int = 50, resamplings: int = 10
@@ -269,19 +274,18 @@ class DenoisingModel(GradientEstimator[DiffusionFacts, DiffusionModule]):
                 briefly, or on few complete rows, adds an error each time: use fewer.
         """
         x, kind = self._read_events(X)
-        drawn = self._drawn(answers.fill_draws, x, n_draws, random_state, steps, resamplings)
-        return [self._with_rows(X, x, copy, kind) for copy in drawn]
+        n = whole_number("n_draws", n_draws)
+        with self._imputer(random_state, steps, resamplings) as imputer:
+            drawn = imputer.draws(x[x.isnan().any(1)], n)
+        return [self._with_rows(X, x, filled, kind) for filled in drawn]
 
-    def _drawn(
-        self, fill: answers.Fill, x: Tensor, n_draws: int, random_state: Any, steps: int, resamplings: int
-    ) -> Tensor:
-        """The incomplete rows among x (n, d), filled: copies (n_draws, m, d), or their mean."""
-        n, times = whole_number("n_draws", n_draws), whole_number("resamplings", resamplings)
-        schedule, least = self.theta_.schedule, self.theta_.space.least_signal
-        schedule = walked(schedule, min(whole_number("steps", steps), schedule.n_levels), "uniform", least)
-        generator, incomplete = self._generator(random_state), x[x.isnan().any(1)]
+    @contextmanager
+    def _imputer(self, random_state: Any, steps: int, resamplings: int) -> Iterator[answers.Imputer]:
+        schedule, times = self.theta_.schedule, whole_number("resamplings", resamplings)
+        n_steps = min(whole_number("steps", steps), schedule.n_levels)
+        levels = walked(schedule, n_steps, "uniform", self.theta_.space.least_signal)
         with self._inference() as (module, device):
-            return fill(module, incomplete, n, schedule, times, generator, device, bool(self.verbose))
+            yield answers.Imputer(module, levels, times, self._generator(random_state), device, bool(self.verbose))
 
     def _chain(
         self, n_samples: int, y: Any, steps: int | None, sampler: str, eta: float, guidance: float

@@ -19,6 +19,7 @@ from numbers import Integral
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
@@ -107,7 +108,7 @@ class Diffusion(DenoisingModel):
 
     def __init__(
         self,
-        schedule: str | Schedule | Any = "cosine",
+        schedule: str | Schedule | ArrayLike = "cosine",
         n_steps: int | None = None,
         *,
         prediction: str = "auto",

@@ -6,11 +6,10 @@ Rows are in the units of `Columns`. Many pairs of a row and a level are evaluate
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from numbers import Integral, Real
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -173,52 +172,47 @@ def sample(
     return torch.cat(parts)
 
 
-# Fills the missing values of rows (n, d), from: the number of draws, the levels to go through, the resamplings of each
-# step, the generator, the device, and whether to show a progress bar.
-Fill = Callable[[DiffusionModule, Tensor, int, Schedule, int, torch.Generator, torch.device, bool], Tensor]
+@dataclass(frozen=True)
+class Imputer:
+    """Fills in missing values with RePaint.
 
+    Args:
+        module: the network.
+        schedule: the levels to go through.
+        resamplings: number of times each step is taken.
+        generator: of the draws.
+        device: the device of the network.
+        is_shown: whether to show a progress bar.
+    """
 
-def fill_draws(
-    module: DiffusionModule,
-    x: Tensor,
-    n_draws: int,
-    schedule: Schedule,
-    resamplings: int,
-    generator: torch.Generator,
-    device: torch.device,
-    is_shown: bool = False,
-) -> Tensor:
-    """Rows (n, d) with their missing values drawn n_draws times, (n_draws, n, d); all copies are computed together."""
-    space, drawn = module.space, []
-    rows, missing = x.repeat(n_draws, 1), x.isnan().repeat(n_draws, 1)
-    for part in blocks(len(rows), module.n_entries):
-        known, is_known = space.embed(rows[part].to(device)), space.spread(~missing[part].to(device))
-        noise = torch.randn(known.shape, generator=generator).to(device)
-        start = put_known(noise, schedule, schedule.n_levels, generator, known, is_known)
-        sampler = partial(repaint, known=known, is_known=is_known, resamplings=resamplings)
-        chain = Chain(sampler, schedule, is_drawn=True)
-        *_, last = progress(chain(module, start, generator), "Imputation", is_shown, schedule.n_levels)
-        drawn.append(chain.decoded(module, last, generator))
-    # Without rows there is nothing to draw.
-    return torch.where(missing, torch.cat(drawn or [rows]), rows).view(n_draws, *x.shape)
+    module: DiffusionModule
+    schedule: Schedule
+    resamplings: int
+    generator: torch.Generator
+    device: torch.device
+    is_shown: bool = False
 
+    def draws(self, x: Tensor, n_draws: int) -> Tensor:
+        """Rows (n, d) with their missing values drawn n_draws times, (n_draws, n, d); all copies go together."""
+        module, space, generator, drawn = self.module, self.module.space, self.generator, []
+        rows, missing = x.repeat(n_draws, 1), x.isnan().repeat(n_draws, 1)
+        for part in blocks(len(rows), module.n_entries):
+            known, is_known = space.embed(rows[part].to(self.device)), space.spread(~missing[part].to(self.device))
+            noise = torch.randn(known.shape, generator=generator).to(self.device)
+            start = put_known(noise, self.schedule, self.schedule.n_levels, generator, known, is_known)
+            sampler = partial(repaint, known=known, is_known=is_known, resamplings=self.resamplings)
+            chain = Chain(sampler, self.schedule, is_drawn=True)
+            walk = chain(module, start, generator)
+            *_, last = progress(walk, "Imputation", self.is_shown, self.schedule.n_levels)
+            drawn.append(chain.decoded(module, last, generator))
+        # Without rows there is nothing to draw.
+        return torch.where(missing, torch.cat(drawn or [rows]), rows).view(n_draws, *x.shape)
 
-def fill_means(
-    module: DiffusionModule,
-    x: Tensor,
-    n_draws: int,
-    schedule: Schedule,
-    resamplings: int,
-    generator: torch.Generator,
-    device: torch.device,
-    is_shown: bool = False,
-) -> Tensor:
-    """Rows (n, d) with their missing values at the mean of `n_draws` draws, one block of rows at a time."""
-    parts = []
-    for rows in blocks(len(x), n_draws * x.shape[1]):
-        drawn = fill_draws(module, x[rows], n_draws, schedule, resamplings, generator, device, is_shown)
-        parts.append(mean_of_draws(module.space.columns, drawn))
-    return torch.cat(parts or [x])
+    def means(self, x: Tensor, n_draws: int) -> Tensor:
+        """Rows (n, d) with their missing values at the mean of n_draws draws, one block of rows at a time."""
+        columns = self.module.space.columns
+        parts = [mean_of_draws(columns, self.draws(x[rows], n_draws)) for rows in blocks(len(x), n_draws * x.shape[1])]
+        return torch.cat(parts or [x])
 
 
 def mean_of_draws(columns: Columns, draws: Tensor) -> Tensor:
@@ -231,7 +225,7 @@ def mean_of_draws(columns: Columns, draws: Tensor) -> Tensor:
     return mean
 
 
-def number_of_levels(levels: Any, schedule: Schedule) -> int:
+def number_of_levels(levels: str | int, schedule: Schedule) -> int:
     """The number of levels, given "all" or a number."""
     if levels == "all":
         return schedule.n_levels

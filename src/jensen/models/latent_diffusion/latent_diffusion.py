@@ -313,7 +313,7 @@ class LatentDiffusion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Gradien
         # The prior's first: it is written later than that of the autoencoder.
         return [*super()._checkpoints(), self._recipe_of_vae().checkpoint]
 
-    def _identity(self, data: TrainingSet) -> dict[str, Any]:
+    def _identity(self, data: TrainingSet) -> dict[str, object]:
         stage = self._facts.stage
         own = {"epochs of the autoencoder": stage.n_iter, "the bound of the autoencoder": stage.lower_bound}
         return super()._identity(data) | own

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from jensen.contract.training import Facts
 from jensen.data.columns import Columns
 from jensen.engines.sgd.checkpoint import check_place
-from jensen.engines.sgd.plan import Trainer
+from jensen.engines.sgd.plan import HistoryRow, Trainer
 from jensen.formulas.latent_gaussian import LatentGaussian, read_posterior
 from jensen.models.autoencoders.build import VAEFacts
 from jensen.models.autoencoders.inference import posterior
@@ -32,7 +32,7 @@ from jensen.runtime.randomness import seeded
 class FirstStage:
     """How the training of the autoencoder went: its history, number of epochs and mean objective."""
 
-    history: list[dict[str, Any]]
+    history: list[HistoryRow]
     n_iter: int
     lower_bound: float
 
