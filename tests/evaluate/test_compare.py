@@ -425,7 +425,7 @@ def test_a_frame_of_numbers_stays_one_and_its_report_has_every_panel(tmp_path, h
     board.report(tmp_path / "page.html")
     text = (tmp_path / "page.html").read_text()
     assert "A fifth of the entries of" in text
-    assert "1 models, and what each makes of 25 rows" in text
+    assert "1 models, with a section each, on 25 held-out rows" in text
 
 
 def test_small_classes_do_not_break_their_gaussians():

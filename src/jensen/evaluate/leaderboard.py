@@ -218,7 +218,7 @@ class Leaderboard:
             )
             for name, model in self.models.items()
         ]
-        lead = f"{len(self.models)} models, and what each makes of {len(there.numbers)} rows that it has not seen"
+        lead = f"{len(self.models)} models, with a section each, on {len(there.numbers)} held-out rows"
         text = page(title, lead, board_html(self.table, self.caption), subjects, verbose)
         write_text(path, text)
 
