@@ -517,7 +517,7 @@ def test_unreadable_files(tmp_path, name, content, message):
 @pytest.mark.parametrize(
     ("array", "message"),
     [
-        (np.zeros((2, 2, 2)), r"holds images of shape \(2, 2\), .* save rows and features, x.reshape\(2, 4\), or take"),
+        (np.zeros((2, 2, 2)), r"holds images of shape \(2, 2\), .* save rows and features, x.reshape\(2, 4\), or use"),
         (np.array(1.0), r"has shape \(\); save rows"),
         (np.array(["a"]), "holds text, and rows of an npy file are real numbers; save numbers, .* as .csv or .parquet"),
         (np.array([1j]), "holds complex128 values, and rows of an npy file are real numbers"),

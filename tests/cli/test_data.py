@@ -66,7 +66,7 @@ class TestFolders:
         assert told["best"] == "kmeans"
 
     def test_a_model_of_tables_says_so(self, faces, tmp_path):
-        message = "faces holds images of shape (8, 8), and the model is one of tables"
+        message = "faces holds images of shape (8, 8), and the model takes tables"
         assert message in fail("fit", "kmeans", faces, "-o", tmp_path / "m")
 
 

@@ -158,7 +158,7 @@ class TestImages:
 
     def test_mistakes(self, folder, tmp_path):
         digits = folder / "digits.npy"
-        message = "digits.npy holds images of shape (8, 8), and the model is one of tables; save rows and features"
+        message = "digits.npy holds images of shape (8, 8), and the model takes tables; save rows and features"
         assert message in fail("fit", "gaussian-mixture", digits, "-o", tmp_path / "m")
         write_dataset(tmp_path / "x.csv", load_digits().data[:100, 20:24])
         succeed("fit", "probabilistic-pca", tmp_path / "x.csv", "-o", tmp_path / "pca.jensen", "--n-components", 2)

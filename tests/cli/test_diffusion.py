@@ -211,12 +211,16 @@ class TestLabels:
             ("0\n" * 100, "y.csv", "y.csv has 99 values, but there are 100 rows"),
             ("0\n" * 100, "y.csv", "below a first line with a name (its own is '0')"),
             (np.zeros((100, 2)), "y.npy", "y.npy has 2 columns; give a file of one column"),
-            (np.full(100, -1), "y.npy", "y.npy has no label in any row; leave the label out to fit without"),
+            (np.full(100, -1), "y.npy", "y.npy has no label in any row; leave --label out to fit without"),
             (np.full(100, np.nan), "y.npy", "y.npy has no label in any row"),
             (np.arange(100) + 0.5, "y.npy", "labels are classes"),
             ("3\n" * 101, "y.txt", "y.txt has 101 values, but there are 100 rows; give one value for each row"),
             ("a\n", "y.dat", "y.dat has the suffix '.dat'"),
-            (None, "y.npy", "images of shape (8, 8) have no columns; labels and weights may be files of one value per"),
+            (
+                None,
+                "y.npy",
+                "images of shape (8, 8) have no columns; labels and weights may be files with one value per",
+            ),
         ],
     )
     def test_mistakes(self, folder, tmp_path, monkeypatch, content, file, message):

@@ -79,8 +79,8 @@ class TestFolders:
     @pytest.mark.parametrize(
         ("pixels", "message"),
         [
-            (GREY[1][:3], "b.png is 5×3 L, but .*a.png is 5×4 L; bring all images to one size and mode"),
-            (COLOURS[1], "b.png is 5×4 RGB, but .*a.png is 5×4 L; bring all images"),
+            (GREY[1][:3], "b.png is 5×3 L, but .*a.png is 5×4 L; convert all images to one size and mode"),
+            (COLOURS[1], "b.png is 5×4 RGB, but .*a.png is 5×4 L; convert all images"),
             (None, "b.png cannot be read as an image: .*identify"),
         ],
     )
@@ -97,7 +97,7 @@ class TestFolders:
         with pytest.raises(ValueError, match=r"holds no images; give a folder of files that end in .png, .jpg"):
             read_dataset(tmp_path, images=True)
         write(tmp_path / "a.png", GREY[0])
-        with pytest.raises(ValueError, match=r"images of shape \(4, 5\), and the model is one of tables"):
+        with pytest.raises(ValueError, match=r"images of shape \(4, 5\), and the model takes tables"):
             read_dataset(tmp_path)
         with pytest.raises(ValueError, match=r"there is no column 'folder': images of shape \(4, 5\) have no columns"):
             split_columns(read_dataset(tmp_path, images=True), label="folder")
@@ -119,7 +119,7 @@ class TestEmbedded:
         X, y, _ = split_columns(read_dataset(Path("digits"), images=True), label="target")
         np.testing.assert_array_equal(X, load_digits().images)
         np.testing.assert_array_equal(y, load_digits().target)
-        with pytest.raises(ValueError, match="there is the label 'target', too"):
+        with pytest.raises(ValueError, match="there is also the label 'target'"):
             split_columns(read_dataset("digits", images=True), label="kind")
 
     def test_cells_are_those_of_the_table(self):
@@ -134,7 +134,7 @@ class TestEmbedded:
             read_dataset("iris")
 
     def test_other_names_are_no_data(self):
-        with pytest.raises(FileNotFoundError, match=f"no file mnist, and none of the data {', '.join(EMBEDDED)} has"):
+        with pytest.raises(FileNotFoundError, match=f"no file mnist; the names of data sets are {', '.join(EMBEDDED)}"):
             read_dataset("mnist")
 
 
@@ -150,7 +150,7 @@ def test_a_column_comes_before_a_label_beside_the_table():
     ("shape", "message"),
     [
         ((8, 8), r"one image of shape \(8, 8\) has no axis of rows; save images as \(n, 8, 8\), one as x\[None\]"),
-        ((9, 16), r"rows \(9, 16\) are no images; save images as \(n, 8, 8\)"),
+        ((9, 16), r"rows of shape \(9, 16\) are not images; save images as \(n, 8, 8\)"),
     ],
 )
 def test_a_model_of_images_needs_an_axis_of_rows(tmp_path, shape, message):

@@ -41,13 +41,14 @@ def models(
     if as_json:
         return typer.echo(json.dumps([{"model": known, "what": what[known], **found[known]} for known in MODELS]))
     show(("model", "what it is"), [*what.items()])
-    for heading, words in (("commands", ANSWERS), ("data", MATERIAL)):
+    for heading, words in (("model and commands", ANSWERS), ("model and data", MATERIAL)):
         rows = [(known, *(mark(can[word]) for word in words)) for known, can in found.items()]
-        show((heading, *map(shown, words)), rows)
+        # A short heading keeps the table within 80 columns.
+        show((heading, *("NaN" if word == "holes" else word for word in words)), rows)
     typer.echo(
-        'score: exact is ln p(x), bound a lower bound of it. predict and labels: "labels"\n'
-        "means only after a fit with labels. missing: missing values. text: columns of\n"
-        "text. batches: partial_fit, in Python."
+        "score: ln p(x) (exact) or a lower bound of it (bound). predict: 'labels' means\n"
+        "only after a fit with labels. NaN: missing values. text: columns of text.\n"
+        "batches: partial_fit, in Python."
     )
 
 
@@ -83,12 +84,9 @@ def summary_of(cls: type) -> str:
 
 def listed(can: Mapping[str, bool | str], words: Sequence[str]) -> str:
     """What a model can do: score (exact), sample, ..."""
-    return ", ".join(shown(word) if can[word] is True else f"{word} ({can[word]})" for word in words if can[word])
-
-
-def shown(word: str) -> str:
-    """A key of the JSON output, as tables show it."""
-    return "missing" if word == "holes" else word
+    names = {"holes": "missing values"}
+    texts = {word: names.get(word, word) for word in words if can[word]}
+    return ", ".join(text if can[word] is True else f"{text} ({can[word]})" for word, text in texts.items())
 
 
 def mark(ability: bool | str) -> str:

@@ -1,7 +1,7 @@
-"""Data by name: files .csv and .tsv with a header line, .parquet and .npy, folders of images, and data of scikit-learn.
+"""Data by name: .csv and .tsv files with a header line, .parquet, .npy, folders of images, data sets of scikit-learn.
 
-Text, Parquet and tables of scikit-learn give a data frame, npy and images an array; what is missing is NaN. Where rows
-have labels that are no column of theirs, they go with the table until `split_columns` takes them.
+Text, Parquet and tables of scikit-learn become a data frame, npy files and images an array; missing values are NaN.
+Labels that are not a column (subfolders of images, targets of scikit-learn) are attached to the table.
 """
 
 from __future__ import annotations
@@ -28,22 +28,22 @@ from jensen.files.tables import (
     read_text_with_cells,
 )
 
-# Of `attrs`: labels that go with a table, by name.
+# The key of `attrs` for labels that are attached to a table.
 LABELS = "jensen.labels"
 
 
 class Images(np.ndarray):
-    """An array with `attrs`, as a data frame has them."""
+    """An array with `attrs`, like a data frame."""
 
     attrs: dict[str, Any]
 
 
 def read_dataset(path: str | os.PathLike[str], *, images: bool = False) -> Table:
-    """The table in a file: empty cells and NA are NaN, and an npy file of one dimension is one column.
+    """Read a table: empty cells and NA are NaN, and an npy file of one dimension is one column.
 
-    With `images` it may also be a folder of images, or an npy file of (n, h, w) or (n, c, h, w). The names digits,
-    iris and wine are data of scikit-learn. The label "folder" goes with images in subfolders, "target" with data of
-    scikit-learn.
+    With `images`, it may also be a folder of images, or an npy file of shape (n, h, w) or (n, c, h, w). The names
+    digits, iris and wine are data sets of scikit-learn. Images in subfolders have the label "folder", data sets of
+    scikit-learn the label "target".
 
     Example:
         >>> import tempfile, numpy as np
@@ -108,9 +108,9 @@ def read_embedded(name: str) -> Table:
 
 
 def with_labels(table: Table, name: str, labels: list[Any]) -> Table:
-    """The same rows, and labels that go with them."""
+    """The same rows with labels attached."""
     out = table.view(Images) if isinstance(table, np.ndarray) else table
-    # A list, which pandas can compare where it puts tables together.
+    # A list, because pandas compares `attrs` when it concatenates tables.
     out.attrs = {LABELS: {name: labels}}
     return out
 
@@ -128,10 +128,10 @@ def split_columns(
     drop: Sequence[str] = (),
     label_is_number: bool = False,
 ) -> tuple[Table, np.ndarray | None, np.ndarray | None]:
-    """X, y and sample_weight of a table or images; columns are given by name, those of an array by number.
+    """X, y and sample_weight of a table or images. Columns are given by name, those of an array by number.
 
-    Label and weight may also be files with one value per row, and a label one that goes with the table. A label is a
-    class, or where `label_is_number` a target of a regression.
+    Label and weight may also be files with one value per row, and the label may be attached to the table. A label is a
+    class, or with `label_is_number` the target of a regression.
     """
     y = weights = None
     if label is not None:
@@ -151,14 +151,14 @@ def split_columns(
 
 
 def column_numbers(table: Table, words: Sequence[str]) -> list[int]:
-    """Of columns by name, those of an array by number; several may stand in one word, a,b, unless that is a name."""
+    """The numbers of columns given by name, or in an array by number. A word may hold several: a,b."""
     known = column_texts(table)
     names = [part for word in words for part in ([word] if word in known else word.split(","))]
     return [column_number(table, name) for name in names]
 
 
 def find_column(table: Table, name: str) -> tuple[pd.Series[Any], str]:
-    """A value per row and what to call it: from a column, from what goes with the table, or from a file."""
+    """A value per row from a column, from attached labels or from a file, and a name for messages."""
     if name not in column_texts(table) and name in labels_with(table):
         return pd.Series(labels_with(table)[name]), f"label {name!r}"
     if name in column_texts(table) or not Path(name).is_file():
@@ -175,15 +175,15 @@ def find_column(table: Table, name: str) -> tuple[pd.Series[Any], str]:
 
 
 def read_column(path: str | os.PathLike[str]) -> pd.Series[Any]:
-    """The only column of a file: a table of one, or where the name ends in .txt one value per line and no name."""
+    """The only column of a file: a table with one column, or a .txt file with one value per line and no header."""
     suffix = Path(path).suffix.lower()
     frame: pd.DataFrame
     if suffix == ".txt":
-        # A name of our own, as the first line may be empty; no line has the separator.
+        # The column gets a name, because the first line may be empty; no line contains the separator.
         options: dict[str, Any] = dict(sep="\0", names=["label"], skip_blank_lines=False, **EXACT)
         frame = pd.read_csv(path, **options)
     else:
-        # Texts are no rows of a model, but may be labels.
+        # Texts cannot be rows of a model, but may be labels.
         frame = pd.DataFrame(read_npy(path, kinds="biufU") if suffix == ".npy" else read_dataset(path))
     if frame.shape[1] != 1:
         raise ValueError(f"{path} has {frame.shape[1]} columns; give a file of one column, with one value for each row")
@@ -200,22 +200,22 @@ def column_number(table: Table, column: str) -> int:
     names = column_texts(table)
     if column in names:
         return names.index(column)
-    others = "".join(f"; there is the label {name!r}, too" for name in labels_with(table))
+    others = "".join(f"; there is also the label {name!r}" for name in labels_with(table))
     if table.ndim > 2:
         raise ValueError(
             f"there is no column {column!r}: images of shape {table.shape[1:]} have no columns; labels and weights may "
-            f"be files of one value per image, and this one is not there{others}"
+            f"be files with one value per image, and there is no such file{others}"
         )
     raise no_column(column, names, others)
 
 
 def labels_of(values: pd.Series[Any], source: str) -> np.ndarray:
-    """Labels for `fit`; whole numbers stay whole where empty cells have made them floats."""
+    """Labels for `fit`; integers that became floats because of empty cells become integers again."""
     if (values.isna() | (values == -1)).all():
-        raise ValueError(f"{source} has no label in any row; leave the label out to fit without")
+        raise ValueError(f"{source} has no label in any row; leave --label out to fit without labels")
     if values.dtype.kind == "f" and (values.dropna() % 1 == 0).all():
         if not (values == -1).any():
-            # The -1 is ours: there is no class for the library to warn about.
+            # The -1 comes from here, so the warning about a class -1 does not apply.
             warnings.filterwarnings("ignore", message="y holds only -1 and 1")
         values = values.fillna(-1).astype(np.int64)
     return values.to_numpy()
@@ -229,15 +229,19 @@ def numbers_of(values: pd.Series[Any], source: str, what: str) -> np.ndarray:
 
 
 def select_features(estimator: Any, table: Table) -> Table:
-    """The columns that a fitted estimator knows, in its order; without names there must be as many as it has."""
+    """The columns that an estimator was fitted on, in its order; without names their number must be the same."""
     names, shape = getattr(estimator, "feature_names_in_", None), getattr(estimator, "row_shape_", ())
     if len(shape) > 1 and (table.shape == shape or (table.ndim == 2 and table.shape[1] != math.prod(shape))):
         is_one = table.shape == shape
-        found = f"one image of shape {shape} has no axis of rows" if is_one else f"rows {table.shape} are no images"
+        found = (
+            f"one image of shape {shape} has no axis of rows"
+            if is_one
+            else f"rows of shape {table.shape} are not images"
+        )
         wanted = f"{('n', *shape)}".replace("'", "")
         raise ValueError(f"{found}; save images as {wanted}, one as x[None]")
     if table.ndim > 2:
-        # Which shape it knows the model says itself.
+        # The model itself reports a wrong shape.
         return table
     if names is not None and isinstance(table, pd.DataFrame):
         absent = [repr(name) for name in names if name not in table.columns]
@@ -271,10 +275,10 @@ def fill_cells(cells: Table, X: Table, is_missing: np.ndarray, filled: Any) -> A
 
 
 def need_table(path: str | os.PathLike[str], table: Table) -> None:
-    """An error where images are given to a model of tables."""
+    """An error if a model of tables gets images."""
     if table.ndim > 2:
         n, *shape = table.shape
         raise ValueError(
-            f"{path} holds images of shape {tuple(shape)}, and the model is one of tables; save rows and features, "
-            f"x.reshape({n}, {math.prod(shape)}), or take a model of images, as `jensen models` lists them"
+            f"{path} holds images of shape {tuple(shape)}, and the model takes tables; save rows and features, "
+            f"x.reshape({n}, {math.prod(shape)}), or use a model of images (see `jensen models`)"
         )

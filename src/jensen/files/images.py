@@ -1,6 +1,6 @@
-"""A folder of images as one array, values as the files have them: grey (n, h, w), or with channels (n, c, h, w).
+"""A folder of images as one array with the values of the files: grey (n, h, w), or with channels (n, c, h, w).
 
-Files come in the order of their names, those in subfolders, too; the first subfolder on the way to one is its class.
+Files are sorted by name, including those in subfolders. The class of an image is its first subfolder.
 """
 
 from __future__ import annotations
@@ -12,15 +12,13 @@ import numpy as np
 
 from jensen.runtime.progress import progress
 
-__all__ = ["read_folder"]
-
 SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".pgm", ".ppm")
-# Pillow's modes whose numbers are neither levels nor amounts of red, green and blue, and what they are read as.
+# Modes of Pillow whose numbers are neither grey levels nor red, green and blue, and the modes they are converted to.
 READ_AS = {"1": "L", "P": "RGB", "PA": "RGBA", "CMYK": "RGB", "YCbCr": "RGB", "HSV": "RGB", "LAB": "RGB"}
 
 
 def read_folder(folder: str | os.PathLike[str]) -> tuple[np.ndarray, list[str | None] | None]:
-    """All images, and the class of each: None outside of subfolders, and no list where there are none."""
+    """All images, and the class of each (None outside of subfolders); no list if there are no subfolders."""
     files = image_files(Path(folder))
     if not files:
         raise ValueError(f"{folder} holds no images; give a folder of files that end in {', '.join(SUFFIXES)}")
@@ -30,8 +28,8 @@ def read_folder(folder: str | os.PathLike[str]) -> tuple[np.ndarray, list[str | 
         image, other = read_image(file)
         if other != kind:
             raise ValueError(
-                f"{file} is {other}, but {files[0]} is {kind}; bring all images to one size and mode first, with "
-                "Pillow's resize and convert, or leave that one out"
+                f"{file} is {other}, but {files[0]} is {kind}; convert all images to one size and mode first, with "
+                "Pillow's resize and convert, or leave this one out"
             )
         images[i] = image
     classes = [file.relative_to(folder).parts[0] if file.parent != Path(folder) else None for file in files]
@@ -41,13 +39,13 @@ def read_folder(folder: str | os.PathLike[str]) -> tuple[np.ndarray, list[str | 
 
 
 def image_files(folder: Path) -> list[Path]:
-    """By name; what is hidden, such as the thumbnails that systems leave, and what is no image is passed over."""
+    """The image files, sorted by name; hidden files, such as thumbnails, are left out."""
     found = (path.relative_to(folder) for path in folder.rglob("*") if path.suffix.lower() in SUFFIXES)
     return [folder / path for path in sorted(found) if not any(part.startswith(".") for part in path.parts)]
 
 
 def read_image(file: Path) -> tuple[np.ndarray, str]:
-    """Pixels (h, w) or (h, w, c) of an image the right way up, and its size and mode in words."""
+    """Pixels (h, w) or (h, w, c) of an image with its rotation applied, and its size and mode as text."""
     from PIL import Image, ImageOps
 
     try:

@@ -1,4 +1,4 @@
-"""Names of data, checked before any library is loaded: files by suffix, folders, and data that scikit-learn ships."""
+"""Names of data and of columns, checked before any library is loaded."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-# Data that scikit-learn ships; a file or folder of that name comes first.
+# Data sets of scikit-learn; a file or folder with the same name has priority.
 EMBEDDED = ("digits", "iris", "wine")
 SEPARATORS = {".csv": ",", ".tsv": "\t"}
 SUFFIXES = (*SEPARATORS, ".parquet", ".npy")
 
 
 def check_data(path: str | os.PathLike[str]) -> None:
-    """An error where nothing of this name can be read."""
+    """An error if there are no data of this name."""
     if not (Path(path).is_dir() or is_embedded(path)):
         check_exists(path)
         known_suffix(path)
@@ -22,7 +22,7 @@ def check_data(path: str | os.PathLike[str]) -> None:
 
 def check_exists(path: str | os.PathLike[str]) -> None:
     if not Path(path).is_file():
-        others = "" if Path(path).suffix else f", and none of the data {', '.join(EMBEDDED)} has this name"
+        others = "" if Path(path).suffix else f"; the names of data sets are {', '.join(EMBEDDED)}"
         raise FileNotFoundError(f"there is no file {path}{others}")
 
 
@@ -31,7 +31,7 @@ def is_embedded(path: str | os.PathLike[str]) -> bool:
 
 
 def known_suffix(path: str | os.PathLike[str]) -> str:
-    """The suffix, or an error if no table has it."""
+    """The suffix, or an error if it is not that of a table."""
     suffix = Path(path).suffix.lower()
     if suffix not in SUFFIXES:
         raise ValueError(f"{path} has the suffix {suffix!r}; give a file that ends in {', '.join(SUFFIXES)}")
@@ -39,9 +39,11 @@ def known_suffix(path: str | os.PathLike[str]) -> str:
 
 
 def check_holds_text(path: str | os.PathLike[str]) -> None:
-    """An error where a table with words cannot go to this file: before it is made, which may take long."""
+    """An error if a file cannot hold a table with text; making the table may take long."""
     if known_suffix(path) == ".npy":
-        raise ValueError(f"{path} cannot hold text, npy is for numbers; write a .csv, .tsv or .parquet file")
+        raise ValueError(
+            f"{path} cannot hold text, because npy files hold numbers; write a .csv, .tsv or .parquet file"
+        )
 
 
 def check_columns(path: str | os.PathLike[str], columns: Sequence[str], or_files: Sequence[str | None] = ()) -> None:

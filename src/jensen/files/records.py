@@ -1,9 +1,9 @@
 """Records on disk: one safetensors file, its structure as JSON in the metadata. No pickle, and no class is known here.
 
-A value is JSON, an array, a recipe (a small estimator that only stores its arguments) or a list, tuple or dict of such.
-The metadata hold the version of the format and a SHA-256 of everything else. A file of an older version is brought to
-this one step by step, each a function from record to record, so that it loads for ever:
-    1   no sum, and arrays without their types and shapes
+A value is JSON, an array, a recipe (a small estimator that only stores its arguments) or a list, tuple or dict of them.
+The metadata contain the version of the format and a SHA-256 of everything else. A file of an older version is converted
+version by version, each time by a function from record to record, so that it can always be loaded:
+    1   no checksum, and arrays without types and shapes
     2   as above
 """
 
@@ -30,40 +30,38 @@ from jensen.files.label_values import encode_label, place_label, time_type
 from jensen.files.replacing import replacing
 from jensen.runtime.messages import levels_inside
 
-__all__ = ["MIGRATIONS", "checksum", "decode", "encode", "read_record", "write_record"]
-
 FORMAT, VERSION = "jensen", 2
-# Values within values; a fit writes about ten.
+# The deepest nesting of values; a model has about ten levels.
 MOST_NESTED = 32
-# Bytes that texts of one width may take, however short most of them are.
+# Bytes that an array of texts may take even if most of them are short.
 FREE_BYTES = 2**24
 
 Record = dict[str, Any]
 
 
 def to_2(record: Record) -> Record:
-    """Version 2 describes its arrays and has a sum: the record itself stayed the same."""
+    """Version 2 describes its arrays and has a checksum; the record itself is the same."""
     return record
 
 
-# From a version to the next. These stay as they are: what changes in a record gets a version of its own.
+# From each version to the next. Do not change these: a change of records needs a new version.
 MIGRATIONS: dict[int, Callable[[Record], Record]] = {1: to_2}
 
 
 def write_record(path: str | os.PathLike[str], record: Record) -> None:
-    """Write aside, then put in place at once: a crash leaves the old file or the new one, never half of one."""
+    """Write a record atomically: after a crash there is the old file or the new one, never a part."""
     tensors: dict[str, Tensor] = {}
     content = json.dumps({name: encode(value, tensors, name) for name, value in record.items()})
     metadata = {"format": FORMAT, "version": str(VERSION), "content": content}
     with replacing(path) as aside:
-        # `save_file` would write aside a second time, under a name of its own.
+        # `save_file` would write another temporary file.
         aside.write_bytes(save(tensors, metadata | {"sha256": checksum(metadata, tensors)}))
 
 
 def read_record(path: str | os.PathLike[str], *, way_out: str | None = None) -> Record:
-    """The record with its tensors in place and its recipes still by name: `decode` turns them into objects.
+    """The record with its tensors, and with recipes by name; `decode` turns them into objects.
 
-    A file without a sum gets a warning that ends in `way_out`, where there is one.
+    If `way_out` is given, a file without a checksum causes a warning that ends with it.
     """
     if Path(path).is_dir():
         raise ValueError(f"{path} is a directory, not a jensen model file")
@@ -73,12 +71,12 @@ def read_record(path: str | os.PathLike[str], *, way_out: str | None = None) -> 
     version = checked_version(path, metadata)
     if "sha256" in metadata:
         if metadata["sha256"] != checksum(metadata, tensors):
-            raise ValueError(f"{path} is damaged: its content does not have the checksum that it was saved with")
+            raise ValueError(f"{path} is damaged: its content does not match its checksum")
     elif version > 1:
         raise ValueError(f"{path} is damaged: it has no checksum, but files of version {version} have one")
     elif way_out is not None:
         warnings.warn(
-            f"{path} has no checksum, because an older jensen saved it, so damage goes unnoticed; {way_out}",
+            f"{path} has no checksum, because an older jensen saved it, so damage cannot be detected; {way_out}",
             UserWarning,
             stacklevel=levels_inside(),
         )
@@ -95,7 +93,7 @@ def read_record(path: str | os.PathLike[str], *, way_out: str | None = None) -> 
 
 
 def opened(path: str | os.PathLike[str]) -> tuple[dict[str, str], dict[str, Tensor]]:
-    """Metadata and tensors of a safetensors file in whose header no key appears twice."""
+    """Metadata and tensors of a safetensors file; an error if a key appears twice in its header."""
     try:
         with safe_open(path, framework="pt") as file:
             metadata = file.metadata() or {}
@@ -108,19 +106,19 @@ def opened(path: str | os.PathLike[str]) -> tuple[dict[str, str], dict[str, Tens
 
 
 def checked_version(path: str | os.PathLike[str], metadata: Mapping[str, str]) -> int:
-    told = metadata.get("version", "")
-    version = int(told) if told.isascii() and told.isdecimal() and len(told) < 10 else 0
+    stated = metadata.get("version", "")
+    version = int(stated) if stated.isascii() and stated.isdecimal() and len(stated) < 10 else 0
     if version > VERSION:
         raise ValueError(
-            f"{path} has format version {told!r}, of a newer jensen; this one reads versions up to {VERSION}: update it"
+            f"{path} has format version {stated!r}, of a newer jensen; this one reads up to {VERSION}: update it"
         )
     if version < 1:
-        raise ValueError(f"{path} is damaged: {told!r} is no format version")
+        raise ValueError(f"{path} is damaged: {stated!r} is not a format version")
     return version
 
 
 def checksum(metadata: Mapping[str, str], tensors: Mapping[str, Tensor]) -> str:
-    """SHA-256 of all metadata but itself, and of the names, types, shapes and bytes of all tensors."""
+    """SHA-256 of all other metadata, and of the names, types, shapes and bytes of all tensors."""
     found = hashlib.sha256()
     for name in sorted(metadata.keys() - {"sha256"}):
         found.update(f"{name} {len(metadata[name])}\n{metadata[name]}\n".encode())
@@ -136,7 +134,7 @@ def type_name(tensor: Tensor) -> str:
 
 
 def distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """A JSON object; a key that appears twice could be read in two ways, and is an error."""
+    """A JSON object; a key that appears twice is ambiguous and an error."""
     found = dict(pairs)
     if len(found) < len(pairs):
         twice = next(key for i, (key, _) in enumerate(pairs) if any(key == other for other, _ in pairs[:i]))
@@ -145,7 +143,7 @@ def distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def refuse_constant(name: str) -> Any:
-    raise ValueError(f"{name} is no JSON")
+    raise ValueError(f"{name} is not valid JSON")
 
 
 def encode(value: Any, tensors: dict[str, Tensor], name: str, depth: int = 0) -> Any:
@@ -169,7 +167,7 @@ def encode(value: Any, tensors: dict[str, Tensor], name: str, depth: int = 0) ->
         return {"times": encode(value.astype(np.int64), tensors, name, inner), "dtype": value.dtype.str}
     if isinstance(value, (np.ndarray, Tensor)):
         while name in tensors:
-            # A dot in a key can make two names alike.
+            # Two names can be equal if a key contains a dot.
             name += "_"
         tensor = tensors[name] = torch.as_tensor(value).detach().cpu().clone(memory_format=torch.contiguous_format)
         described = {"type": type_name(tensor), "shape": list(tensor.shape)}
@@ -192,9 +190,9 @@ def encode(value: Any, tensors: dict[str, Tensor], name: str, depth: int = 0) ->
 
 
 def place(value: Any, tensors: dict[str, Tensor], depth: int = 0) -> Any:
-    """Undo `encode`, but leave recipes as their dictionaries; what `encode` cannot have written is an error.
+    """Undo `encode`, but leave recipes as dictionaries. A value that `encode` does not write is an error.
 
-    A tensor has one place: it is taken out of `tensors`.
+    Each tensor is used once and removed from `tensors`.
     """
     if depth > MOST_NESTED:
         raise ValueError(f"values are nested more than {MOST_NESTED} deep")
@@ -225,28 +223,28 @@ def place(value: Any, tensors: dict[str, Tensor], depth: int = 0) -> Any:
             return placed(items)
         case {"recipe": str(name), "params": dict(items)}:
             return {"recipe": name, "params": placed(items)}
-    raise ValueError(f"{str(value)[:60]} is no value")
+    raise ValueError(f"{str(value)[:60]} is not a value")
 
 
 def array_of(tensor: Tensor, is_numpy: bool, described: Mapping[str, Any]) -> Any:
-    """A tensor as it was given; version 1 has no type and shape to hold it against."""
+    """A tensor or array; its type and shape are checked, except in version 1, which has none."""
     found = {"type": type_name(tensor), "shape": list(tensor.shape)}
-    told = {key: described[key] for key in found if key in described}
-    if told and told != found:
-        raise ValueError(f"{described['array']} is described as {told}, but its tensor has {found}")
+    stated = {key: described[key] for key in found if key in described}
+    if stated and stated != found:
+        raise ValueError(f"{described['array']} is described as {stated}, but its tensor has {found}")
     return tensor.numpy() if is_numpy else tensor
 
 
 def texts(items: list[Any], kind: str) -> np.ndarray:
-    """Objects, or texts of one width: the longest decides about the room that all of them take."""
+    """Objects, or texts in an array whose width is that of the longest."""
     if kind == "O":
         # None keeps numpy from reading sequences into more axes.
         return np.array([*items, None], dtype=object)[:-1]
     if not all(isinstance(item, bytes if kind == "S" else str) for item in items):
-        raise ValueError("an array of texts holds something else")
+        raise ValueError("an array of texts contains other values")
     lengths = [len(item) for item in items]
     if 4 * len(items) * max(lengths, default=0) > max(FREE_BYTES, 64 * sum(lengths)):
-        raise ValueError(f"{len(items)} texts, one of them {max(lengths)} long, are no array of texts")
+        raise ValueError(f"{len(items)} texts, one of them {max(lengths)} long, are not an array of texts")
     return np.array(items, dtype=np.bytes_ if kind == "S" else np.str_)
 
 

@@ -1,4 +1,4 @@
-"""Files that are replaced at once: written aside, then put in place, so that an error leaves the old one as it was."""
+"""Files that are replaced atomically: written beside the old file, then renamed. An error leaves the old file."""
 
 from __future__ import annotations
 
@@ -12,23 +12,21 @@ from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
 
-__all__ = ["replacing", "write_text"]
-
-# Names of files written aside begin with this, the file they are for, the machine and the process.
+# Names of temporary files start with this, followed by their target, the machine and the process.
 PREFIX = ".jensen"
-# After so many seconds a file aside is left over, whoever wrote it.
+# A temporary file older than this many seconds is a leftover.
 DAY = 86_400
 NUMBERS = count()
 
 
 @contextmanager
 def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """A file beside `path`, with its suffix, to write to; it takes the place of `path` at the end.
+    """A temporary file beside `path`, with the same suffix, that replaces `path` at the end.
 
-    An error inside removes it and leaves the old file as it was. Files aside that a killed process has left for this
-    path are removed first. A device or a pipe is written to as it is.
+    After an error it is removed and the old file stays. Temporary files that a killed process has left for this path
+    are removed first. A device or a pipe is written to directly.
     """
-    # A link stays one: what it points to is replaced.
+    # A link stays a link; its target is replaced.
     target = Path(os.path.realpath(path))
     if target.is_dir():
         raise IsADirectoryError(f"{path} cannot be written: it is a folder; give the name of a file")
@@ -41,7 +39,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
         clear_leftovers(target)
         aside = target.with_name(f"{mark_of(target)}-{os.getpid()}-{next(NUMBERS)}{target.suffix}")
         try:
-            # The system takes the umask off these permissions; a file that is replaced passes on its own.
+            # The umask applies to these permissions; a replaced file keeps its own.
             os.close(os.open(aside, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
             yield aside
             if target.exists():
@@ -60,16 +58,16 @@ def write_text(path: str | os.PathLike[str], text: str) -> None:
 
 @contextmanager
 def named_errors(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Errors of the system name the file that was asked for, not the one aside."""
+    """Errors of the system name the file, not the temporary one."""
     try:
         yield
     except BrokenPipeError:
         raise
     except OSError as error:
         reason = os.strerror(error.errno) if error.errno else error
-        told = type(error)(f"{path} cannot be written: {reason}; an existing file is unchanged")
-        told.errno = error.errno
-        raise told from error
+        named = type(error)(f"{path} cannot be written: {reason}; an existing file is unchanged")
+        named.errno = error.errno
+        raise named from error
 
 
 def mark_of(target: Path) -> str:
@@ -77,12 +75,12 @@ def mark_of(target: Path) -> str:
 
 
 def here() -> str:
-    """The machine, as process numbers count on one only."""
+    """The machine, because process numbers are valid on one machine only."""
     return f"{zlib.crc32(platform.node().encode(errors='replace')):08x}"
 
 
 def clear_leftovers(target: Path) -> None:
-    """Remove files aside of this target whose process is gone, or which are a day old."""
+    """Remove temporary files of this target whose process has ended, or which are a day old."""
     for_target = mark_of(target).removesuffix(here())
     for found in target.parent.glob(f"{glob.escape(for_target)}*{glob.escape(target.suffix)}"):
         with suppress(OSError, ValueError):
@@ -93,7 +91,7 @@ def clear_leftovers(target: Path) -> None:
 
 
 def is_running(process: int) -> bool:
-    """Whether there is such a process; where the system cannot be asked without harm, it is taken to run."""
+    """Whether a process is running; assumed to be true on systems without a safe way to find out."""
     if os.name != "posix":
         return True
     try:
@@ -101,6 +99,6 @@ def is_running(process: int) -> bool:
     except ProcessLookupError:
         return False
     except OSError:
-        # It belongs to another user.
+        # The process belongs to another user.
         return True
     return True

@@ -92,7 +92,7 @@ def history(subject: Subject) -> Made:
     else:
         return None
     ends = ", ".join(f"{one.name} ends at {number(float(np.asarray(one.y)[-1]))}" for one in series)
-    drawn = charts.lines(series, what, "per row", f"{text} {ends}.", settled=True)
+    drawn = charts.lines(series, what, "value per row", f"{text} {ends}.", settled=True)
     return "Training", text, drawn
 
 
@@ -289,7 +289,7 @@ def least_likely(subject: Subject) -> Made:
     cells = shown.frame.reset_index(drop=True)
     cells.insert(0, what, values[order], allow_duplicates=True)
     cells.insert(0, "row", [shown.number(i) for i in range(len(order))], allow_duplicates=True)
-    return title, f"The rows with the lowest {what}.{among}", table(cells, sortable=True)
+    return title, f"Sorted by {what}, lowest first.{among}", table(cells, sortable=True)
 
 
 def lowest_scores(subject: Subject) -> tuple[Subject, np.ndarray | None, str, str]:
