@@ -3,6 +3,7 @@
 import io
 import math
 import re
+import signal
 
 import numpy as np
 import pandas as pd
@@ -23,6 +24,7 @@ from jensen import VAE, Autoencoder, Diffusion, GaussianMixture, KMeans, Probabi
 from jensen.evaluate.candidates import EFFORTS, Effort, entrants
 from jensen.evaluate.compare import count_classes
 from jensen.evaluate.footing import find_footing
+from jensen.models.autoencoders.module import VAEModule
 from jensen.runtime.interrupt import Interrupted
 
 IRIS = load_iris().data
@@ -232,6 +234,23 @@ class TestTable:
 
         with pytest.raises(KeyboardInterrupt):
             compare(IRIS, [Stopped(1)], cv=2)
+
+    def test_ctrl_c_while_a_network_is_trained_ends_the_comparison(self, monkeypatch):
+        forward, calls = VAEModule.forward, []
+
+        def interrupted(module, *batch):
+            calls.append(1)
+            if len(calls) == 2:
+                signal.raise_signal(signal.SIGINT)
+            return forward(module, *batch)
+
+        before = signal.signal(signal.SIGINT, signal.default_int_handler)
+        try:
+            monkeypatch.setattr(VAEModule, "forward", interrupted)
+            with pytest.raises(Interrupted, match="interrupted after step 1 of epoch 2"):
+                compare(IRIS, [VAE(1, max_epochs=9, random_state=0)], cv=2)
+        finally:
+            signal.signal(signal.SIGINT, before)
 
     def test_if_all_fail_there_is_an_error(self):
         with pytest.raises(ValueError, match="every model failed, GaussianMixture with: n_components=1000 needs"):
