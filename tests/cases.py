@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 from scipy.special import logsumexp
-from scipy.stats import multivariate_normal, norm
+from scipy.stats import expon, multivariate_normal, norm
 from sklearn.datasets import load_iris, make_blobs
 
 from jensen import (
@@ -33,8 +33,13 @@ from jensen import (
 )
 from jensen.contract.gradient import GradientEstimator
 from jensen.models.diffusion.module import DiffusionModule
+from your_own_model import ExponentialMixture
 
 __all__ = ["CASES", "Case", "diffusion_step", "standardisation"]
+
+
+def gaussian_rows(means: np.ndarray, spreads: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    return means + (np.linalg.cholesky(spreads) @ rng.normal(size=(*means.shape, 1)))[..., 0]
 
 
 @dataclass(frozen=True)
@@ -48,6 +53,7 @@ class Case:
         is_exact: whether score_samples is ln p(x), rather than the term of the one z that the model chooses.
         components: the weights (K,) and means (K, d) that samples come from; one, where z cannot be enumerated.
         spreads: the covariance of each of these (K, d, d); None where it is not known.
+        draw: draws rows by numpy from components with these means (n, d) and spreads (n, d, d); Gaussians unless given.
         objective: what a fit raises.
         log_prior: what a prior adds to the mean score of the rows of a fit, per row.
         arrays: names of attributes that keep the dtype of X.
@@ -62,6 +68,8 @@ class Case:
         given: rows to fit that are not x, such as x with holes.
         scores_holes: whether rows with holes have a score; a diffusion learns from them and fills them only.
         by_labels: methods that only a fit with labels has.
+        has_location: whether the data may have any offset; positive numbers have none.
+        classes: classes that `load` needs to be given.
         expected_failed_checks: of scikit-learn's check_estimator, with the reason.
     """
 
@@ -75,6 +83,7 @@ class Case:
     arrays: tuple[str, ...]
     for_checks: Callable[[], Any] | None = None
     spreads: Callable[[Any], np.ndarray] | None = None
+    draw: Callable[[np.ndarray, np.ndarray, np.random.Generator], np.ndarray] = gaussian_rows
     log_prior: Callable[[Any, np.ndarray], float] = lambda model, rows: 0.0
     raises_bound: bool = True
     evidence: Callable[[Any, np.ndarray], np.ndarray] | None = None
@@ -86,6 +95,8 @@ class Case:
     by_labels: tuple[str, ...] = ()
     given: np.ndarray | None = None
     scores_holes: bool = True
+    has_location: bool = True
+    classes: tuple[type, ...] = ()
     expected_failed_checks: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -669,12 +680,42 @@ def some_labels() -> np.ndarray:
     return np.where(np.arange(90) % 5 == 0, y, -1)
 
 
+def waiting_times() -> np.ndarray:
+    rng = np.random.default_rng(5)
+    return rng.exponential(np.repeat([[2.0, 0.2, 0.5], [0.2, 1.5, 0.5], [0.1, 0.1, 2.0]], 30, axis=0))
+
+
+def exponential_log_joint(model: ExponentialMixture, x: np.ndarray) -> np.ndarray:
+    log_density = expon.logpdf(x[:, None], scale=1 / model.rates_)
+    return np.log(model.weights_) + np.nansum(log_density, 2)
+
+
+def your_own_model() -> Case:
+    return Case(
+        "your-own-model",
+        lambda: ExponentialMixture(n_components=3, random_state=0, tol=1e-9, max_iter=500),
+        waiting_times(),
+        exponential_log_joint,
+        is_exact=True,
+        components=lambda model: (model.weights_, 1 / model.rates_),
+        spreads=lambda model: np.stack([np.diag(scale**2) for scale in 1 / model.rates_]),
+        draw=lambda means, spreads, rng: rng.exponential(means),
+        objective=lambda model: model.lower_bound_,
+        arrays=("weights_", "rates_"),
+        for_checks=ExponentialMixture,
+        has_location=False,
+        classes=(ExponentialMixture,),
+        expected_failed_checks=LABELS_ARE_READ,
+    )
+
+
 CASES = [
     gaussian_mixture("mixture-full"),
     gaussian_mixture("mixture-tied", covariance_type="tied"),
     gaussian_mixture("mixture-diag", covariance_type="diag"),
     gaussian_mixture("mixture-spherical", covariance_type="spherical"),
     gaussian_mixture("mixture-labels", y=some_labels()),
+    your_own_model(),
     kmeans("kmeans"),
     kmeans("kmeans-depot", depot=Depot([0.0, 0.0, 0.0], weight=0.5), raises_bound=False),
     kmedoids(),

@@ -123,7 +123,8 @@ def load(path: str | os.PathLike[str], recipes: Sequence[type[BaseEstimator]] = 
 
     Args:
         path: the file.
-        recipes: your own recipe classes that the file uses; no class is ever imported because a file names it.
+        recipes: your own classes of models and recipes that the file uses; no class is ever imported because a file
+            names it.
 
     Example:
         >>> import tempfile, numpy as np, jensen
@@ -136,8 +137,10 @@ def load(path: str | os.PathLike[str], recipes: Sequence[type[BaseEstimator]] = 
     from jensen.files.records import decode, read_record
 
     record = read_record(path, way_out="save the model again, with load(path).save(path)")
-    known = recipe_classes() | {recipe.__name__: recipe for recipe in recipes}
+    own: dict[str, Any] = {recipe.__name__: recipe for recipe in recipes}
+    known = recipe_classes() | own
     try:
-        return restored(model_class(record["class"]), decode(record["params"], known), decode(record["fitted"], known))
+        model = own.get(record["class"]) or model_class(record["class"])
+        return restored(model, decode(record["params"], known), decode(record["fitted"], known))
     except (ArithmeticError, AssertionError, AttributeError, LookupError, RuntimeError, TypeError) as error:
         raise ValueError(f"{path} does not describe a fitted model: {error!r}") from None

@@ -13,6 +13,7 @@ N_PARAMETERS = {
     "mixture-diag": 2 + 3 * 3 + 3 * 3,
     "mixture-spherical": 2 + 3 * 3 + 3,
     "mixture-labels": 2 + 3 * 3 + 3 * 6,
+    "your-own-model": 2 + 3 * 3,
     # One variance for all.
     "kmeans": 3 * 3 + 1,
     "kmeans-depot": 3 * 3 + 1,

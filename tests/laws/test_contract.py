@@ -33,7 +33,7 @@ def test_scikit_learns_checks_pass(checked):
 def test_a_file_keeps_everything(case, model, tmp_path):
     path = tmp_path / "model.jensen"
     model.save(path)
-    loaded = jensen.load(path)
+    loaded = jensen.load(path, case.classes)
     assert type(loaded) is type(model)
     assert repr(loaded.get_params()) == repr(model.get_params())
     assert_array_equal(case.answer(loaded, case.x), case.answer(model, case.x))

@@ -21,6 +21,7 @@ class Capabilities:
         missing_in_fit: whether X may have missing values in `fit`.
         missing_in_score: whether `score_samples` takes rows with missing values, by their observed entries.
         text: whether columns may hold text and categories besides numbers.
+        positive: whether X must be positive.
         images: whether rows may be images (h, w) or (c, h, w).
         sparse: whether X may be a sparse matrix.
         labels: whether `fit` reads y as labels; "needed" where there is no fit without y.
@@ -34,6 +35,7 @@ class Capabilities:
     missing_in_fit: bool = False
     missing_in_score: bool = False
     text: bool = False
+    positive: bool = False
     images: bool = False
     sparse: bool = False
     labels: bool | Literal["needed"] = False
@@ -51,6 +53,7 @@ class Capabilities:
         """Set scikit-learn's tags of the same meaning."""
         tags.input_tags.allow_nan = self.missing_in_fit
         tags.input_tags.sparse = self.sparse
+        tags.input_tags.positive_only = self.positive
         tags.input_tags.three_d_array = self.images
         tags.input_tags.categorical = tags.input_tags.string = self.text
         tags.target_tags.required = self.labels == "needed"

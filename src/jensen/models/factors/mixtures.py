@@ -28,21 +28,12 @@ from jensen.models.mixtures.conjugate_prior import ConjugatePrior
 from jensen.models.mixtures.em import MixtureTheta
 from jensen.models.mixtures.inference import answers, responsibilities
 
-CONSTRAINTS: dict[str, list[Any]] = {
-    "n_components": [Interval(Integral, 1, None, closed="left"), None],
+CONSTRAINTS: dict[str, list[Any]] = MixtureModel._parameter_constraints | {
     "n_latent": [Interval(Integral, 1, None, closed="left")],
-    "tol": [Interval(Real, 0.0, None, closed="left")],
     "reg_covar": [Interval(Real, 0.0, None, closed="left")],
-    "max_iter": [Interval(Integral, 0, None, closed="left")],
-    "n_init": [Interval(Integral, 1, None, closed="left")],
     "init_params": [StrOptions({"portfolio", "kmeans"})],
-    "label_weight": [Interval(Real, 0.0, None, closed="neither")],
     "prior": [ConjugatePrior, None],
     "acceleration": [StrOptions({"squarem"}), None],
-    "random_state": ["random_state"],
-    "warm_start": ["boolean"],
-    "verbose": ["verbose"],
-    "verbose_interval": [Interval(Integral, 1, None, closed="left")],
 }
 
 

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import fields
+from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
 import torch
+from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
@@ -48,13 +50,24 @@ class MixtureModel(EMEstimator):
     classes_: np.ndarray
     weights_ = Fitted(lambda model: model.theta_.weights)
     _components: ClassVar[type[AnyComponents]]
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "n_components": [Interval(Integral, 1, None, closed="left"), None],
+        "tol": [Interval(Real, 0.0, None, closed="left")],
+        "max_iter": [Interval(Integral, 0, None, closed="left")],
+        "n_init": [Interval(Integral, 1, None, closed="left")],
+        "label_weight": [Interval(Real, 0.0, None, closed="neither")],
+        "random_state": ["random_state"],
+        "warm_start": ["boolean"],
+        "verbose": ["verbose"],
+        "verbose_interval": [Interval(Integral, 1, None, closed="left")],
+    }
     capabilities = Capabilities(
         score="exact", missing_in_fit=True, missing_in_score=True, weights=True, batches=True, labels=True, predict=True
     )
     _answers = Answers(log_evidence, fill, fill_draws)
 
-    def _family(self, k: int, d: int) -> Family[Any]:
-        """The family of K components of d features."""
+    def _family(self, rows: Rows, k: int) -> Family[Any]:
+        """The family of K components; rows that they cannot model are refused here."""
         raise NotImplementedError
 
     def _schema(self) -> Mapping[str, Values]:
@@ -63,7 +76,7 @@ class MixtureModel(EMEstimator):
 
     def _problem(self, rows: Rows, start: Any, frame: Frame | None) -> tuple[Problem, Frame]:
         k = n_components_of(self, rows, start)
-        family, begin = self._family(k, rows.x.shape[1]), start_by(getattr(self, "init_params", "portfolio"))
+        family, begin = self._family(rows, k), start_by(getattr(self, "init_params", "portfolio"))
         return mixture_problem(self, family, k, rows, begin, start=start, frame=frame)
 
     def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
