@@ -1,19 +1,19 @@
-"""Digits of 8x8 pixels and 17 grey levels: bits per dimension of test images, of diffusions and of what else there is.
+"""Bits per dimension of test images of digits, 8x8 pixels with 17 grey levels: diffusions and other models.
 
     python benchmarks/diffusion_digits.py [--epochs 120] [--only NAME ...] [--save FOLDER] [--picture samples.png]
-scikit-learn's digits, 1437 images to learn from and 360 to be tested on, drawn by class. All figures are upper bounds
-of -log2 P(x) / 64 with their standard error over test images, and differences to the best image by image; uniform
-levels cost log2 17 = 4.09. Two threads.
+The data are scikit-learn's digits, 1437 training and 360 test images, stratified by class. All figures are upper bounds
+of -log2 P(x) / 64 with their standard error over test images, and paired differences to the best model. A uniform
+distribution over the levels costs log2 17 = 4.09. Two threads.
 
-Diffusions have a U-Net of 32 and 64 channels, a dropout of 0.2 and 1000 levels of noise, over all of which the bound is
-summed; a tenth of the training images decides when to stop. "noise, simple" predicts the noise with the loss and the
-variance that are usual for pictures: what is good for samples can be worse than uniform levels as a code.
-Mixtures see x + u, u uniform on [0, 1): E_u ln p(x + u) bounds ln P(x), a level being a cell of size one. u is drawn
-once to learn from and 10 times to be tested. The VAE has categorical pixels and 1000 importance samples. Of mixtures
-and the VAE some sizes are tried on a fifth of the training images, and the best is fitted again to all; the seconds of
-a fit include that.
+Diffusions have a U-Net with 32 and 64 channels, a dropout of 0.2 and 1000 noise levels; the bound sums over all levels.
+Early stopping uses a tenth of the training images. "noise, simple" predicts the noise with the loss and the variance
+that are common for images: a model with good samples can be a worse code than uniform levels.
+Mixtures are fitted to x + u, u uniform on [0, 1): E_u ln p(x + u) is a lower bound of ln P(x), because cells have size
+one. u is drawn once for training and 10 times for the test. The VAE has categorical pixels and 1000 importance samples.
+For mixtures and the VAE, some sizes are compared on a fifth of the training images, and the best is fitted again to all
+of them; the seconds of a fit include this.
 
-With --save, models and figures are kept, and a run with the same arguments goes on where the last one ended.
+With --save, models and figures are kept, and a run with the same arguments resumes where the last one ended.
 """
 # ruff: noqa: I001 (the number of threads is set by the first import)
 
@@ -45,7 +45,7 @@ N_PIXELS, N_LEVELS = 64, 17
 BITS = N_PIXELS * math.log(2)
 N_DRAWS = 10  # of u per test image
 
-Makes = dict[str, Callable[[], Any]]  # models to choose from, by what is said of them
+Makes = dict[str, Callable[[], Any]]  # models to choose from, by description
 Score = Callable[[Any, np.ndarray], np.ndarray]  # ln P(x) of images (n,), or a bound of it
 
 
@@ -62,13 +62,13 @@ class Row:
 
 @dataclass(frozen=True)
 class Setting:
-    """What decides about the figures."""
+    """Settings on which the figures depend."""
 
     epochs: int
     quick: bool
 
     def images(self) -> tuple[np.ndarray, np.ndarray]:
-        """To learn from, and to be tested on."""
+        """Training and test images."""
         digits = load_digits()
         train, test, *_ = train_test_split(
             digits.images, digits.target, test_size=360, random_state=0, stratify=digits.target
@@ -147,7 +147,7 @@ def factor_analysers(setting: Setting) -> tuple[Makes, Score]:
 
 
 def peer_mixture(setting: Setting) -> tuple[Makes, Score]:
-    """Its floor of variances is what it has instead of a prior."""
+    """Chooses the floor of variances, since scikit-learn has no prior."""
     sizes = [("full", k, floor) for k in (1, 2, 5, 10, 20) for floor in (1e-6, 0.1, 0.3, 1.0)]
     sizes += [("diag", k, floor) for k in (20, 50, 100) for floor in (1e-6, 0.1, 0.3)]
     return density(
@@ -187,17 +187,17 @@ MODELS: dict[str, Callable[[Setting], tuple[Makes, Score]]] = {
 
 
 def chosen(makes: Makes, score: Score, train: np.ndarray) -> tuple[str, Any]:
-    """The model that says most of a fifth of the images, fitted again to all; one alone is fitted at once."""
+    """The model with the highest score on a fifth of the images, fitted again to all images."""
     label = next(iter(makes))
     if len(makes) > 1:
         rest, held_out = train_test_split(train, test_size=0.2, random_state=0)
-        told = {}
+        scores = {}
         for one, make in makes.items():
             try:
-                told[one] = float(np.mean(score(make().fit(rest), held_out)))
+                scores[one] = float(np.mean(score(make().fit(rest), held_out)))
             except (ArithmeticError, ValueError) as failure:
                 print(f"{one} failed: {failure}", flush=True)
-        label = max(told, key=told.__getitem__)
+        label = max(scores, key=scores.__getitem__)
     return label, makes[label]().fit(train)
 
 
@@ -205,8 +205,8 @@ def study(name: str, setting: Setting) -> tuple[Row, Any]:
     train, test = setting.images()
     makes, score = MODELS[name](setting)
     fit_seconds, (label, model) = seconds(partial(chosen, makes, score, train))
-    score_seconds, told = seconds(partial(score, model, test))
-    return Row(name, (-told / BITS).tolist(), fit_seconds, score_seconds, label), model
+    score_seconds, scores = seconds(partial(score, model, test))
+    return Row(name, (-scores / BITS).tolist(), fit_seconds, score_seconds, label), model
 
 
 def file_of(folder: Path, name: str, ending: str) -> Path:
@@ -216,13 +216,13 @@ def file_of(folder: Path, name: str, ending: str) -> Path:
 def keep(folder: Path, row: Row, model: Any, setting: Setting) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     inner = model.model if isinstance(model, Dequantised) else model
-    if hasattr(inner, "save"):  # scikit-learn's has no file of its own
+    if hasattr(inner, "save"):  # scikit-learn's models have no `save`
         inner.save(file_of(folder, row.name, ".jensen"))
     file_of(folder, row.name, ".json").write_text(json.dumps({"setting": asdict(setting), "row": asdict(row)}))
 
 
 def kept(folder: Path | None, name: str, setting: Setting) -> Row | None:
-    """A row that an earlier run with this setting has come to."""
+    """The row of an earlier run with this setting, if there is one."""
     file = None if folder is None else file_of(folder, name, ".json")
     if file is None or not file.exists():
         return None
@@ -235,7 +235,7 @@ def mean_and_error(values: np.ndarray) -> tuple[float, float]:
 
 
 def differences(rows: list[Row]) -> None:
-    """To the best, image by image."""
+    """Print paired differences to the best model."""
     ordered = sorted(rows, key=lambda row: float(np.mean(row.bits)))
     best = np.array(ordered[0].bits)
     print("\n| model | bits per dimension | more than the best |\n| --- | --- | --- |")
@@ -257,16 +257,16 @@ def arguments() -> argparse.Namespace:
     parser.add_argument(
         "--only", nargs="+", choices=list(MODELS), default=list(MODELS), metavar="NAME", help=f"of: {'; '.join(MODELS)}"
     )
-    parser.add_argument("--epochs", type=int, help="of the diffusions, 120 unless given")
-    parser.add_argument("--quick", action="store_true", help="few images, epochs and levels: does it run?")
-    parser.add_argument("--picture", type=Path, help="PNG of 64 samples of the first diffusion among the rows")
+    parser.add_argument("--epochs", type=int, help="epochs of the diffusions; default 120")
+    parser.add_argument("--quick", action="store_true", help="few images, epochs and levels, to test the script")
+    parser.add_argument("--picture", type=Path, help="PNG of 64 samples from the first diffusion")
     parser.add_argument("--save", type=Path, help="folder for models and figures")
     parser.add_argument("--threads", type=int, default=THREADS)
     return parser.parse_args()
 
 
 def found(name: str, setting: Setting, folder: Path | None) -> tuple[Row, Any]:
-    """A row of the table and its model, None where the folder has the figures."""
+    """A row of the table and its model; the model is None if the folder has the figures."""
     row = kept(folder, name, setting)
     if row is not None:
         return row, None
@@ -283,7 +283,7 @@ def main() -> None:
     setting = Setting(options.epochs or (1 if options.quick else 120), options.quick)
     train, test = setting.images()
     print(
-        f"{len(train)} images to learn from, {len(test)} to be tested on, at most {setting.epochs} epochs of "
+        f"{len(train)} training and {len(test)} test images, at most {setting.epochs} epochs of "
         f"diffusions, {options.threads} threads\n"
     )
     print("| model | bits per dimension | fit, s | score, s | choice |\n| --- | --- | --- | --- | --- |", flush=True)

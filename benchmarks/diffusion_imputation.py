@@ -1,39 +1,39 @@
-"""Draws for what is missing, and their calibration: half-hidden digits, and tables with holes.
+"""Draws for missing values and their calibration: half-hidden digits, and tables with missing values.
 
     python benchmarks/diffusion_imputation.py digits [--model digits.jensen] [--rows 100] [--save FOLDER]
     python benchmarks/diffusion_imputation.py tables --data DIR [--masks 5 6] [--only NAME ...] [--save FOLDER]
-Columns, over hidden entries alone:
-    error      RMSE of the posterior mean: a model's own where it has one, else the mean of its draws
+Columns, over hidden entries only:
+    error      RMSE of the posterior mean, or of the mean of draws for models without one
     coverage   of central 90 % intervals, in %: between the 5 % and the 95 % quantile of 50 draws, at the ranks p(n + 1)
-               with which draws from the true posterior cover 90 %. Both ends belong to an interval, which matters where
-               values lie on a grid: a pixel that is surely 0 has the interval [0, 0], and is covered
-    own        coverage of one more draw of the model instead of the truth: what `coverage` would be, were the model
-               right. Below it, intervals are too narrow
-    width      of these intervals, mean
-    CRPS       E|X - x| - E|X - X'| / 2, the continuous ranked probability score, from all pairs of different draws:
-               error and sharpness in one number, smaller is better, |error| of a point
-    seconds    on one thread: of the imputation with all draws, for tables with the fit
-The diffusion's draws are RePaint's, in --steps levels with --resamplings of each. The mean's draws are values of the
-column from other rows, observed ones.
+               with which draws from the true posterior cover 90 %. Both ends belong to the interval, which matters for
+               values on a grid: a pixel that is certainly 0 has the interval [0, 0], and is covered
+    own        coverage of one more draw of the model instead of the truth: the coverage if the model were correct. If
+               `coverage` is lower, the intervals are too narrow
+    width      mean width of these intervals
+    CRPS       E|X - x| - E|X - X'| / 2, the continuous ranked probability score, from all pairs of different draws: it
+               combines error and sharpness, smaller is better, and for a point it is |error|
+    seconds    on one thread, for the imputation with all draws; for tables also for the fit
+The diffusion draws by RePaint, in --steps levels with --resamplings of each. The draws of the mean imputer are observed
+values of the column from other rows.
 
-digits: scikit-learn's, the 1437 images to learn from complete; of --rows of the 360 test images the lower half is
-hidden where the row number is even, the right half where it is odd. Units are grey levels, 0 to 16, errors are over
-images. The mixture's size is that with the least error on a fifth of the training images, half-hidden alike; pixels are
-numbers to it, and its draws may lie between levels and beyond them. Both VAEs have categorical pixels; the second also
-learns from two copies of the training images, a half of each hidden at random: the first one's encoder never saw a
-hole. The diffusion is that of --model, fitted to these training images with or without labels, or a U-Net of 32 and 64
-channels trained for --epochs.
+digits: the 1437 training images of scikit-learn's digits are complete. In --rows of the 360 test images the lower half
+is hidden if the row number is even, and the right half if it is odd. Units are grey levels, 0 to 16; standard errors
+are over images. The size of the mixture is the one with the smallest error on a fifth of the training images, hidden in
+the same way; it treats pixels as numbers, so its draws may lie between and beyond the levels. Both VAEs have
+categorical pixels; the second is also trained on two copies of the training images, each with a random half hidden. The
+encoder of the first is not trained on missing values. The diffusion is that of --model, fitted to these training images
+with or without labels, or a U-Net with 32 and 64 channels trained for --epochs.
 
 tables: those of imputation.py, at most --rows rows in random order, 30 and 50 % of the entries hidden completely at
-random; models are fitted to that, standardised by what is observed, and judged on the first 200 rows. Units are
-deviations of the complete column, errors are over masks. Mixture and VAE have the settings of vae_missing.py; iterative
-imputation draws with sample_posterior=True. The diffusion has 100 levels, ResidualMLP(128, 2) and 1000 training steps,
-10 steps with 5 resamplings: chosen on wine and concrete, half of them hidden by mask 0, where three times the training
-and a wider network gained next to nothing, and more steps or resamplings lost. "refitted" is a second one, fitted to a
-draw of the first in the holes: rows are then complete, as they are while RePaint draws, and in a table with half of its
-entries hidden hardly any row is.
+random. Models are fitted to the remaining entries, standardised by the observed ones, and tested on the first 200 rows.
+Units are standard deviations of the complete column; standard errors are over masks. Mixture and VAE have the settings
+of vae_missing.py; iterative imputation draws with sample_posterior=True. The diffusion has 100 levels,
+ResidualMLP(128, 2), 1000 training steps, and 10 steps with 5 resamplings. These settings were chosen on wine and
+concrete with half of the entries hidden by mask 0: three times the training and a wider network gained almost nothing,
+and more steps or resamplings were worse. "refitted" is a second diffusion, fitted to a draw of the first: its training
+rows are complete, like the rows in RePaint, whereas hardly any row of a table with half of its entries hidden is.
 
-With --save, figures are kept, and a run with the same arguments goes on where the last one ended.
+With --save, figures are kept, and a run with the same arguments resumes where the last one ended.
 """
 # ruff: noqa: I001 (the number of threads is set by the first import)
 
@@ -61,15 +61,15 @@ from threadpoolctl import threadpool_limits
 import jensen
 from jensen import MLP, VAE, ConjugatePrior, Diffusion, GaussianMixture, ResidualMLP, Trainer, UNet, select
 
-N_DRAWS = 50  # and one more, to stand in for the truth
-N_JUDGED = 200  # rows of a table
+N_DRAWS = 50  # and one more in place of the truth
+N_JUDGED = 200  # rows of a table to test on
 SHARES = (0.3, 0.5)
 HALVES = (np.s_[4:, :], np.s_[:, 4:], np.s_[:4, :], np.s_[:, :4])  # lower, right, upper, left
 
 
 @dataclass(frozen=True)
 class Setting:
-    """What decides about the figures."""
+    """Settings on which the figures depend."""
 
     rows: int
     steps: int
@@ -80,7 +80,7 @@ class Setting:
 
 
 class Filled(NamedTuple):
-    """The posterior mean of rows (n, ...) and draws (1 + N_DRAWS, n, ...), observed entries as they were."""
+    """The posterior mean of rows (n, ...) and draws (1 + N_DRAWS, n, ...), observed entries unchanged."""
 
     mean: np.ndarray
     draws: np.ndarray
@@ -88,7 +88,7 @@ class Filled(NamedTuple):
 
 @dataclass(frozen=True)
 class Row:
-    """Squared error, coverage, own, width and CRPS of images or of a mask, (5, k), and seconds."""
+    """Squared error, coverage, own, width and CRPS per image or mask, (5, k), and seconds."""
 
     values: list[list[float]]
     seconds: float
@@ -99,7 +99,7 @@ class Row:
 
 
 def judged(filled: Filled, truth: np.ndarray, hidden: np.ndarray) -> np.ndarray:
-    """Of every hidden entry: squared error, coverage, own, width and CRPS, (5, k)."""
+    """Squared error, coverage, own, width and CRPS of every hidden entry, (5, k)."""
     mean, x, (own, *draws) = filled.mean[hidden], truth[hidden], filled.draws[:, hidden]
     low, high = np.quantile(draws, (0.05, 0.95), axis=0, method="weibull")
     covers = [(low <= value) & (value <= high) for value in (x, own)]
@@ -116,7 +116,7 @@ def ranked_score(draws: np.ndarray, x: np.ndarray) -> np.ndarray:
 
 
 def cells(values: np.ndarray) -> list[str]:
-    """Of values (5, k): means and their standard errors over the k."""
+    """Means of values (5, k) and their standard errors over the k."""
     mean = values.mean(1)
     error = values.std(1, ddof=1) / math.sqrt(values.shape[1]) if values.shape[1] > 1 else np.full(5, np.nan)
     root = math.sqrt(mean[0])
@@ -126,7 +126,7 @@ def cells(values: np.ndarray) -> list[str]:
 
 
 def resumed(folder: Path | None, name: str, setting: Setting, study: Callable[[], Row]) -> Row:
-    """What an earlier run with this setting has come to, or the study."""
+    """The row of an earlier run with this setting, or a new study."""
     file = None if folder is None else folder / (name.replace(", ", "-").replace(" ", "-") + ".json")
     if file is not None and file.exists():
         found = json.loads(file.read_text())
@@ -139,13 +139,13 @@ def resumed(folder: Path | None, name: str, setting: Setting, study: Callable[[]
     return row
 
 
-# imputers of digits: from images to learn from, one that fills images, and what was chosen
+# imputers of digits: training images -> a function that imputes images, and the chosen size
 
 Fill = Callable[[np.ndarray], Filled]
 
 
 def half_hidden(images: np.ndarray, n_halves: int = 2, order: Sequence[int] | None = None) -> np.ndarray:
-    """One of the halves missing, by the row number unless there is an order."""
+    """Hide one half of each image, by row number unless an order is given."""
     holed = images.copy()
     for i, image in enumerate(holed):
         image[HALVES[i % n_halves if order is None else order[i]]] = np.nan
@@ -153,7 +153,7 @@ def half_hidden(images: np.ndarray, n_halves: int = 2, order: Sequence[int] | No
 
 
 def of_model(model: Any, holed: np.ndarray) -> Filled:
-    """By a model that has a posterior mean of its own."""
+    """Imputation by a model that has a posterior mean."""
     return Filled(model.impute(holed), np.stack(model.impute_draws(holed, 1 + N_DRAWS, random_state=0)))
 
 
@@ -196,8 +196,8 @@ def digits_mixture(train: np.ndarray, setting: Setting) -> tuple[Fill, str]:
     return fill, f"{size[0]}, K={size[1]}"
 
 
-def digits_vae(train: np.ndarray, setting: Setting, has_holes: bool = False) -> tuple[Fill, str]:
-    if has_holes:
+def digits_vae(train: np.ndarray, setting: Setting, with_missing: bool = False) -> tuple[Fill, str]:
+    if with_missing:
         twice = np.concatenate([train, train])
         order = np.random.default_rng(0).integers(len(HALVES), size=len(twice)).tolist()
         train = np.concatenate([train, half_hidden(twice, order=order)])
@@ -205,7 +205,7 @@ def digits_vae(train: np.ndarray, setting: Setting, has_holes: bool = False) -> 
     options: dict[str, Any] = {"max_epochs": 2} if setting.quick else {}
     model = VAE(16, likelihood="categorical", encoder=network, decoder=network, random_state=0, **options).fit(train)
     model.set_params(evaluation_samples=1000)
-    # The model's own choice for a level is the most probable one, which is not what a squared error asks for.
+    # `impute` returns the most probable level; the mean of draws has a smaller squared error.
     return lambda images: of_draws(model.impute_draws(images, 1 + N_DRAWS, random_state=0)), "m=16"
 
 
@@ -235,7 +235,7 @@ def digits(options: argparse.Namespace) -> None:
         "mean": digits_mean,
         "mixture": digits_mixture,
         "VAE": digits_vae,
-        "VAE, with holes": partial(digits_vae, has_holes=True),
+        "VAE, with missing values": partial(digits_vae, with_missing=True),
         "diffusion": partial(digits_diffusion, file=options.model),
     }
 
@@ -246,7 +246,7 @@ def digits(options: argparse.Namespace) -> None:
         values = judged(filled, test, hidden).reshape(5, len(test), -1).mean(-1)
         return Row(values.tolist(), took, note)
 
-    print(f"{len(train)} images to learn from, {len(test)} half-hidden\n")
+    print(f"{len(train)} training images, {len(test)} half-hidden test images\n")
     print("| imputer | error | coverage, % | own, % | width | CRPS | seconds | |\n" + "| --- " * 8 + "|", flush=True)
     for name, make in imputers.items():
         if options.only and name not in options.only:
@@ -255,7 +255,7 @@ def digits(options: argparse.Namespace) -> None:
         print(f"| {' | '.join([name, *cells(np.array(row.values)), f'{row.seconds:.1f}', row.note])} |", flush=True)
 
 
-# imputers of tables: fitted to a table with holes, of which they fill the first rows
+# imputers of tables: fitted to a table with missing values, whose first rows they impute
 
 
 def table_mean(x: np.ndarray, first: np.ndarray, seed: int, setting: Setting) -> Filled:
@@ -264,7 +264,7 @@ def table_mean(x: np.ndarray, first: np.ndarray, seed: int, setting: Setting) ->
 
 def iterative(x: np.ndarray, first: np.ndarray, seed: int, setting: Setting) -> Filled:
     mean = IterativeImputer(random_state=seed).fit(x).transform(first)
-    # One call for all draws: those of equal rows are independent.
+    # One call for all draws: equal rows have independent draws.
     model = IterativeImputer(random_state=seed, sample_posterior=True).fit(x)
     return Filled(mean, model.transform(np.tile(first, (1 + N_DRAWS, 1))).reshape(-1, *first.shape))
 
@@ -354,16 +354,16 @@ PARTS: dict[str, Callable[[argparse.Namespace], None]] = {"digits": digits, "tab
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("parts", nargs="*", default=list(PARTS), help=f"of: {', '.join(PARTS)}")
-    parser.add_argument("--quick", action="store_true", help="few rows and epochs: does it run?")
+    parser.add_argument("--quick", action="store_true", help="few rows and epochs, to test the script")
     parser.add_argument("--only", nargs="+", metavar="NAME", help="imputers")
     parser.add_argument("--save", type=Path, help="folder for figures")
-    parser.add_argument("--rows", type=int, help="100 test images, 1500 rows of a table unless given")
-    parser.add_argument("--steps", type=int, help="of RePaint: 25 for digits, 10 for tables")
-    parser.add_argument("--resamplings", type=int, help="of every step: 10 and 5")
-    parser.add_argument("--epochs", type=int, help="of the diffusion")
+    parser.add_argument("--rows", type=int, help="default: 100 test images, 1500 rows of a table")
+    parser.add_argument("--steps", type=int, help="steps of RePaint; default 25 for digits, 10 for tables")
+    parser.add_argument("--resamplings", type=int, help="resamplings of every step; default 10 and 5")
+    parser.add_argument("--epochs", type=int, help="epochs of the diffusion")
     parser.add_argument("--model", type=Path, help="a saved diffusion of the training images")
     parser.add_argument("--data", type=Path, help="folder with the UCI tables")
-    parser.add_argument("--tables", nargs="+", metavar="NAME", help="of the tables")
+    parser.add_argument("--tables", nargs="+", metavar="NAME", help="tables to use")
     parser.add_argument("--masks", type=int, nargs="+", default=[5, 6], help="seeds")
     return parser.parse_args()
 

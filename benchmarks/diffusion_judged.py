@@ -1,24 +1,24 @@
-"""A diffusion of digits, judged by something else than its own bound.
+"""Samples of a diffusion of digits, judged by an independent classifier.
 
     python benchmarks/diffusion_judged.py train MODEL [--data DIR] [--epochs 120] [--semi] [--checkpoint m.ckpt]
     python benchmarks/diffusion_judged.py digits MODEL [--n 100] [--steps 250] [--guidance 0] [--picture samples.png]
     python benchmarks/diffusion_judged.py mnist MODEL --data DIR [--n 50] [--judge judge.pt]
     python benchmarks/diffusion_judged.py classify MODEL [--data DIR] [--weighting simple] [--budget 100] [--semi]
-MODEL is a file of a `Diffusion` fitted with labels: of scikit-learn's digits the 1437 training images of
-train_test_split(images, target, test_size=360, random_state=0, stratify=target), of MNIST its training images.
+MODEL is the file of a `Diffusion` fitted with labels, either to the 1437 training images of scikit-learn's digits,
+train_test_split(images, target, test_size=360, random_state=0, stratify=target), or to the training images of MNIST.
 
-`train` fits such a model, of MNIST where --data is given, and writes it to the file; with --semi it sees 20 labels per
+`train` fits such a model, of MNIST if --data is given, and writes it to the file; with --semi it has 20 labels per
 class and all images.
 
-`digits` and `mnist` draw n images of every class. A judge that has only seen real training images says which class it
-sees: a support vector machine for digits, a small convolutional network, trained for two epochs, for MNIST. Beside the
-share that is recognised as the class asked for stands the judge's accuracy on test images. Copies are told by the
-distance to the nearest training image, Euclidean with grey levels from 0 to 1: that of samples should be like that of
-test images, which are as new and as real as can be. The picture has a row for each class: ten samples, and the training
-images nearest to them.
+`digits` and `mnist` sample n images of every class. A classifier trained on real training images only predicts their
+classes: a support vector machine for digits, and a small convolutional network, trained for two epochs, for MNIST. The
+table shows the share of samples recognised as their class, and the accuracy of the classifier on test images. Copies
+are detected by the Euclidean distance to the nearest training image, with grey levels from 0 to 1: samples should have
+distances like those of test images. The picture has a row per class with ten samples, and the training images nearest
+to them.
 
-`classify` tells the accuracy of the diffusion classifier on test images. With --semi the model is one of digits that
-has seen 20 labels per class, and stands beside others with these labels and all images, and with these labels alone.
+`classify` prints the accuracy of the diffusion classifier on test images. With --semi the model is one of digits with
+20 labels per class, compared with other models trained on these labels and all images, or on the labelled images only.
 """
 # ruff: noqa: I001 (the number of threads is set by the first import)
 
@@ -110,7 +110,7 @@ def network_judge(real: Images, file: Path | None) -> Judge:
 
 
 def network_probabilities(real: Images, file: Path | None) -> Judge:
-    """Of classes (n, 10), by a network trained for two epochs, or read from the file if it is there."""
+    """Class probabilities (n, 10) of a network that is trained for two epochs, or read from the file."""
     torch.manual_seed(0)
     network = small_network()
     if file is not None and file.exists():
@@ -162,7 +162,7 @@ def train(options: argparse.Namespace) -> None:
 
 
 def draw(model: Diffusion, options: argparse.Namespace) -> tuple[np.ndarray, np.ndarray]:
-    """Images of every class, in the order of the classes, and what was asked for."""
+    """Samples of every class, in the order of the classes, and their classes."""
     y = np.repeat(model.classes_, options.n)
     how = {"steps": options.steps, "sampler": options.sampler, "guidance": options.guidance}
     took, (samples, _) = seconds(partial(model.sample, len(y), y, random_state=options.seed, **how))
@@ -178,21 +178,21 @@ def recognised(judge: Judge, samples: np.ndarray, y: np.ndarray, real: Images) -
     is_right, is_right_real = judge(samples) == y, judge(real.test) == real.test_y
     classes = np.unique(y)
     print(f"| recognised | all | {' | '.join(map(str, classes))} |\n| --- {'| --- ' * (len(classes) + 1)}|")
-    for name, right, asked in (("samples", is_right, y), ("test images", is_right_real, real.test_y)):
-        cells = " | ".join(f"{right[asked == c].mean():.3f}" for c in classes)
+    for name, right, truth in (("samples", is_right, y), ("test images", is_right_real, real.test_y)):
+        cells = " | ".join(f"{right[truth == c].mean():.3f}" for c in classes)
         error = (right.mean() * (1 - right.mean()) / len(right)) ** 0.5
         print(f"| {name} | {right.mean():.4f} ± {error:.4f} | {cells} |", flush=True)
 
 
 def nearest(images: np.ndarray, real: Images) -> tuple[np.ndarray, np.ndarray]:
-    """The distance of every image to the nearest of the training images, and its number."""
+    """Distance of every image to the nearest training image, and the number of that image."""
     train = real.scaled(real.train)
     parts = [cdist(part, train) for part in np.array_split(real.scaled(images), len(images) // 500 + 1)]
     return np.concatenate([part.min(1) for part in parts]), np.concatenate([part.argmin(1) for part in parts])
 
 
 def copies(samples: np.ndarray, real: Images) -> np.ndarray:
-    """The table of distances; the numbers of the training images nearest to samples."""
+    """Print the table of distances; return the numbers of the training images nearest to samples."""
     test = real.test[: max(len(samples), 1000)]
     (own, number), (others, _) = nearest(samples, real), nearest(test, real)
     print("\n| nearest training image | median | 5 % | 1 % | exact copies | nearer than 99 % of test images |")
@@ -205,14 +205,14 @@ def copies(samples: np.ndarray, real: Images) -> np.ndarray:
 
 
 def picture(file: Path, samples: np.ndarray, y: np.ndarray, number: np.ndarray, real: Images) -> None:
-    """A row for each class: ten samples, and beside them the training images nearest to each."""
+    """A row for each class: ten samples, each with its nearest training images."""
     rows = np.stack([np.flatnonzero(y == c)[:N_SHOWN] for c in np.unique(y)])
     gap = np.full((len(rows), 1, *samples.shape[1:]), np.nan)
     images = np.concatenate([samples[rows], gap, real.train[number[rows]]], 1)
     n_columns, size = images.shape[1], images.shape[2:]
     scale = max(1, PICTURE_WIDTH // (n_columns * size[1]))
     write_png(image_grid(images.reshape(-1, *size), n_columns, scale, limits=(0, real.top)), file)
-    print(f"\nsamples, and the nearest training images beside them: {file}")
+    print(f"\nsamples with their nearest training images: {file}")
 
 
 def judge_samples(options: argparse.Namespace) -> None:
@@ -238,12 +238,12 @@ def classify(options: argparse.Namespace) -> None:
     took, found = seconds(partial(model.classify, test, **how))
     guess = model.classes_[np.asarray(found.probabilities).argmax(1)]
     print("| model | accuracy | s per image |\n| --- | --- | --- |")
-    told = f"diffusion, {options.weighting}, budget {options.budget}"
-    line(told, guess, test_y, took / len(test))
+    label = f"diffusion, {options.weighting}, budget {options.budget}"
+    line(label, guess, test_y, took / len(test))
     if options.semi:
-        beside(real, test, test_y)
-    print(f"\nthe diffusion's network was asked {np.mean(found.n_evaluations):.0f} times per image")
-    # Second in the order of the classes is the rival; how sure of its draws is the answer against it?
+        compare_few_labels(real, test, test_y)
+    print(f"\n{np.mean(found.n_evaluations):.0f} evaluations of the network per image")
+    # The second most probable class, and its log-odds against the first.
     odds = np.sort(np.asarray(found.log_odds), 1)[:, -2]
     is_right = guess == test_y
     for name, which in (("right", is_right), ("wrong", ~is_right)):
@@ -258,7 +258,7 @@ def line(name: str, guess: np.ndarray, truth: np.ndarray, took: float) -> None:
 
 
 def few_labels(y: np.ndarray) -> np.ndarray:
-    """y with -1 but for 20 of each class."""
+    """y with -1 for all rows except 20 of each class."""
     rng = np.random.default_rng(0)
     known = np.concatenate([rng.choice(np.flatnonzero(y == c), N_LABELS, replace=False) for c in range(10)])
     answer = np.full_like(y, -1)
@@ -267,7 +267,7 @@ def few_labels(y: np.ndarray) -> np.ndarray:
 
 
 class LabelledMixture(Dequantised):
-    """A mixture with labels of some images."""
+    """A mixture fitted to partly labelled images."""
 
     def fit(self, images: np.ndarray, y: np.ndarray) -> LabelledMixture:
         self.model.fit(images + np.random.default_rng(0).random(images.shape), y)
@@ -277,8 +277,8 @@ class LabelledMixture(Dequantised):
         return np.asarray(self.model.predict(images + 0.5))
 
 
-def beside(real: Images, test: np.ndarray, test_y: np.ndarray) -> None:
-    """Other models with 20 labels per class: of all images, and of the labelled ones alone."""
+def compare_few_labels(real: Images, test: np.ndarray, test_y: np.ndarray) -> None:
+    """Other models with 20 labels per class: trained on all images, or on the labelled ones only."""
     y = few_labels(real.train_y)
     is_known = y >= 0
     network = MLP(hidden=(256, 256), dropout=0.2)
@@ -296,9 +296,9 @@ def beside(real: Images, test: np.ndarray, test_y: np.ndarray) -> None:
     }
     for name, model in of_all.items():
         flat = isinstance(model, LabelledMixture)
-        train, asked = (x.reshape(len(x), -1) if flat else x for x in (real.train, test))
+        train, inputs = (x.reshape(len(x), -1) if flat else x for x in (real.train, test))
         model.fit(train, y)
-        took, guess = seconds(partial(model.predict, asked))
+        took, guess = seconds(partial(model.predict, inputs))
         line(name, guess, test_y, took / len(test))
     for name, model in of_some.items():
         model.fit(real.scaled(real.train)[is_known], y[is_known])
@@ -314,21 +314,21 @@ def arguments() -> argparse.Namespace:
         one = parts.add_parser(part)
         one.add_argument("model", type=Path, help="file of a diffusion with classes")
         one.add_argument("--n", type=int, default=n, help="samples per class")
-        one.add_argument("--steps", type=int, default=250 if part == "mnist" else None, help="all if not given")
+        one.add_argument("--steps", type=int, default=250 if part == "mnist" else None, help="default: all levels")
         one.add_argument("--sampler", default="ancestral")
         one.add_argument("--guidance", type=float, default=0.0)
         one.add_argument("--seed", type=int, default=0)
         one.add_argument("--picture", type=Path, help="PNG of ten samples per class and their nearest images")
         if part == "mnist":
             one.add_argument("--data", type=Path, required=True, help="folder with mnist/")
-            one.add_argument("--judge", type=Path, help="file for the judge: read if it is there, else written")
+            one.add_argument("--judge", type=Path, help="file of the classifier: read if it exists, else written")
         one.set_defaults(run=judge_samples)
     one = parts.add_parser("train")
     one.add_argument("model", type=Path, help="file to write")
     one.add_argument("--data", type=Path, help="folder with mnist/; without it the model is one of digits")
-    one.add_argument("--epochs", type=int, help="120 of digits and 4 of MNIST unless given")
+    one.add_argument("--epochs", type=int, help="default: 120 for digits, 4 for MNIST")
     one.add_argument("--semi", action="store_true", help="20 labels per class")
-    one.add_argument("--checkpoint", type=Path, help="file to go on from")
+    one.add_argument("--checkpoint", type=Path, help="checkpoint file, from which training resumes")
     one.set_defaults(run=train)
     one = parts.add_parser("classify")
     one.add_argument("model", type=Path, help="file of a diffusion with classes")
@@ -336,7 +336,7 @@ def arguments() -> argparse.Namespace:
     one.add_argument("--weighting", default="variational", choices=["variational", "simple"])
     one.add_argument("--budget", type=int, default=100, help="levels per image and class at most")
     one.add_argument("--rows", type=int, default=360, help="test images at most")
-    one.add_argument("--semi", action="store_true", help="others with 20 labels per class beside it")
+    one.add_argument("--semi", action="store_true", help="compare with other models that have 20 labels per class")
     one.set_defaults(run=classify)
     return parser.parse_args()
 

@@ -2,9 +2,9 @@
 
     python benchmarks/diffusion_mnist.py train --data DIR --output m.jensen --checkpoint m.ckpt
     python benchmarks/diffusion_mnist.py evaluate --data DIR m.jensen [--rows 1000] [--levels 200] [--picture grid.png]
-The network says how probable each grey level is, 1000 levels of noise, a U-Net of 24, 48 and 48 channels. One thread
-unless --threads says otherwise. Uniformly dequantised flows report 1.06 (RealNVP), 1.05 (Glow) and 0.97 bits (residual
-flows; Chen et al. 2019, table 2).
+The network, a U-Net with 24, 48 and 48 channels, predicts the probability of each grey level; there are 1000 noise
+levels. One thread by default (--threads). Uniformly dequantised flows report 1.06 (RealNVP), 1.05 (Glow) and 0.97 bits
+(residual flows; Chen et al. 2019, table 2).
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def main() -> None:
     training = parts.add_parser("train")
     training.add_argument("--data", type=Path, required=True, help="folder with mnist/")
     training.add_argument("--output", type=Path, required=True, help="file for the model")
-    training.add_argument("--checkpoint", type=Path, help="file to go on from")
+    training.add_argument("--checkpoint", type=Path, help="checkpoint file, from which training resumes")
     training.add_argument("--epochs", type=int, default=5)
     training.add_argument("--quick", action="store_true", help="2000 rows")
     training.set_defaults(run=train)
@@ -87,7 +87,7 @@ def main() -> None:
     evaluation.add_argument("--data", type=Path, required=True, help="folder with mnist/")
     evaluation.add_argument("--rows", type=int, default=1000)
     evaluation.add_argument("--levels", type=int, default=200)
-    evaluation.add_argument("--steps", type=int, default=250, help="of the ancestral sampler")
+    evaluation.add_argument("--steps", type=int, default=250, help="steps of the ancestral sampler")
     evaluation.add_argument("--picture", type=Path, help="PNG of 64 samples")
     evaluation.set_defaults(run=evaluate)
     arguments = parser.parse_args()

@@ -1,17 +1,18 @@
-"""Outliers among digits: a class that no model has seen, told from new images of the nine others.
+"""Outliers among digits: images of a class that was left out of training, against new images of the other nine.
 
     python benchmarks/diffusion_outliers.py [--classes 0 1 ...] [--epochs 60] [--only NAME ...] [--save FOLDER]
-scikit-learn's digits of 8x8 pixels and 17 grey levels. For every class c models learn from 80 % of the images of the
-other nine, without labels. Outliers are all images of c, the others the 20 % that are left; the figure is the area
-under the ROC curve, its mean and standard error over classes. Two threads.
+The data are scikit-learn's digits, 8x8 pixels with 17 grey levels. For every class c, models are trained without labels
+on 80 % of the images of the other nine. Outliers are all images of c, the usual images are the remaining 20 %. The
+figure is the area under the ROC curve, with mean and standard error over classes. Two threads.
 
-The diffusion has a U-Net of 32 and 64 channels, a dropout of 0.2 and 1000 levels of noise. "bound" is minus its bound,
-"profile" the distance of its bound's bands to those of 500 training images; both from 100 levels per image. Mixtures
-see x + u, u uniform on [0, 1), once to learn from and 10 times to be tested. The VAE has categorical pixels and 1000
-importance samples. Of mixtures and the VAE some sizes are tried on a fifth of the training images, and the one that
-says most of them is fitted again to all: no outlier has a say. The isolation forest has 500 trees.
+The diffusion has a U-Net with 32 and 64 channels, a dropout of 0.2 and 1000 noise levels. "bound" is its negative
+bound, "profile" the distance of its bound by bands of levels to that of 500 training images; both use 100 levels per
+image. Mixtures are fitted to x + u, u uniform on [0, 1), drawn once for training and 10 times for the test. The VAE has
+categorical pixels and 1000 importance samples. For mixtures and the VAE, some sizes are compared on a fifth of the
+training images, and the one with the highest score is fitted again to all of them; no outlier is used for this choice.
+The isolation forest has 500 trees.
 
-With --save, models and figures are kept, and a run with the same arguments goes on where the last one ended.
+With --save, models and figures are kept, and a run with the same arguments resumes where the last one ended.
 """
 # ruff: noqa: I001 (the number of threads is set by the first import)
 
@@ -43,7 +44,7 @@ N_REFERENCE = 500
 
 @dataclass(frozen=True)
 class Task:
-    """Images without class c to learn from; new ones, and those of c, to be told apart."""
+    """Training images without class c, and test images: new ones, and those of c."""
 
     train: np.ndarray
     test: np.ndarray
@@ -67,7 +68,7 @@ class Task:
 
 @dataclass(frozen=True)
 class Row:
-    """What one kind of model came to on one class: an area for each of its scores."""
+    """Result of one kind of model for one class: an area for each of its scores."""
 
     areas: dict[str, float]
     seconds: float
@@ -114,7 +115,7 @@ MODELS: dict[str, Callable[[Task, Setting, Path | None], tuple[dict[str, float],
 
 
 def found(name: str, c: int, setting: Setting, folder: Path | None) -> Row:
-    """What a model comes to on a class, or came to in an earlier run with this setting."""
+    """Result of a model for a class, from an earlier run with this setting if there is one."""
     file = None if folder is None else folder / f"{name}-without-{c}.json"
     if file is not None and file.exists():
         kept = json.loads(file.read_text())
@@ -144,8 +145,8 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--classes", nargs="+", type=int, choices=range(10), default=[0, 1, 4, 7, 9], metavar="C")
     parser.add_argument("--only", nargs="+", choices=list(MODELS), default=list(MODELS), metavar="NAME")
-    parser.add_argument("--epochs", type=int, help="of the diffusion, 60 unless given")
-    parser.add_argument("--quick", action="store_true", help="few images, epochs and levels: does it run?")
+    parser.add_argument("--epochs", type=int, help="epochs of the diffusion; default 60")
+    parser.add_argument("--quick", action="store_true", help="few images, epochs and levels, to test the script")
     parser.add_argument("--save", type=Path, help="folder for models and figures")
     parser.add_argument("--threads", type=int, default=THREADS)
     return parser.parse_args()
@@ -160,9 +161,9 @@ def main() -> None:
     for c in options.classes:
         for name in options.only:
             row = found(name, c, setting, options.save)
-            told: list[Any] = [f"{score} {area:.3f}" for score, area in row.areas.items()]
-            told += [f"{row.seconds:.0f} s", *([row.note] if row.note else [])]
-            print(f"without {c}: {', '.join(told)}", flush=True)
+            parts: list[Any] = [f"{score} {area:.3f}" for score, area in row.areas.items()]
+            parts += [f"{row.seconds:.0f} s", *([row.note] if row.note else [])]
+            print(f"without {c}: {', '.join(parts)}", flush=True)
             for score, area in row.areas.items():
                 areas.setdefault(score, []).append(area)
     table(areas, options.classes)

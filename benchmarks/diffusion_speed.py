@@ -1,18 +1,18 @@
-"""Speed of the denoising diffusion, everything beside a peer that takes turns with it in the same process.
+"""Speed of the denoising diffusion, compared with peers that run alternately in the same process.
 
     python benchmarks/diffusion_speed.py [--quick] [--threads 2] [step unet sample bound levels]
-step     a training step of `Diffusion.fit` and of a bare torch loop, at the size of digits (8x8, batches of 128) and of
-         MNIST (28x28, batches of 64). The bare loop has the same network, draws rows, levels and noise, lowers the mean
-         squared error of the noise with fused Adam and adds up its loss; both without averages, clipping, schedules of
-         the learning rate and held-out rows. What a fit does before its first step does not count. Asked: 1.1 at most.
-unet     forward and backward of our U-Net and of diffusers' with the same weights, 1x8x8 in batches of 128 and 1x28x28
-         of 32. Asked: 1 or more.
+step     a training step of `Diffusion.fit` and of a plain torch loop, at the size of digits (8x8, batches of 128) and
+         of MNIST (28x28, batches of 64). The plain loop has the same network, draws rows, levels and noise, minimises
+         the mean squared error of the noise with fused Adam and sums its loss. Both run without averages, clipping,
+         learning-rate schedules and held-out rows. The setup before the first step is not counted. Target: at most 1.1.
+unet     forward and backward pass of jensen's U-Net and of diffusers' with the same weights, 1x8x8 in batches of 128
+         and 1x28x28 in batches of 32. Target: at least 1.
 sample   256 digits in 20 steps.
-bound    the bound over all 1000 levels of a row, and a loop over the levels, a pair at a time; of many rows, and a loop
-         over the levels with all rows as a batch. Asked: 5 or more, and 1 or more.
-levels   the bound from 50 levels per row less that from all. Asked: within 3 standard errors.
-The network has 32 and 64 channels and a block per stage, of the last three parts trained for five epochs of digits.
-Images of 28x28 are random pixels: what they show takes no time. Medians of repeats.
+bound    the bound over all 1000 levels of one row, and a loop over the levels, two at a time; for many rows, a loop
+         over the levels with all rows as a batch. Target: at least 5, and at least 1.
+levels   the bound from 50 levels per row minus that from all. Target: within 3 standard errors.
+The network has 32 and 64 channels and one block per stage; for the last three parts it is trained for five epochs on
+digits. Images of 28x28 are random pixels, because the content does not affect the time. Figures are medians of repeats.
 """
 # ruff: noqa: I001 (the number of threads is set by the first import)
 
@@ -41,7 +41,7 @@ from jensen.formulas.noising import prior_kl
 CHANNELS = (32, 64)
 NETWORK = UNet(channels=CHANNELS, n_blocks=1, dropout=0.0)
 LEARNING_RATE = 1e-3
-N_EPOCHS = 5  # of the network of the last three parts
+N_EPOCHS = 5  # of training for the last three parts
 
 Steps = tuple[list[float], float]  # seconds of a step by epoch, and the mean loss of all
 
@@ -54,7 +54,7 @@ def images(side: int, n_rows: int) -> np.ndarray:
 
 
 def medians(calls: Mapping[str, Callable[[], Any]], n_repeats: int) -> tuple[dict[str, float], dict[str, Any]]:
-    """Seconds of each, in turns, after one call that is not counted; and the answers of that call."""
+    """Seconds of each, measured alternately after one call that is not counted, and the results of that call."""
     answers = {name: call() for name, call in calls.items()}
     times: dict[str, list[float]] = {name: [] for name in calls}
     for _ in range(n_repeats):
@@ -99,12 +99,12 @@ def jensen_fit(pixels: np.ndarray, batch_size: int, n_epochs: int) -> Steps:
         random_state=0,
     ).fit(pixels)
     history = model.history_
-    n_passes = np.diff(history["epoch"], prepend=0)  # a round of few steps is several
+    n_passes = np.diff(history["epoch"], prepend=0)  # a round may have several epochs
     per_step = np.diff(history["seconds"], prepend=0.0) / n_passes / (len(pixels) // batch_size)
     return np.repeat(per_step, n_passes).tolist(), -float(np.average(history["objective"], weights=n_passes))
 
 
-LOOPS: dict[str, Callable[[np.ndarray, int, int], Steps]] = {"bare loop": bare_loop, "jensen": jensen_fit}
+LOOPS: dict[str, Callable[[np.ndarray, int, int], Steps]] = {"plain loop": bare_loop, "jensen": jensen_fit}
 
 
 def step(quick: bool) -> None:
@@ -112,7 +112,7 @@ def step(quick: bool) -> None:
         if quick:
             n_batches, n_epochs = 3, 2
         pixels = images(side, n_batches * batch_size)
-        for loop in LOOPS.values():  # the first call of all pays for what is made once
+        for loop in LOOPS.values():  # the first call includes one-time setup
             loop(pixels[: 2 * batch_size], batch_size, 1)
         times: dict[str, list[float]] = {name: [] for name in LOOPS}
         losses = {}
@@ -132,13 +132,13 @@ def report(times: Mapping[str, list[float]], losses: Mapping[str, float]) -> Non
     for name, took in times.items():
         print(
             f"{name:>10}: {1000 * median[name]:.1f} ms per step ({1000 * min(took):.1f} to {1000 * max(took):.1f}), "
-            f"{median[name] / median['bare loop']:.3f} x the bare loop; mean loss {losses[name]:.3f}",
+            f"{median[name] / median['plain loop']:.3f} x the plain loop; mean loss {losses[name]:.3f}",
             flush=True,
         )
 
 
 def memory(side: int, batch_size: int, n_rows: int) -> None:
-    """Of two epochs, in processes of their own."""
+    """Peak memory of two epochs, each loop in its own process."""
     setup = (
         "sys.path.insert(0, sys.argv[1])\nimport diffusion_speed as speed\n"
         "side, batch_size, n_rows = map(int, sys.argv[3:])\nloop = speed.LOOPS[sys.argv[2]]\n"
@@ -154,7 +154,7 @@ def memory(side: int, batch_size: int, n_rows: int) -> None:
 
 
 def unets(side: int) -> dict[str, nn.Module]:
-    """Theirs, and ours with its weights."""
+    """The U-Net of diffusers, and jensen's with the same weights."""
     from diffusers import UNet2DModel
 
     torch.manual_seed(0)
@@ -177,10 +177,10 @@ def unets(side: int) -> dict[str, nn.Module]:
     return {"diffusers": theirs, "jensen": ours}
 
 
-def said_by(network: nn.Module, x: Tensor, t: Tensor) -> Tensor:
+def output_of(network: nn.Module, x: Tensor, t: Tensor) -> Tensor:
     answer = network(x, t)
-    said: Tensor = answer if isinstance(answer, Tensor) else answer.sample
-    return said
+    output: Tensor = answer if isinstance(answer, Tensor) else answer.sample
+    return output
 
 
 def unet(quick: bool) -> None:
@@ -190,20 +190,20 @@ def unet(quick: bool) -> None:
 
         def learn(network: nn.Module, x: Tensor = x, t: Tensor = t) -> None:
             network.zero_grad()
-            mse_loss(said_by(network, x, t), x).backward()
+            mse_loss(output_of(network, x, t), x).backward()
 
         with torch.no_grad():
-            apart = float((said_by(networks["jensen"], x, t) - said_by(networks["diffusers"], x, t)).abs().max())
+            apart = float((output_of(networks["jensen"], x, t) - output_of(networks["diffusers"], x, t)).abs().max())
         n_repeats = 3 if quick else 31
         took, _ = medians({name: partial(learn, network) for name, network in networks.items()}, n_repeats)
         sizes = {name: sum(p.numel() for p in network.parameters()) for name, network in networks.items()}
-        print(f"forward and backward, 1x{side}x{side}, batches of {batch_size}; answers differ by at most {apart:.1e}")
+        print(f"forward and backward, 1x{side}x{side}, batches of {batch_size}; outputs differ by at most {apart:.1e}")
         for name, median in took.items():
             print(f"{name:>10}: {1000 * median:.1f} ms, {sizes[name]} parameters")
         print(f"diffusers / jensen: {took['diffusers'] / took['jensen']:.2f}", flush=True)
 
 
-# sample, bound, levels: what a trained model answers
+# sample, bound, levels: results of a trained model
 
 
 @cache
@@ -225,7 +225,7 @@ def sample(quick: bool) -> None:
 
 @torch.inference_mode()
 def level_by_level(model: Diffusion, rows: np.ndarray) -> Tensor:
-    """The bound of rows (n,), a level at a time for all of them."""
+    """The bound of rows (n,), one level at a time for all rows."""
     module, x = model.module_, torch.from_numpy(rows).float().flatten(1)
     x0 = module.space.embed(x)
     cost = prior_kl(x0.double(), module.schedule)
@@ -255,7 +255,7 @@ def bound(quick: bool) -> None:
     )
     for name, call in (("jensen", "model.bound(rows, levels='all')"), ("loop", "speed.level_by_level(model, rows)")):
         above = peak_memory(setup, call, str(Path(__file__).parent))
-        print(f"{name:>10}: peak memory {above:.0f} MB above what the training has left", flush=True)
+        print(f"{name:>10}: peak memory {above:.0f} MB above that after training", flush=True)
 
 
 def levels(quick: bool) -> None:
@@ -263,13 +263,13 @@ def levels(quick: bool) -> None:
     few, every = model.bound(rows, levels=50), model.bound(rows, levels="all")
     differences = few.total - every.total
     error = differences.std(ddof=1) / len(rows) ** 0.5
-    told = np.sqrt(np.mean(few.standard_error**2 + every.standard_error**2))
+    reported = np.sqrt(np.mean(few.standard_error**2 + every.standard_error**2))
     print(
-        f"50 levels less all, {len(rows)} rows: {differences.mean():+.3f} nats, standard error {error:.3f}, ratio "
+        f"50 levels minus all, {len(rows)} rows: {differences.mean():+.3f} nats, standard error {error:.3f}, ratio "
         f"{abs(differences.mean()) / error:.2f}; bound {every.total.mean():.1f} nats"
     )
     print(
-        f"a row's difference has deviation {differences.std(ddof=1):.2f}; its standard errors promise {told:.2f}",
+        f"standard deviation of a row's difference {differences.std(ddof=1):.2f}; reported errors {reported:.2f}",
         flush=True,
     )
 
@@ -285,8 +285,8 @@ PARTS: dict[str, Callable[[bool], None]] = {
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("parts", nargs="*", help=f"of: {', '.join(PARTS)}; all unless given")
-    parser.add_argument("--quick", action="store_true", help="few steps, rows and repeats: does it run?")
+    parser.add_argument("parts", nargs="*", help=f"of: {', '.join(PARTS)}; default all")
+    parser.add_argument("--quick", action="store_true", help="few steps, rows and repeats, to test the script")
     parser.add_argument("--threads", type=int, default=THREADS)
     options = parser.parse_args()
     torch.set_num_threads(options.threads)

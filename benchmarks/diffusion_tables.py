@@ -1,23 +1,23 @@
-"""Synthetic tables: train on synthetic rows, test on real ones.
+"""Synthetic tables: train a predictor on synthetic rows, test it on real ones.
 
     python benchmarks/diffusion_tables.py --data DIR [--rows 8000] [--epochs N] [--only NAME ...] [california ...]
-DIR/uci holds california (house values; 20433 complete rows, a fifth of them for the test), adult (income above 50K;
-its own split, rows with a missing cell left out) and abalone (rings; a fifth for the test). A model learns the training
-rows, at most --rows of them, with the target as one more column, and draws as many; gradient boosting with scikit-
-learn's defaults learns from these and predicts the target of real test rows: R² of numbers, and of income the area
-under the ROC curve and the accuracy. Beside it:
-    real              the training rows themselves, the ceiling
-    SMOTE             imbalanced-learn's SMOTENC: every class, or tenth of a target's range by rank, as often again;
-                      a target that is a number is interpolated like the other numbers
-    GaussianMixture   of numbers and of categories as their number in the alphabet plus u, u uniform on [0, 1); K is the
-                      one that says most of a fifth of the training rows
-    VAE, Diffusion    mixed frames as they are; all defaults, but for --epochs of the diffusion
-nats   ln p of a test row, mean ± standard error, of at most 2000 rows; a bound but for the mixture's numbers. All count
-       categories as masses (the mixture by E_u ln p(c + u)) and numbers as densities, so they compare within a table.
-       Whole and rounded numbers have no density: the narrower a model dares to be there, the more it is worth.
+DIR/uci holds california (house values; 20433 complete rows, a fifth of them for the test), adult (income above 50K; its
+own split, without rows that have missing values) and abalone (rings; a fifth for the test). A model is trained on at
+most --rows training rows, with the target as one more column, and samples as many. Gradient boosting with
+scikit-learn's defaults is trained on these samples and predicts the target of real test rows: the figures are R² for
+numbers, and for income the area under the ROC curve and the accuracy. Compared with:
+    real              the training rows themselves, an upper limit
+    SMOTE             imbalanced-learn's SMOTENC: as many new rows of every class, or of every tenth of a numeric target
+                      by rank; a numeric target is interpolated like the other numbers
+    GaussianMixture   of numbers, and of categories as their alphabetical number plus u, u uniform on [0, 1); K has the
+                      highest score on a fifth of the training rows
+    VAE, Diffusion    of mixed data frames; all defaults, except --epochs of the diffusion
+nats   ln p of a test row, mean ± standard error, of at most 2000 rows; a bound, except for the mixture's numbers. All
+       models give categories a probability (the mixture by E_u ln p(c + u)) and numbers a density, so they are
+       comparable within a table. Whole and rounded numbers have no density: models with narrower peaks score higher.
 copies rows that equal a training row, in %; `nearer`, how often a synthetic row is nearer to a training row than a real
-       test row is, 50 % for new rows and near 100 for copies; and the ratio of the two median distances, in deviations
-       of numbers, with 1 for another category.
+       test row is, 50 % for new rows and near 100 for copies; and the ratio of the two median distances, with numbers
+       in standard deviations, and 1 for a different category.
 Two threads. Test rows with a category that no training row has are left out.
 """
 # ruff: noqa: I001 (the number of threads is set by the first import)
@@ -64,7 +64,7 @@ Score = Callable[[pd.DataFrame], np.ndarray]  # ln p of rows, or a bound of it
 
 @dataclass(frozen=True)
 class Table:
-    """Rows to learn from and to be tested on, the target being a column of both."""
+    """Training and test rows; the target is a column of both."""
 
     train: pd.DataFrame
     test: pd.DataFrame
@@ -88,7 +88,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Fitted:
-    """A model that has learnt: how it draws rows, how it scores them if it does, and what was chosen."""
+    """A fitted model: functions that sample and score rows, and the chosen size."""
 
     draw: Callable[[int], pd.DataFrame]
     score: Score | None = None
@@ -152,7 +152,7 @@ def real(table: Table, options: Options) -> Fitted:
 
 
 def smote(table: Table, options: Options) -> Fitted:
-    """Rows between neighbours of a class, as many of each as there are."""
+    """Rows between neighbours of a class, as many of each class as in the data."""
     from imblearn.over_sampling import SMOTENC
 
     y = table.train[table.target]
@@ -164,7 +164,7 @@ def smote(table: Table, options: Options) -> Fitted:
         counts = {value: 2 * count for value, count in group.value_counts().items()}
         sampler = SMOTENC(categorical_features=texts, sampling_strategy=counts, random_state=0)
         found, labels = sampler.fit_resample(rows.astype(dict.fromkeys(texts, object)), group)
-        # The first rows are the real ones.
+        # The first rows are real.
         drawn = found.assign(**{table.target: labels}) if table.is_classification else found
         return drawn[len(rows) :][list(table.train)]
 
@@ -172,7 +172,7 @@ def smote(table: Table, options: Options) -> Fitted:
 
 
 class Codes:
-    """Rows as numbers: categories by their place in the alphabet, plus noise within their unit."""
+    """Rows as numbers: categories by alphabetical number, plus noise on [0, 1)."""
 
     def __init__(self, table: Table) -> None:
         self.table = table
@@ -198,8 +198,8 @@ def mixture(table: Table, options: Options) -> Fitted:
     make = partial(GaussianMixture, prior=ConjugatePrior(), random_state=0)
     rest, held_out = train_test_split(rows, test_size=0.2, random_state=0)
     sizes = (2, 5) if options.quick else (2, 5, 10, 20, 50)
-    told = {k: make(n_components=k).fit(rest).score(held_out) for k in sizes}
-    k = max(told, key=told.__getitem__)
+    scores = {k: make(n_components=k).fit(rest).score(held_out) for k in sizes}
+    k = max(scores, key=scores.__getitem__)
     model = make(n_components=k).fit(rows)
 
     def score(test: pd.DataFrame) -> np.ndarray:
@@ -236,14 +236,14 @@ MODELS: dict[str, Callable[[Table, Options], Fitted]] = {
 
 
 def features(table: Table, rows: pd.DataFrame) -> pd.DataFrame:
-    """All columns but the target, categories with the same numbers in every frame."""
+    """All columns except the target; categories have the same codes in every frame."""
     texts = {name: pd.CategoricalDtype(table.levels(name)) for name in table.texts if name != table.target}
     numbers = dict.fromkeys((name for name in table.numbers if name != table.target), np.float64)
     return rows.drop(columns=table.target).astype({**texts, **numbers})
 
 
 def usefulness(table: Table, rows: pd.DataFrame) -> str:
-    """What gradient boosting learns from rows, on real test rows."""
+    """Score on real test rows of gradient boosting trained on these rows."""
     x, x_test, y_test = features(table, rows), features(table, table.test), table.test[table.target]
     if not table.is_classification:
         regressor = HistGradientBoostingRegressor(random_state=0).fit(x, rows[table.target].astype(np.float64))
@@ -257,7 +257,7 @@ def usefulness(table: Table, rows: pd.DataFrame) -> str:
 
 
 def points(table: Table, rows: pd.DataFrame) -> np.ndarray:
-    """Where distances are: numbers in deviations, and another category at a distance of 1."""
+    """Rows as points for distances: numbers in standard deviations, different categories at distance 1."""
     own = table.train[table.numbers]
     parts = [((rows[table.numbers].astype(np.float64) - own.mean()) / own.std()).to_numpy()]
     for name in table.texts:
@@ -279,8 +279,8 @@ def copies(table: Table, rows: pd.DataFrame) -> str:
 def nats(table: Table, score: Score | None) -> str:
     if score is None:
         return ""
-    told = np.asarray(score(table.test[:N_SCORED]))
-    return f"{told.mean():.2f} ± {told.std(ddof=1) / math.sqrt(len(told)):.2f}"
+    scores = np.asarray(score(table.test[:N_SCORED]))
+    return f"{scores.mean():.2f} ± {scores.std(ddof=1) / math.sqrt(len(scores)):.2f}"
 
 
 def study(table: Table, name: str, options: Options) -> str:
@@ -306,13 +306,13 @@ def compare(name: str, data: Path, n_rows: int, models: list[str], options: Opti
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("tables", nargs="*", help=f"of: {', '.join(TABLES)}; all unless given")
+    parser.add_argument("tables", nargs="*", help=f"of: {', '.join(TABLES)}; default all")
     parser.add_argument("--data", type=Path, required=True, help="folder with uci/")
-    parser.add_argument("--rows", type=int, help="training rows at most, 8000 unless given")
-    parser.add_argument("--epochs", type=int, help="of the diffusion; its own default unless given")
-    parser.add_argument("--steps", type=int, help="of the ancestral sampler; all levels unless given")
+    parser.add_argument("--rows", type=int, help="maximum number of training rows; default 8000")
+    parser.add_argument("--epochs", type=int, help="epochs of the diffusion; default: those of the model")
+    parser.add_argument("--steps", type=int, help="steps of the ancestral sampler; default: all levels")
     parser.add_argument("--only", nargs="+", choices=list(MODELS), default=list(MODELS), help="models")
-    parser.add_argument("--quick", action="store_true", help="400 rows, 2 epochs, 20 steps: does it run?")
+    parser.add_argument("--quick", action="store_true", help="400 rows, 2 epochs, 20 steps, to test the script")
     parser.add_argument("--threads", type=int, default=THREADS)
     given = parser.parse_args()
     threadpool_limits(given.threads)

@@ -1,4 +1,4 @@
-"""GaussianMixture beside scikit-learn's: seconds per EM iteration, whole fits, memory, missing values, import times.
+"""GaussianMixture compared with scikit-learn's: EM iterations, whole fits, memory, missing values, import times.
 
     python benchmarks/gaussian_mixture.py [--quick] [--data DIR] [part ...]
 Both run in this process from the same start for the same number of iterations; figures are medians.
@@ -31,7 +31,7 @@ import jensen  # noqa: E402
 torch.set_num_threads(THREADS)
 warnings.simplefilter("ignore")
 
-# (n, d, K) and the ratio asked for.
+# (n, d, K) and the target ratio.
 ITERATION = {
     (1_000_000, 2, 10): 15,
     (200_000, 8, 16): 10,
@@ -45,7 +45,7 @@ WHOLE = [(1_000_000, 2, 10), (200_000, 8, 16), (200_000, 16, 32)]
 
 
 def blobs(n: int, d: int, k: int, seed: int = 0) -> np.ndarray:
-    """Clusters with their own covariances; neighbouring centres are about four deviations apart in any dimension."""
+    """Clusters with their own covariances; neighbouring centres are about 4 standard deviations apart."""
     rng = np.random.default_rng(seed)
     z = rng.integers(k, size=n)
     # Eigenvalues well above the floor, so that both libraries maximise the same likelihood.
@@ -83,7 +83,7 @@ def per_iteration(n: int, d: int, k: int, covariance_type: str, repeats: int) ->
     for cls in classes:
 
         def run(n_iter: int, cls: type = cls) -> object:
-            # scikit-learn seeds even when all parameters are given: its cheapest way of doing so is asked for.
+            # scikit-learn computes a start even if all parameters are given, so the cheapest method is used.
             init = {} if cls is jensen.GaussianMixture else {"init_params": "random_from_data"}
             model = cls(k, covariance_type=covariance_type, tol=0, max_iter=n_iter, random_state=0, **given, **init)
             return model.fit(X)
@@ -95,10 +95,10 @@ def per_iteration(n: int, d: int, k: int, covariance_type: str, repeats: int) ->
 
 
 def iteration(quick: bool) -> None:
-    print(f"{'(n, d, K)':>22} {'sklearn s':>10} {'jensen s':>10} {'ratio':>7} {'asked':>6} {'Δ ln p':>10}")
-    for (n, d, k), asked in ITERATION.items():
+    print(f"{'(n, d, K)':>22} {'sklearn s':>10} {'jensen s':>10} {'ratio':>7} {'target':>6} {'Δ ln p':>10}")
+    for (n, d, k), target in ITERATION.items():
         theirs, ours, gap = per_iteration(n // 10 if quick else n, d, k, "full", 3)
-        print(f"{(n, d, k)!s:>22} {theirs:10.4f} {ours:10.4f} {theirs / ours:7.1f} {asked:6} {gap:10.1e}", flush=True)
+        print(f"{(n, d, k)!s:>22} {theirs:10.4f} {ours:10.4f} {theirs / ours:7.1f} {target:6} {gap:10.1e}", flush=True)
 
 
 def structures(quick: bool) -> None:
@@ -113,7 +113,7 @@ def structures(quick: bool) -> None:
 
 
 def fit(quick: bool) -> None:
-    print(f"{'(n, d, K)':>22} {'sklearn s':>10} {'jensen s':>10} {'ratio':>7} {'ln p theirs':>12} {'ln p ours':>12}")
+    print(f"{'(n, d, K)':>22} {'sklearn s':>10} {'jensen s':>10} {'ratio':>7} {'ln p sklearn':>12} {'ln p jensen':>12}")
     for n, d, k in WHOLE:
         X = blobs(n // 10 if quick else n, d, k)
         theirs, ours, gaps = [], [], []
@@ -130,7 +130,7 @@ def fit(quick: bool) -> None:
 
 
 def memory(quick: bool) -> None:
-    """Peak resident memory above the data, in a process of its own."""
+    """Peak resident memory above the data, in a separate process."""
     script = (
         "import numpy as np, torch\n"
         f"torch.set_num_threads({THREADS})\n"
@@ -145,13 +145,13 @@ def memory(quick: bool) -> None:
         "print((status('VmHWM') - before) / 1024)"
     )
     above = subprocess.run([sys.executable, "-W", "ignore", "-c", script], capture_output=True, text=True, check=True)
-    print(f"peak memory above the data at (1e6, 8, 32): {float(above.stdout):.0f} MB (asked: 150)")
+    print(f"peak memory above the data at (1e6, 8, 32): {float(above.stdout):.0f} MB (target: 150)")
 
 
 def missing(quick: bool) -> None:
-    """30 % of the entries missing, beside the same fit with all of them."""
+    """30 % of the entries missing, compared with the same fit to complete rows."""
     X = blobs(10_000 if quick else 100_000, 8, 8)
-    holes = np.where(np.random.default_rng(2).random(X.shape) < 0.3, np.nan, X)
+    with_nan = np.where(np.random.default_rng(2).random(X.shape) < 0.3, np.nan, X)
     given = start(X, 8, "full")
 
     def run(rows: np.ndarray, n_iter: int) -> None:
@@ -162,8 +162,10 @@ def missing(quick: bool) -> None:
             (seconds(lambda: run(rows, 11)) - seconds(lambda: run(rows, 1))) / 10 for _ in range(3)
         )
 
-    whole, holed = median_step(X), median_step(holes)
-    print(f"complete {whole:.4f} s, 30 % missing {holed:.4f} s per iteration: {holed / whole:.1f} times (asked: 10)")
+    whole, partial = median_step(X), median_step(with_nan)
+    print(
+        f"complete {whole:.4f} s, 30 % missing {partial:.4f} s per iteration: {partial / whole:.1f} times (target: 10)"
+    )
 
 
 def optima(quick: bool) -> None:
@@ -193,9 +195,9 @@ def imports(quick: bool) -> None:
     help_time = min(
         seconds(lambda: subprocess.run(["jensen", "--help"], capture_output=True, check=True)) for _ in range(5)
     )
-    print(f"import jensen {best('import jensen'):.3f} s (asked: 0.1)")
-    print(f"GaussianMixture beyond torch and sklearn.base {beyond:.3f} s (asked: 0.3)")
-    print(f"jensen --help {help_time:.3f} s (asked: 0.6)")
+    print(f"import jensen {best('import jensen'):.3f} s (target: 0.1)")
+    print(f"GaussianMixture beyond torch and sklearn.base {beyond:.3f} s (target: 0.3)")
+    print(f"jensen --help {help_time:.3f} s (target: 0.6)")
 
 
 PARTS = {f.__name__: f for f in (iteration, structures, fit, memory, missing, optima, imports)}

@@ -1,14 +1,14 @@
-"""Imputation of real tables: jensen's exact models beside scikit-learn's mean, KNN and iterative imputation.
+"""Imputation of real tables: jensen's exact models compared with scikit-learn's mean, KNN and iterative imputation.
 
     python benchmarks/imputation.py [--quick] [--data DIR] [part ...]
-Entries are hidden completely at random, 10, 30 and 50 % of them, with masks of seeds 5 to 9 (those before served to
-settle the rule below); a row may lose all of its entries. All imputers get the same table, standardised by what is
-observed. The error is the RMSE over the hidden entries in deviations of the complete column, mean ± standard error over
-the masks; seconds are medians of the choice, the fit and the imputation together, on one thread.
+10, 30 and 50 % of the entries are hidden completely at random, with masks of seeds 5 to 9 (earlier seeds were used to
+choose the rule below); a row may lose all of its entries. All imputers get the same table, standardised by the observed
+entries. The error is the RMSE over the hidden entries in standard deviations of the complete column, mean ± standard
+error over masks; seconds are medians of choice, fit and imputation together, on one thread.
 
-Nothing hidden is looked at in a choice: a fifth of the observed entries is hidden, too (of 1000 rows at most), every
-entry of a model's grid fitted to the rest, the one with the least squared error on that fifth kept and fitted anew to
-all that is observed. K grows while that error falls. "chosen" is the model with the least such error of the five.
+Choices do not use hidden entries: a fifth of the observed entries is hidden as well (of at most 1000 rows), every entry
+of a model's grid is fitted to the rest, and the one with the smallest squared error on that fifth is fitted again to
+all observed entries. K grows while that error falls. "chosen" is the model with the smallest such error of the five.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ SHARES = (0.1, 0.3, 0.5)
 SEEDS = range(5, 10)
 SEARCH_ROWS = 1000
 VALIDATION_SHARE = 0.2
-WIDE = 20  # features, from which on a full covariance per component is too many parameters for more than two
+WIDE = 20  # features above which more than two full covariances have too many parameters
 DATA: Path | None = None
 ONLY: list[str] = []
 
@@ -57,7 +57,7 @@ EXACT = ("PPCA", "factor analysis", "mixture", "mixture of PPCA", "mixture of FA
 
 
 class Trial(NamedTuple):
-    """A model of the grid, after its fit to what the search leaves."""
+    """A model of the grid, fitted to the entries that the search does not hide."""
 
     label: str
     make: Callable[[], Any]
@@ -72,7 +72,7 @@ class Result(NamedTuple):
 
 
 def tables(quick: bool) -> Iterator[tuple[str, np.ndarray]]:
-    """Quality and class left out; red and white wine stacked; concrete with its strength, measured like the rest."""
+    """Tables without quality and class; red and white wine stacked; concrete with its strength."""
     for name, x in all_tables():
         if ONLY and name not in ONLY:
             continue
@@ -103,7 +103,7 @@ def rmse(filled: np.ndarray, truth: np.ndarray, where: np.ndarray) -> float:
 
 
 def ladders(name: str, d: int, prior: Any) -> list[list[tuple[str, Callable[[], Any]]]]:
-    """The grid of a model: ladders, each climbed while the error falls."""
+    """The grid of a model as sequences of growing sizes; each is followed while the error falls."""
     if name in ("PPCA", "factor analysis"):
         kind = jensen.ProbabilisticPCA if name == "PPCA" else jensen.FactorAnalysis
         sizes = (4, 8, 14, 20) if d >= WIDE else sorted({m for m in (1, 2, 4, 8, d - 1) if m < d})
@@ -123,7 +123,7 @@ def ladders(name: str, d: int, prior: Any) -> list[list[tuple[str, Callable[[], 
 
 
 def search(name: str, z: np.ndarray, seed: int, prior: Any, is_whole: bool = False) -> list[Trial]:
-    """Every fitted entry of a model's grid, with its error on the entries that the search hides; all, or the climb."""
+    """Fitted entries of a model's grid, with their errors on the entries that the search hides."""
     rng = np.random.default_rng(1000 + seed)
     rows = z[rng.permutation(len(z))[:SEARCH_ROWS]]
     hidden = (rng.random(rows.shape) < VALIDATION_SHARE) & ~np.isnan(rows)
@@ -153,7 +153,7 @@ def hide(x: np.ndarray, share: float, seed: int) -> np.ndarray:
 
 
 def study(x: np.ndarray, share: float, seed: int) -> dict[str, Result]:
-    """Every imputer on one mask."""
+    """Results of every imputer for one mask."""
     hidden = hide(x, share, seed)
     z, origin, scale = standardised(np.where(hidden, np.nan, x))
     truth, deviation = (x - origin) / scale, x.std(0) / scale
@@ -206,7 +206,7 @@ def table(quick: bool) -> None:
         ("Choices", ("data, hidden", *EXACT, "chosen"), choices),
     ):
         print(f"\n### {title}\n{markdown(header, rows)}")
-    print(f"\nOf {len(errors)} rows the least error has: " + ", ".join(f"{k} {wins[k]}" for k in names[:-1]), end="; ")
+    print(f"\nSmallest error in {len(errors)} rows: " + ", ".join(f"{k} {wins[k]}" for k in names[:-1]), end="; ")
     print(f"an exact model in {wins['an exact model']}.")
     print(f"The chosen model is ahead of the best of scikit-learn's three in {wins['chosen']} rows, ", end="")
     print(f"and ahead or within a standard error in {wins['within an error']}.", flush=True)
@@ -217,7 +217,7 @@ def standard_error(values: Sequence[float]) -> float:
 
 
 def counted(labels: Sequence[str]) -> str:
-    """Labels, the most frequent first, with how often they occur."""
+    """Labels with their counts, the most frequent first."""
     count: Mapping[str, int] = {label: labels.count(label) for label in dict.fromkeys(labels)}
     return "; ".join(f"{label} ({n})" for label, n in sorted(count.items(), key=lambda item: -item[1]))
 
@@ -228,9 +228,9 @@ def markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def rules(quick: bool) -> None:
-    """What the rule and the prior do: errors on the hidden entries of mask 0 (1000 rows at most), whole grids fitted.
+    """Effect of the rule and of the prior: errors on the hidden entries of mask 0 (at most 1000 rows), whole grids.
 
-    "held out" and "bic" are two rules, "least" is the least error of the grid, which no honest rule knows.
+    "held out" and "bic" are two rules, "least" is the smallest error of the grid, which is unknown in practice.
     """
     rows = []
     for data, x in tables(quick):
@@ -256,7 +256,7 @@ def rules(quick: bool) -> None:
 
 
 def twins(quick: bool) -> None:
-    """Wine holds rows twice, which KNN finds while few entries are hidden: all rows and distinct ones, 10 % hidden."""
+    """Wine has duplicate rows, which KNN finds if few entries are hidden: all rows and distinct rows, 10 % hidden."""
     wine = next((x for name, x in tables(quick) if name == "wine"), None)
     if wine is None:
         print("needs --data")
@@ -277,7 +277,7 @@ def twins(quick: bool) -> None:
 
 
 def trap(quick: bool) -> None:
-    """Yeast's erl has one value in 99 % of the rows: which rows two components take, half of the entries hidden."""
+    """Yeast's erl has one value in 99 % of the rows: the rows of two components, half of the entries hidden."""
     yeast = next((x for name, x in all_tables() if name == "yeast"), None)
     if yeast is None:
         print("needs --data")
@@ -296,13 +296,11 @@ def trap(quick: bool) -> None:
         print(f"{model}: error {miss[0]:.2f}, of erl {miss[1]:.2f}")
         for k in np.unique(took):
             share, mean = hidden[took == k, erl].mean(), model.means_[k, erl]
-            print(
-                f"    component of {np.sum(took == k)} rows: erl missing in {share:.0%}, its mean {mean:.1f} deviations"
-            )
+            print(f"    component of {np.sum(took == k)} rows: erl missing in {share:.0%}, mean {mean:.1f} s.d.")
 
 
 def profile(quick: bool) -> None:
-    """Where a full mixture's time goes when every row has holes of its own: (569, 30), half of the entries hidden."""
+    """Profile of a full mixture if every row has its own pattern of missing values: (569, 30), half hidden."""
     x = load_breast_cancer().data
     z = standardised(np.where(hide(x, 0.5, 0), np.nan, x))[0]
     for k in (1, 2) if quick else (1, 2, 4):

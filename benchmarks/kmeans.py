@@ -1,9 +1,9 @@
-"""KMeans beside scikit-learn's and faiss: seconds of whole fits, seeding included, inertia, memory; and size limits.
+"""KMeans compared with scikit-learn's and faiss: seconds of whole fits, inertia, memory; and size limits.
 
     python benchmarks/kmeans.py [--quick] [--data DIR] [part ...]
-All run in this process with two threads: KMeans(n_init=1) at its defaults, and faiss.Kmeans with all points and as many
-iterations as it takes to converge, which needs float32 and starts from random rows. Seconds are medians and inertias
-means over the seeds, faiss's inertia computed from its centres in float64.
+All run in this process with two threads: KMeans(n_init=1) at its defaults, and faiss.Kmeans with all points until it
+converges, which needs float32 and starts from random rows. Seconds include seeding. They are medians and inertias are
+means over the seeds; the inertia of faiss is computed from its centres in float64.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ DATA: Path | None = None
 
 
 def blobs(n: int, d: int, k: int, kind: str) -> np.ndarray:
-    """Spherical clusters: "overlapping" with centres about four deviations apart in any dimension, "apart" with centres
-    spread by two deviations in every feature, so that they separate more the wider the rows."""
+    """Spherical clusters: "overlapping" with centres about 4 standard deviations apart in any dimension, "apart" with
+    centres spread by 2 standard deviations in every feature, so that they are better separated in more dimensions."""
     rng = np.random.default_rng(0)
     spread = 4 / np.sqrt(2 * d) if kind == "overlapping" else 2.0
     return spread * rng.normal(size=(k, d))[rng.integers(k, size=n)] + rng.normal(size=(n, d))
@@ -106,12 +106,12 @@ def fit(quick: bool, dtype: type = np.float64) -> None:
 
 
 def single(quick: bool) -> None:
-    """The same for data in float32, where scikit-learn's steps are as fast as ours."""
+    """The same for float32 data, where scikit-learn's steps are as fast as jensen's."""
     fit(quick, np.float32)
 
 
 def memory(quick: bool) -> None:
-    """Peak resident memory above the data, each in a process of its own."""
+    """Peak resident memory above the data, each in a separate process."""
     for module in ("sklearn.cluster", "jensen"):
         script = (
             "import numpy as np, torch, warnings\n"
@@ -131,8 +131,8 @@ def memory(quick: bool) -> None:
         print(f"{module:>16}: peak memory {above:.0f} MB above the data's {data:.0f} MB, at (500000, 16, 64)")
 
 
-def holes(quick: bool) -> None:
-    """A step of the engine over rows with holes, beside one of the compiled loop over complete rows."""
+def missing_values(quick: bool) -> None:
+    """Steps over rows with missing values, compared with the compiled loop over complete rows."""
     x = blobs(20_000 if quick else 200_000, 16, 32, "overlapping")
     missing = np.where(np.random.default_rng(1).random(x.shape) < 0.3, np.nan, x)
     for name, rows in (("complete", x), ("30 % missing", missing)):
@@ -150,7 +150,7 @@ def limits(quick: bool) -> None:
         )
 
 
-PARTS = {"fit": fit, "single": single, "memory": memory, "holes": holes, "limits": limits}
+PARTS = {"fit": fit, "single": single, "memory": memory, "missing": missing_values, "limits": limits}
 
 
 def main() -> None:

@@ -1,8 +1,8 @@
-"""KMedoids beside the `kmedoids` package (Rust): seconds, loss, swaps, memory; and what more starts are worth.
+"""KMedoids compared with the `kmedoids` package (Rust): seconds, loss, swaps, memory; and the gain from more starts.
 
     python benchmarks/kmedoids.py [--quick] [--seeds N] [part ...]
-Both get the same matrix of distances, one random start a seed and one thread; seconds are medians, losses means with
-their standard errors.
+Both get the same distance matrix, one random start per seed and one thread; seconds are medians, losses are means with
+standard errors.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ import jensen  # noqa: E402
 from jensen.engines.em import seeding as start  # noqa: E402
 from jensen.models.clusters import faster_pam as swaps  # noqa: E402
 
-# This script has the name of the package it measures: look for that one elsewhere.
+# This script has the name of the package, so its folder is removed from the path.
 sys.path = [path for path in sys.path if Path(path).resolve() != Path(__file__).resolve().parent]
 import kmedoids as peer  # noqa: E402
 
 torch.set_num_threads(THREADS)
 
 SEEDS = 5
-# The first is the one with a target: at most 3 times the peer's time, at no worse a loss.
+# The first has a target: at most 3 times the time of the package, with no larger loss.
 SIZES = [(5000, 10, 50), (5000, 2, 50), (5000, 10, 5), (5000, 10, 200), (10_000, 10, 100), (1000, 10, 10)]
 
 
@@ -60,10 +60,10 @@ def random_start(n: int, k: int, seed: int) -> np.ndarray:
 
 
 def fits(quick: bool) -> None:
-    """The search alone, and the whole of `fit`, which also checks the matrix and labels the rows."""
-    columns = ("theirs s", "ours s", "ratio", "fit s")
+    """The search alone, and all of `fit`, which also checks the matrix and labels the rows."""
+    columns = ("peer s", "jensen s", "ratio", "fit s")
     print(f"{'(n, d, K)':>16}" + "".join(f"{name:>10}" for name in columns), end="")
-    print(f"{'loss theirs':>20}{'loss ours':>20}{'rounds of both':>18}{'swaps of both':>18}")
+    print(f"{'loss peer':>20}{'loss jensen':>20}{'rounds of both':>18}{'swaps of both':>18}")
     for n, d, k in SIZES:
         n = n // 5 if quick else n
         x = blobs(n, d, k)
@@ -100,8 +100,8 @@ def build(quick: bool) -> None:
     ours, start = seconds(partial(swaps.build, matrix, weight, k))
     later, found = seconds(partial(swaps.faster_pam, matrix, weight, start, max_iter=300))
     loss = swaps.neighbours(matrix, weight, start).loss
-    print(f"theirs {theirs:.3f} s, loss {greedy.loss:.2f}")
-    print(f"ours   {ours:.3f} s, loss {loss:.2f}; then swaps {later:.3f} s, loss {found.loss:.2f}")
+    print(f"kmedoids {theirs:.3f} s, loss {greedy.loss:.2f}")
+    print(f"jensen   {ours:.3f} s, loss {loss:.2f}; then swaps {later:.3f} s, loss {found.loss:.2f}")
 
 
 MEMORY = """
@@ -122,7 +122,7 @@ print((status('VmHWM') - before) / 1024)
 
 
 def memory(quick: bool) -> None:
-    """Peak resident memory above the given matrix, each in a process of its own."""
+    """Peak resident memory above the given matrix, each in a separate process."""
     n = 1000 if quick else 5000
     ours = "KMedoids(k, metric='precomputed', n_init=1, random_state=0).fit(matrix)"
     theirs = "kmedoids.fasterpam(matrix, k, init='random', random_state=0, n_cpu=1)"
@@ -136,7 +136,7 @@ def memory(quick: bool) -> None:
 
 
 def starts(quick: bool) -> None:
-    """How far above the best of all runs the loss ends: one random start, the best of several, the greedy start."""
+    """Loss above the best of all runs: one random start, the best of several, the greedy start."""
     n_runs = 12 if quick else 60
     rng = np.random.default_rng(0)
     data = {

@@ -1,11 +1,12 @@
-"""A diffusion as the prior of a VAE's latent vectors, beside the VAE's own N(0, I).
+"""A diffusion as the prior of a VAE's latent vectors, compared with N(0, I).
 
     python benchmarks/latent_diffusion.py digits [--save FOLDER]
     python benchmarks/latent_diffusion.py mnist --data DIR [--save FOLDER] [--judge FILE] [--picture grid.png]
-Of both: the bound of test rows, and what the diffusion adds to it row by row, with the standard error over rows; of the
-rows that stopped both stages the same. Both bounds are of one encoder and decoder where training is in two stages.
-MNIST has Bernoulli pixels, binarised anew at every look, and a 784-200-200-50 network; samples are what the decoder
-expects. A sample is recognised if an independent classifier, trained on real images, gives some digit 0.9 or more.
+The table shows the bound of test rows, and the gain from the diffusion row by row with its standard error; the same for
+the rows used for early stopping in both stages. With two-stage training both bounds have the same encoder and decoder.
+MNIST has Bernoulli pixels, binarised at every use, and a 784-200-200-50 network; samples are means of the decoder.
+A sample is recognised if an independent classifier, trained on real images, gives some digit a probability of 0.9 or
+more.
 """
 # ruff: noqa: I001 (the number of threads is set by the first import)
 
@@ -30,7 +31,7 @@ from jensen.report.images import image_grid, write_png
 
 CONFIDENCE = 0.9
 N_SAMPLES, N_STEPS = 1000, 200
-# Of the bound, per row.
+# For the bound, per row.
 N_LEVELS = 100
 
 RECIPES: dict[str, dict[str, Any]] = {
@@ -48,7 +49,7 @@ def model_of(name: str, vae: VAE, options: dict[str, Any]) -> LatentDiffusion:
 
 
 def kept(folder: Path | None, name: str, make: Callable[[], LatentDiffusion]) -> tuple[float, LatentDiffusion]:
-    """A fit of its own, or the one that the folder has."""
+    """A new fit, or the one saved in the folder."""
     file = None if folder is None else folder / f"{name.replace(', ', '-')}.jensen"
     if file is not None and file.exists():
         return float("nan"), jensen.load(file)
@@ -60,14 +61,14 @@ def kept(folder: Path | None, name: str, make: Callable[[], LatentDiffusion]) ->
 
 
 def more(model: LatentDiffusion, rows: np.ndarray, levels: int) -> tuple[float, float, float]:
-    """The mean bound of rows, and what the diffusion has added to it, with its standard error."""
+    """Mean bound of rows, and the gain from the diffusion with its standard error."""
     ours, own = model.bound(rows, levels=levels).total, model.vae_.bound(rows).total
     gain = ours - own
     return float(ours.mean()), float(gain.mean()), float(gain.std(ddof=1) / np.sqrt(len(gain)))
 
 
 def held_out(model: LatentDiffusion, rows: np.ndarray, share: float) -> np.ndarray:
-    """The rows that stopped both stages."""
+    """The rows used for early stopping in both stages."""
     order = np.random.default_rng(model._seed()).permutation(len(rows))
     return rows[np.sort(order[: round(share * len(rows))])]
 
@@ -82,7 +83,7 @@ def line(name: str, took: float, model: LatentDiffusion, train: np.ndarray, test
 
 
 def header() -> None:
-    print("| prior | fit, s | test bound, nats | more than N(0, I) | more on stopping rows | epochs |")
+    print("| prior | fit, s | test bound, nats | gain over N(0, I) | gain on stopping rows | epochs |")
     print("| --- | --- | --- | --- | --- | --- |", flush=True)
 
 
@@ -146,11 +147,13 @@ def main() -> None:
     parser.add_argument("part", choices=["digits", "mnist"])
     parser.add_argument("--only", nargs="+", choices=list(RECIPES), default=list(RECIPES), metavar="NAME")
     parser.add_argument("--data", type=Path, help="folder with mnist/")
-    parser.add_argument("--epochs", type=int, default=40, help="of the autoencoder of MNIST; its prior has twice that")
-    parser.add_argument("--save", type=Path, help="folder for models, from which a later run takes them")
-    parser.add_argument("--judge", type=Path, help="file that keeps the classifier")
+    parser.add_argument(
+        "--epochs", type=int, default=40, help="epochs of the VAE of MNIST; twice as many for the prior"
+    )
+    parser.add_argument("--save", type=Path, help="folder for models; a later run reads them")
+    parser.add_argument("--judge", type=Path, help="file of the classifier")
     parser.add_argument("--picture", type=Path, help="PNG of 100 samples, one file per prior")
-    parser.add_argument("--quick", action="store_true", help="few rows and epochs: does it run?")
+    parser.add_argument("--quick", action="store_true", help="few rows and epochs, to test the script")
     parser.add_argument("--threads", type=int, default=THREADS)
     options = parser.parse_args()
     torch.set_num_threads(options.threads)

@@ -1,4 +1,4 @@
-"""What benchmarks share: thread counts, seconds, peak memory, and a command line of parts. Import it first."""
+"""Shared by the benchmarks: thread counts, seconds, peak memory and the command line. Import it first."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def seconds(call: Callable[[], Any]) -> tuple[float, Any]:
 
 
 def peak_memory(setup: str, call: str, *arguments: str) -> float:
-    """MB of peak resident memory above what `setup` left, in a process of its own; both may read sys.argv[1:]."""
+    """MB of peak memory above that after `setup`, in a separate process; both may read sys.argv[1:]."""
     script = (
         "import sys, warnings, numpy as np, torch\n"
         f"torch.set_num_threads({THREADS})\n"
@@ -42,7 +42,7 @@ def peak_memory(setup: str, call: str, *arguments: str) -> float:
 
 
 def run_parts(description: str | None, parts: Mapping[str, Callable[[bool, Path | None], None]]) -> None:
-    """The parts named on the command line, or all."""
+    """Run the parts named on the command line, or all."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("parts", nargs="*", help=f"of: {', '.join(parts)}")
     parser.add_argument("--quick", action="store_true", help="a tenth of the rows")

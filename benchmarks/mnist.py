@@ -44,7 +44,7 @@ def binarised(rows: np.ndarray, seed: int) -> np.ndarray:
 
 
 def few_labels(y: np.ndarray, per_class: int, seed: int) -> np.ndarray:
-    """y with -1 everywhere but at `per_class` rows of every class, drawn with the seed."""
+    """y with -1 for all rows except `per_class` random rows of every class."""
     rng = np.random.default_rng(seed)
     known = np.concatenate([rng.choice(np.flatnonzero(y == value), per_class, replace=False) for value in np.unique(y)])
     answer = np.full_like(y, -1)

@@ -1,7 +1,7 @@
-"""RidgeRegression beside scikit-learn: a path of 100 λ, λ and σ² by evidence; seconds, agreement, memory.
+"""RidgeRegression compared with scikit-learn: a path of 100 λ, λ and σ² by evidence; seconds, agreement, memory.
 
     python benchmarks/ridge_regression.py [--quick] [--repeats N] [part ...]
-One thread each; seconds are medians, a ratio is theirs over ours.
+One thread each; seconds are medians, a ratio is scikit-learn's time divided by jensen's.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ LAMBDAS = np.logspace(-3, 4, 100)
 
 
 def table(n: int, p: int) -> tuple[np.ndarray, np.ndarray]:
-    """Features with a common part, and coefficients from the model's own prior."""
+    """Features with a common part, and coefficients drawn from the prior of the model."""
     rng = np.random.default_rng(0)
     x = rng.normal(size=(n, p)) + rng.normal(size=(n, 1)) + 3
     return x, x @ rng.normal(size=p) / np.sqrt(p) + rng.normal(size=n)
@@ -64,7 +64,7 @@ def their_path(x: np.ndarray, y: np.ndarray, solver: str) -> np.ndarray:
 
 
 def path(quick: bool) -> None:
-    """100 λ: one fit and `path`; a Ridge per λ, and RidgeCV, which tries all λ and keeps the coefficients of one."""
+    """100 λ: one fit and `path`; one Ridge per λ; and RidgeCV, which keeps the coefficients of one λ."""
     names = ("jensen s", "Ridge s", "ratio", "RidgeCV s", "ratio", "one fit s", "one Ridge s", "ratio", "difference")
     print(f"{'(n, p)':>16}" + "".join(f"{name:>12}" for name in names))
     for n, p in sizes(quick):
@@ -82,7 +82,7 @@ def path(quick: bool) -> None:
 def evidence(quick: bool) -> None:
     """λ and σ² by evidence; BayesianRidge without hyperpriors has the same objective when there is no intercept."""
     flat = dict.fromkeys(("alpha_1", "alpha_2", "lambda_1", "lambda_2"), 0.0)
-    names = ("jensen s", "theirs s", "ratio", "steps", "their steps", "nats above")
+    names = ("jensen s", "sklearn s", "ratio", "steps", "their steps", "nats above")
     print(f"{'(n, p)':>16}" + "".join(f"{name:>12}" for name in names))
     for n, p in sizes(quick):
         x, y = table(n, p)
@@ -112,7 +112,7 @@ print((status('VmHWM') - before) / 1024)
 
 
 def memory(quick: bool) -> None:
-    """Peak resident memory of one path above the given table, each in a process of its own."""
+    """Peak resident memory of one path above the given table, each in a separate process."""
     n, p = (20_000, 100) if quick else (500_000, 100)
     runs = {
         "jensen": "our_path",

@@ -1,7 +1,7 @@
-"""`jensen.select`: what starts from neighbours find beside twice as many starts of the mixture's own, and processes.
+"""`jensen.select`: warm starts from neighbours in the grid, compared with twice as many starts; and processes.
 
     python benchmarks/selection.py [--quick] [part ...]
-Seconds of the processor for starts, as they do not depend on who else works on the machine; by the clock for processes.
+`starts` reports CPU seconds, which do not depend on other load; `processes` reports wall-clock seconds.
 """
 # ruff: noqa: I001 (the number of threads is set by the first import)
 
@@ -29,7 +29,7 @@ def clusters(n_each: int, d: int = 8, n_clusters: int = 8) -> np.ndarray:
 
 
 def starts(quick: bool, data: Path | None) -> None:
-    """BIC of every entry, cold, with two starts each, and warm."""
+    """BIC of every entry: cold, with two starts each, and warm."""
     by_structure = {"n_components": range(1, 10), "covariance_type": STRUCTURES}
     wine = load_wine().data[:, [0, 6, 9]]
     cases = {

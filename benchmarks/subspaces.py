@@ -1,8 +1,8 @@
-"""Probabilistic PCA, factor analysis and mixtures of them, beside scikit-learn, ppca and bayespy.
+"""Probabilistic PCA, factor analysis and mixtures of them, compared with scikit-learn, ppca and bayespy.
 
     python benchmarks/subspaces.py [--quick] [--data DIR] [part ...]
-Two threads, one process, medians. The likelihoods of peers are computed from their parameters by jensen's own density:
-`ppca` keeps no noise variance, so it gets the best one for its axes; of bayespy, posterior means stand for W and σ².
+Two threads, one process, medians. The likelihoods of other libraries are computed from their parameters with jensen's
+density: `ppca` has no noise variance, so the best one for its axes is used; for bayespy, W and σ² are posterior means.
 """
 # ruff: noqa: I001 (the number of threads is set by the first import)
 
@@ -29,14 +29,14 @@ torch.set_num_threads(THREADS)
 
 
 def factors(n: int, d: int, m: int, seed: int = 0) -> np.ndarray:
-    """Rows from m factors of falling strength, with noise of different size in every feature."""
+    """Rows from m factors of decreasing strength, with a different noise variance in every feature."""
     rng = np.random.default_rng(seed)
     loadings = rng.normal(size=(m, d)) * np.linspace(2, 0.5, m)[:, None]
     return rng.normal(size=(n, m)) @ loadings + rng.normal(size=(n, d)) * rng.uniform(0.5, 1.5, size=d) + 3.0
 
 
 def complete(quick: bool, data: Path | None) -> None:
-    """Closed forms: scikit-learn's PCA with every solver, and its fastest is the peer."""
+    """Closed forms, compared with the fastest solver of scikit-learn's PCA."""
     n, d, m = 100_000 if quick else 1_000_000, 50, 10
     x = factors(n, d, m)
     solvers = {name: [] for name in ("covariance_eigh", "full", "randomized", "arpack")}
@@ -59,8 +59,8 @@ def complete(quick: bool, data: Path | None) -> None:
         print(f"{name:>18}: peak memory {above:.0f} MB above the data's {x.nbytes / 2**20:.0f} MB")
 
 
-def holes(quick: bool, data: Path | None) -> None:
-    """30 % missing: whole fits of each at its defaults, and the likelihood of what is observed."""
+def missing_values(quick: bool, data: Path | None) -> None:
+    """30 % missing: whole fits at the defaults of each library, and the likelihood of the observed entries."""
     import bayespy
     import ppca
 
@@ -78,11 +78,11 @@ def holes(quick: bool, data: Path | None) -> None:
     peer = ppca.PPCA()
     took, _ = seconds(partial(peer.fit, x.copy(), d=m))
     axes, unit = peer.C, peer.stds
-    # Its axes are those of standardised features: the model has noise in proportion to their deviations.
+    # Its axes are those of standardised features, so the noise is proportional to their standard deviations.
     standard = (x - peer.means) / unit
     log_units = float((~np.isnan(x) * np.log(unit)).sum(1).mean())
     score = max(score_of(standard, np.zeros(d), axes * np.sqrt(peer.eig_vals), s) for s in np.linspace(0.05, 1.0, 39))
-    print(f"ppca     {took:8.2f} s  ln p {score - log_units:.5f}  {took / ours:.1f} x our time")
+    print(f"ppca     {took:8.2f} s  ln p {score - log_units:.5f}  {took / ours:.1f} x the time of jensen")
     standardised = jensen.ProbabilisticPCA(m, random_state=0)
     took, _ = seconds(partial(standardised.fit, standard))
     score = standardised.lower_bound_ - log_units
@@ -107,7 +107,7 @@ def holes(quick: bool, data: Path | None) -> None:
         1 / float(np.asarray(tau.get_moments()[0]).squeeze()),
     )
     score = score_of(x, np.nanmean(x, 0), w, noise)
-    print(f"bayespy  {took:8.2f} s  ln p {score:.5f}  {took / ours:.1f} x our time, {inference.iter} steps")
+    print(f"bayespy  {took:8.2f} s  ln p {score:.5f}  {took / ours:.1f} x the time of jensen, {inference.iter} steps")
 
 
 def score_of(x: np.ndarray, mean: np.ndarray, loadings: np.ndarray, noise: float) -> float:
@@ -147,7 +147,7 @@ jensen.MixtureOfPPCA(2, 2, max_iter=1).fit(x[:500])
 def mnist(quick: bool, data: Path | None) -> None:
     """A mixture of PPCA on dequantised MNIST, K = 20, m = 10: seconds per step, bits per pixel, memory."""
     if data is None:
-        return print("give --data")
+        return print("needs --data")
     sets = {}
     for name in ("train", "t10k"):
         with gzip.open(data / "mnist" / f"{name}-images-idx3-ubyte.gz") as file:
@@ -167,4 +167,4 @@ def mnist(quick: bool, data: Path | None) -> None:
 
 
 if __name__ == "__main__":
-    run_parts(__doc__, {"complete": complete, "holes": holes, "analysis": analysis, "mnist": mnist})
+    run_parts(__doc__, {"complete": complete, "missing": missing_values, "analysis": analysis, "mnist": mnist})

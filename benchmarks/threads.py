@@ -1,13 +1,13 @@
 """A training step of a U-Net, alone and beside busy processes: how threads should wait for each other.
 
     python benchmarks/threads.py [--steps 7] [--busy 0 2] [--policies default passive]
-Images of 28x28, batches of 32, a U-Net of 16 and 32 channels. Every line is a process of its own, because OpenMP reads
-its settings when it is loaded; the least and the median over the steps, the first two left out. Processor time, a
-median, counts all threads: what lies above that of one thread is time in which a thread turned in circles. Busy
-processes are endless loops, started and ended here.
+Images have 28x28 pixels, in batches of 32; the U-Net has 16 and 32 channels. Every line is a separate process, because
+OpenMP reads its settings when it is loaded. Figures are the minimum and the median over the steps, without the first
+two. Processor time, a median, counts all threads: the excess over one thread is time that threads spend spinning. Busy
+processes are endless loops, started and ended by the script.
 
-default: OpenMP's own, which is to turn in circles for milliseconds before a thread sleeps. passive:
-OMP_WAIT_POLICY=PASSIVE, which the command `jensen` sets unless told otherwise.
+default: OpenMP's default, in which a thread spins for milliseconds before it sleeps. passive:
+OMP_WAIT_POLICY=PASSIVE, which the command `jensen` sets unless the variable is already set.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ STEP = """if True:
 
 @contextmanager
 def busy(n: int) -> Iterator[None]:
-    """So many processes that use a core each."""
+    """Run n processes that use one core each."""
     started = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(n)]
     try:
         yield
@@ -55,7 +55,7 @@ def busy(n: int) -> Iterator[None]:
 
 
 def step(n_threads: int, policy: str, n_steps: int) -> tuple[float, float, float]:
-    """Seconds of a step, at least and in the middle, and of processor time."""
+    """Minimum and median seconds of a step, and processor seconds."""
     kept = {name: value for name, value in os.environ.items() if name not in SETTINGS}
     environment = {**kept, **POLICIES[policy], "OMP_NUM_THREADS": str(n_threads)}
     done = subprocess.run(
@@ -71,7 +71,7 @@ def main() -> None:
     parser.add_argument("--busy", type=int, nargs="*", default=[0, 2])
     parser.add_argument("--policies", nargs="*", choices=list(POLICIES), default=["default", "passive"])
     given = parser.parse_args()
-    print(f"{'busy':>5} {'threads':>8} {'waiting':>12} {'least s':>9} {'median s':>9} {'processor s':>12}")
+    print(f"{'busy':>5} {'threads':>8} {'waiting':>12} {'min s':>9} {'median s':>9} {'processor s':>12}")
     for n in given.busy:
         with busy(n):
             for n_threads, policy in [(1, "default"), *((2, policy) for policy in given.policies)]:

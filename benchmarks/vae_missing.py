@@ -1,10 +1,11 @@
-"""Half of all entries missing: a variational autoencoder beside exact models and scikit-learn's iterative imputation.
+"""Half of all entries missing: a variational autoencoder compared with exact models and iterative imputation.
 
     python benchmarks/vae_missing.py [--data DIR] [--masks 5 6] [table ...]
-Entries are hidden completely at random, 50 % of them; every imputer gets the same table, standardised by what is
-observed. The error is the mean squared error over the hidden entries in deviations of the complete column, mean ±
-standard error over masks; seconds are medians of fit and imputation, on one thread. Models have fixed settings: the
-mixture's number of components and PPCA's dimensions are chosen by BIC, the VAE stops on held-out rows' bound.
+50 % of the entries are hidden completely at random; every imputer gets the same table, standardised by the observed
+entries. The error is the mean squared error over the hidden entries in standard deviations of the complete column, mean
+± standard error over masks; seconds are medians of fit and imputation, on one thread. Settings are the same for all
+tables: BIC chooses the number of components of the mixture and the dimensions of PPCA, and the VAE stops on the bound
+of held-out rows.
 """
 
 from __future__ import annotations
@@ -93,7 +94,7 @@ def main() -> None:
 
 
 def one_mask(complete: np.ndarray, impute: Callable[[np.ndarray, int], np.ndarray], seed: int) -> tuple[float, float]:
-    """The squared error of the hidden entries, and seconds."""
+    """Squared error of the hidden entries, and seconds."""
     hidden = np.random.default_rng(seed).random(complete.shape) < SHARE
     x = np.where(hidden, np.nan, complete)
     centre, spread = np.nanmean(x, 0), np.nanstd(x, 0)

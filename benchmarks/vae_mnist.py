@@ -1,4 +1,4 @@
-"""A variational autoencoder on MNIST, beside a bare torch loop and pythae, and beside the figures of two papers.
+"""A variational autoencoder on MNIST, compared with a plain torch loop, pythae, and the figures of two papers.
 
     python benchmarks/vae_mnist.py speed --data DIR [--quick]
     python benchmarks/vae_mnist.py train --data DIR --output k1.jensen --checkpoint k1.ckpt [--importance-samples 5] ...
@@ -8,8 +8,8 @@
 with one importance sample in training and 85.54 with five, on test rows binarised at random; Kingma et al. (2014)
 11.97 % errors of M2 with 100 labels. Two threads.
 
-In `speed` the bare loop is the roof. pythae 0.1.2 has neither clipping nor averaged weights, so its steps do less; it
-draws no new binary pixels either, so its model is wrapped to make them, a batch at a time.
+In `speed` the plain loop is the reference. pythae 0.1.2 has neither clipping nor averaged weights, so its steps do
+less. It does not draw new binary pixels either, so its model is wrapped to do so for every batch.
 """
 # ruff: noqa: I001 (the number of threads is set by the first import)
 
@@ -44,7 +44,7 @@ torch.set_num_threads(THREADS)
 N_LATENT = 50
 HIDDEN = 200
 LEARNING_RATE = 1e-3
-CLIP = 100.0  # the norm is 17 to 55 in the first two epochs: this cuts only outliers
+CLIP = 100.0  # the norm is 17 to 55 in the first two epochs, so only outliers are clipped
 AVERAGING = 0.999
 
 Epochs = tuple[list[float], float]  # seconds of every epoch, and the mean bound of the last
@@ -54,7 +54,7 @@ Epochs = tuple[list[float], float]  # seconds of every epoch, and the mean bound
 
 
 class BareVAE(nn.Module):
-    """The same network by hand; forward is the mean bound of a batch."""
+    """The same network in plain torch; forward is the mean bound of a batch."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -101,13 +101,13 @@ def jensen_fit(rows: np.ndarray, batch_size: int, n_epochs: int) -> Epochs:
     trainer = Trainer(averaging=AVERAGING, clip=CLIP, warm_up=0, decay=None, validation_fraction=0.0)
     model = vae(max_epochs=n_epochs, batch_size=batch_size, learning_rate=LEARNING_RATE, trainer=trainer).fit(rows)
     history = model.history_
-    n_passes = np.diff(history["epoch"], prepend=0)  # a round of few steps is several
+    n_passes = np.diff(history["epoch"], prepend=0)  # a round may have several epochs
     times = np.repeat(np.diff(history["seconds"], prepend=0.0) / n_passes, n_passes)
     return times.tolist(), float(history["objective"].iloc[-1])
 
 
 def pythae_train(rows: np.ndarray, batch_size: int, n_epochs: int) -> Epochs:
-    """Its own model, loss, data loader and trainer; it also keeps a copy of the best weights, as is its way."""
+    """pythae's model, loss, data loader and trainer, which also keeps a copy of the best weights."""
     import pythae.models
     from pythae.data.datasets import BaseDataset
     from pythae.models.base.base_utils import ModelOutput
@@ -152,7 +152,7 @@ def pythae_train(rows: np.ndarray, batch_size: int, n_epochs: int) -> Epochs:
     logging.disable(logging.INFO)
     config = pythae.models.VAEConfig(input_dim=(mnist.N_PIXELS,), latent_dim=N_LATENT, reconstruction_loss="bce")
     x, clock = torch.from_numpy(rows), Clock()
-    # Its bar goes to stderr and cannot be turned off.
+    # Its progress bar goes to stderr and cannot be turned off.
     with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stderr(io.StringIO()):
         training = BaseTrainerConfig(
             output_dir=folder,
@@ -168,16 +168,16 @@ def pythae_train(rows: np.ndarray, batch_size: int, n_epochs: int) -> Epochs:
 
 
 LOOPS: dict[str, Callable[[np.ndarray, int, int], Epochs]] = {
-    "bare loop": bare_loop,
+    "plain loop": bare_loop,
     "jensen": jensen_fit,
     "pythae": pythae_train,
 }
 
 
 def speed(options: argparse.Namespace) -> None:
-    """Seconds of an epoch, the loops taking turns; peak memory in processes of their own."""
+    """Seconds of an epoch, measured alternately; peak memory in separate processes."""
     rows = mnist.grey(options.data)[: 6_000 if options.quick else None]
-    for loop in LOOPS.values():  # the first call of all pays for imports
+    for loop in LOOPS.values():  # the first call includes imports
         loop(rows[:1000], 100, 1)
     for batch_size in options.batch_sizes:
         print(f"\n{rows.shape}, batches of {batch_size}, {THREADS} threads, median of {2 * options.rounds} epochs")
@@ -192,7 +192,7 @@ def speed(options: argparse.Namespace) -> None:
         for name, median in medians.items():
             print(
                 f"{name:>10}: {median:6.3f} s per epoch ({min(times[name]):.3f} to {max(times[name]):.3f}), "
-                f"{median / medians['bare loop']:.2f} x the bare loop; {walls[name]:.2f} s around a fit; "
+                f"{median / medians['plain loop']:.2f} x the plain loop; {walls[name]:.2f} s around a fit; "
                 f"bound {bounds[name]:.2f} in epoch 2",
                 flush=True,
             )
@@ -211,7 +211,7 @@ def speed(options: argparse.Namespace) -> None:
 
 
 def vae(**options: object) -> VAE:
-    """The network of the papers' figures; a single seed unless another is given."""
+    """The network of the papers, with a fixed seed by default."""
     network = MLP(hidden=(HIDDEN, HIDDEN), activation="tanh")
     usual = {"n_components": N_LATENT, "likelihood": Bernoulli(resample=True), "random_state": 0}
     return VAE(**(usual | {"encoder": network, "decoder": network} | options))
@@ -229,7 +229,7 @@ def trainer_of(options: argparse.Namespace) -> Trainer:
 
 
 def train(options: argparse.Namespace) -> None:
-    """One configuration; a killed run goes on from its checkpoint when it is started again in the same way."""
+    """Train one configuration; a run that was killed resumes from its checkpoint."""
     is_fixed = options.binarisation == "fixed"
     rows = (mnist.fixed if is_fixed else mnist.grey)(options.data)[: 6_000 if options.quick else None]
     for file in (options.output, options.checkpoint):
@@ -258,7 +258,7 @@ def train(options: argparse.Namespace) -> None:
 
 
 def evaluate(options: argparse.Namespace) -> None:
-    """-ln p of test rows by importance sampling, from the encoder's posterior."""
+    """-ln p of test rows by importance sampling, with draws from the encoder."""
     sets = {
         f"random, seed {options.seed}": mnist.binarised(mnist.grey(options.data, "test"), options.seed),
         "fixed": mnist.fixed(options.data, "test"),
@@ -286,7 +286,7 @@ def evaluate(options: argparse.Namespace) -> None:
 
 
 def labels(options: argparse.Namespace) -> None:
-    """Ten labels of every digit, the other rows without: errors on the 10000 test rows."""
+    """Ten labels of every digit, the other rows unlabelled: errors on the 10000 test rows."""
     rows, y = mnist.grey(options.data)[: options.rows], mnist.labels(options.data)[: options.rows]
     if options.quick:
         rows, y = rows[:6_000], y[:6_000]
@@ -329,17 +329,17 @@ def main() -> None:
     common.add_argument("--data", type=Path, required=True, help="folder with mnist/ and binarized_mnist/")
     common.add_argument("--quick", action="store_true", help="6000 rows")
     training = argparse.ArgumentParser(add_help=False)
-    training.add_argument("--learning-rate", type=float, default=LEARNING_RATE, help="the largest")
-    training.add_argument("--averaging", type=float, default=AVERAGING, help="of weights; 0 for none")
-    training.add_argument("--clip", type=float, default=CLIP, help="of the gradient's norm; 0 for none")
+    training.add_argument("--learning-rate", type=float, default=LEARNING_RATE, help="largest learning rate")
+    training.add_argument("--averaging", type=float, default=AVERAGING, help="decay of the weight average; 0 for none")
+    training.add_argument("--clip", type=float, default=CLIP, help="largest norm of the gradient; 0 for none")
     training.add_argument("--warm-up", type=int, default=100, help="steps")
     training.add_argument("--decay", choices=("cosine", "none"), default="cosine")
-    training.add_argument("--validation-fraction", type=float, default=0.0, help="above 0 stops early")
-    training.add_argument("--checkpoint", type=Path, help="file to go on from")
+    training.add_argument("--validation-fraction", type=float, default=0.0, help="share of rows for early stopping")
+    training.add_argument("--checkpoint", type=Path, help="checkpoint file, from which training resumes")
     parts = parser.add_subparsers(required=True)
 
     part = parts.add_parser("speed", parents=[common], help=speed.__doc__)
-    part.add_argument("--rounds", type=int, default=3, help="of two epochs of every loop")
+    part.add_argument("--rounds", type=int, default=3, help="rounds of two epochs of every loop")
     part.add_argument("--batch-sizes", type=int, nargs="+", default=[100, 256])
     part.set_defaults(run=speed)
 
@@ -349,16 +349,19 @@ def main() -> None:
     part.add_argument("--epochs", type=int, default=100)
     part.add_argument("--batch-size", type=int, default=100)
     part.add_argument(
-        "--binarisation", choices=("random", "fixed"), default="random", help="new in every batch, or one"
+        "--binarisation",
+        choices=("random", "fixed"),
+        default="random",
+        help="new draws in every batch, or one fixed draw",
     )
     part.add_argument("--seed", type=int, default=0)
     part.set_defaults(run=train)
 
     part = parts.add_parser("evaluate", parents=[common], help=evaluate.__doc__)
-    part.add_argument("models", nargs="+", help="files that `train` has written")
+    part.add_argument("models", nargs="+", help="files written by `train`")
     part.add_argument("--importance-samples", type=int, default=5000)
     part.add_argument("--rows", type=int, default=10_000)
-    part.add_argument("--seed", type=int, default=0, help="of the random binarisation of test rows")
+    part.add_argument("--seed", type=int, default=0, help="seed of the binarisation of test rows")
     part.set_defaults(run=evaluate)
 
     part = parts.add_parser("labels", parents=[common, training], help=labels.__doc__)
@@ -370,7 +373,7 @@ def main() -> None:
     part.add_argument("--batch-size", type=int, default=200)
     part.add_argument("--hidden", type=int, nargs="+", default=[500])
     part.add_argument("--activation", default="relu")
-    part.add_argument("--dropout", type=float, default=0.5, help="of encoder and classifier")
+    part.add_argument("--dropout", type=float, default=0.5, help="dropout of encoder and classifier")
     part.set_defaults(run=labels)
 
     options = parser.parse_args()

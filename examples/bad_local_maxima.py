@@ -1,14 +1,16 @@
-"""EM can end arbitrarily far below the maximum: three Gaussians on a line (Jin et al. 2016).
+"""EM can stop far below the maximum: bad local maxima of three Gaussians (Jin et al. 2016).
 
     python examples/bad_local_maxima.py [picture.png]
-Components at -R, R and γR with unit variances and equal weights, both frozen; only the means are learned. Mean ln p:
-    near (0, γR, γR) a local maximum,  -(2R² + 3 - 2 ln 2)/6 - ln(3√(2π)) for γ → ∞
-    near (-R, R, γR) the global one,   -½ - ln(3√(2π)) for R large
-so the loss (R² - ln 2)/3 has no limit. The first lies in the region μ₁ ≤ γR/3, μ₂ ≥ 2γR/3, μ₃ ≥ 2γR/3, whose borders
-are lower everywhere: on μ₂ or μ₃ = 2γR/3 by (ln 2)/3 at least, on μ₁ = γR/3 by more than any bound as γ grows. No
-continuous way up can leave. A step could leap over a border; those of EM and of gradient ascent do not, which is tried.
-K = 3 rows drawn as means end there when two or three come from the far cluster: 3·(2/3)(1/3)² + (1/3)³ = 7/27 of the
-time.
+The data come from three components at -R, R and γR with unit variances and equal weights. Weights and variances are
+frozen; only the means are fitted. Mean ln p has two maxima:
+    a local one near (0, γR, γR),    -(2R² + 3 - 2 ln 2)/6 - ln(3√(2π)) for γ → ∞
+    the global one near (-R, R, γR), -½ - ln(3√(2π)) for large R
+The difference, (R² - ln 2)/3, grows without limit. The local maximum lies in the region μ₁ ≤ γR/3, μ₂ ≥ 2γR/3,
+μ₃ ≥ 2γR/3. On the borders of this region ln p is lower: on μ₂ or μ₃ = 2γR/3 by at least (ln 2)/3, and on μ₁ = γR/3
+it goes to -∞ as γ grows. A continuous ascent therefore cannot leave the region. Single steps could jump across a
+border, but the script shows that EM and gradient ascent do not. If the three starting means are rows drawn at random,
+EM ends in the local maximum when two or three of them come from the far cluster, with probability
+3·(2/3)(1/3)² + (1/3)³ = 7/27.
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ def fit(X: np.ndarray, tol: float = 1e-4, **start: object) -> GaussianMixture:
 
 
 def solutions(R: float) -> tuple[np.ndarray, list[GaussianMixture], tuple[float, float]]:
-    """Rows, the local and the global maximum as EM finds them from nearby, and their limits in theory."""
+    """Rows, the local and the global maximum found by EM from nearby starts, and their theoretical limits."""
     X = (np.array([[-R], [R], [GAMMA * R]]) + np.random.default_rng(0).normal(size=(3, ROWS))).reshape(-1, 1)
     models = [fit(X, means_init=np.reshape(m, (3, 1))) for m in ((0, GAMMA * R, GAMMA * R), (-R, R, GAMMA * R))]
     constant = np.log(3 * np.sqrt(2 * np.pi))
@@ -45,7 +47,7 @@ for R in (4.0, 5.0, 8.0, 12.0):
     nats = [model.score(X) for model in models]
     for model, value, limit in zip(models, nats, limits, strict=True):
         variance = (model.score_samples(X).reshape(3, ROWS).var(1, ddof=1) / ROWS).sum() / 9
-        assert abs(value - limit) < 4 * np.sqrt(variance), "the theory is within 4 standard errors"
+        assert abs(value - limit) < 4 * np.sqrt(variance), "the theoretical limit is within 4 standard errors"
     numbers = (R, nats[0], limits[0], nats[1], limits[1], nats[1] - nats[0], (R**2 - np.log(2)) / 3)
     print("{:4.0f}{:13.3f}{:10.3f}{:13.3f}{:10.3f}{:9.3f}{:16.3f}".format(*numbers))
 
@@ -61,7 +63,7 @@ for start, n_seeds in (("random_from_data", SEEDS), ("portfolio", SEEDS // 6)):
 error = np.sqrt(7 / 27 * 20 / 27 / SEEDS)
 print(f"{'theory':>16s}: 7/27 = {7 / 27:.1%} ± {error:.1%} for rows drawn at random")
 assert abs(failures["random_from_data"] - 7 / 27) < 4 * error
-# A failure would need k-means++ to miss a cluster in all of a dozen tries.
+# The default start would fail only if k-means++ missed a cluster in each of a dozen tries.
 assert failures["portfolio"] == 0
 
 
@@ -71,7 +73,7 @@ def mean_log_p(X: np.ndarray, means: np.ndarray) -> np.ndarray:
 
 
 def highest(X: np.ndarray, R: float, gamma: float, held: int, at: float) -> float:
-    """The supremum on a border: one mean held, the others free within the region, from several starts."""
+    """The supremum on a border: one mean is fixed, the others vary within the region; several starts."""
     low, high = [-np.inf] + [2 * gamma * R / 3] * 2, [gamma * R / 3, np.inf, np.inf]
     free = [k for k in range(3) if k != held]
 
@@ -87,35 +89,38 @@ def highest(X: np.ndarray, R: float, gamma: float, held: int, at: float) -> floa
 assert np.isclose(mean_log_p(X, local.means_.ravel()), local.score(X))
 borders = {k: highest(X, R, GAMMA, k, GAMMA * R * (1 if k == 0 else 2) / 3) for k in range(3)}
 falls = {k: local.score(X) - value for k, value in borders.items()}
-print("borders of the region, below the local maximum:", ", ".join(f"μ{k + 1} {v:.6f}" for k, v in falls.items()))
+print(
+    "highest point of each border, nats below the local maximum:",
+    ", ".join(f"μ{k + 1} {v:.6f}" for k, v in falls.items()),
+)
 print(f"(ln 2)/3 = {np.log(2) / 3:.6f}")
-# The optimiser stops within 1e-6 nats; what the held mean still explains of the far cluster is e⁻¹⁰⁰.
+# The optimiser stops within 1e-6 nats; the fixed mean contributes only e⁻¹⁰⁰ to the density of the far cluster.
 assert all(abs(falls[k] - np.log(2) / 3) < 1e-5 for k in (1, 2))
 assert falls[0] > np.log(2) / 3
 deeper = []
 for gamma in (10.0, 20.0, 40.0):
     rows = (np.array([[-R], [R], [gamma * R]]) + np.random.default_rng(0).normal(size=(3, ROWS))).reshape(-1, 1)
     deeper.append(highest(rows, R, gamma, 0, gamma * R / 3))
-print("the border μ1 = γR/3 for γ = 10, 20, 40:", ", ".join(f"{value:.1f}" for value in deeper))
-assert deeper[1] < 3 * deeper[0] < 0, "it falls to -∞, nearly fourfold with twice the γ"
+print("highest ln p on the border μ1 = γR/3 for γ = 10, 20, 40:", ", ".join(f"{value:.1f}" for value in deeper))
+assert deeper[1] < 3 * deeper[0] < 0, "it goes to -∞: nearly four times as low for twice the γ"
 assert deeper[2] < 3 * deeper[1]
 
-# EM and gradient ascent from elsewhere in the region. With 1e-8 nats per step to stop at, less than 1e-6 is left.
+# EM and gradient ascent from another point of the region. With tol=1e-8 they stop within 1e-6 nats of the maximum.
 for algorithm in ("em", "gradient"):
     end = fit(X, 1e-8, means_init=[[2.0 * R], [GAMMA * R - 2], [GAMMA * R + 1]], algorithm=algorithm)
     means = ", ".join(f"{mean:.2f}" for mean in end.means_.ravel())
     print(f"{algorithm} from (10, 48, 51): {end.n_iter_} steps to ({means})")
-    assert abs(end.score(X) - local.score(X)) < 1e-6, "the same local maximum, by either way"
-    # Two means that share a cluster can part a little at hardly any cost: by a hundredth of its width.
+    assert abs(end.score(X) - local.score(X)) < 1e-6, "both algorithms reach the same local maximum"
+    # Two means in one cluster can differ by a hundredth of its width at almost no cost.
     assert np.abs(end.means_ - local.means_).max() < 0.01
 
-# From one solution to the other: the second mean travels to R, then the first one to -R.
+# A path from one solution to the other: the second mean moves to R, then the first one to -R.
 (m1, m2, m3), (end1, end2, _) = local.means_.ravel(), best.means_.ravel()
 travel = [(m1, m, m3) for m in np.linspace(m2, end2, 300)] + [(m, end2, m3) for m in np.linspace(m1, end1, 50)]
 distance = np.append(0, np.abs(np.diff(travel, axis=0)).sum(1).cumsum())
 along = mean_log_p(X, np.array(travel))
 barrier = along[0] - min(along)
-print(f"barrier on the way out: {barrier:.6f} nats")
+print(f"height of the barrier: {barrier:.6f} nats")
 assert abs(barrier - np.log(2) / 3) < 1e-6
 
 fig = figure(15.5, 5)
@@ -126,14 +131,14 @@ for limit, name in zip(limits, ("local limit", "global limit"), strict=True):
     path.axhline(limit, color=GREY, lw=1, ls=":", zorder=0)
     path.text(1, limit + 0.12, f"{name} {limit:.3f}", color=INK, fontsize=9)
 path.set_xticks([0, 10, 20, 30, 40, 50], ["μ₂ = 50", "40", "30", "20", "10", "μ₁ = −5"])
-path.set(xlabel="μ₂ travels from γR to R, then μ₁ from 0 to −R", ylabel="mean ln p (nats per row)")
-path.set_title("from the local maximum to the global one")
+path.set(xlabel="μ₂ moves from γR to R, then μ₁ from 0 to −R", ylabel="mean ln p (nats per row)")
+path.set_title("path from the local to the global maximum")
 zoom = path.inset_axes((0.14, 0.42, 0.52, 0.34))
 for ax in (path, zoom):
     ax.plot(distance, along, color=INK)
     ax.plot(0, along[0], "o", color=COLOURS[1])
 zoom.axvline(GAMMA * R / 3, color=COLOURS[0], lw=1.2, ls="--")
-zoom.set(xlim=(-0.5, 23), ylim=(along[0] - 0.32, along[0] + 0.06), xticks=[0, 10], title="the barrier, enlarged")
+zoom.set(xlim=(-0.5, 23), ylim=(along[0] - 0.32, along[0] + 0.06), xticks=[0, 10], title="the barrier")
 zoom.set_xticklabels(["μ₂ = 50", "40"])
 zoom.text(17, along[0] - 0.1, "border\n2γR/3", color=COLOURS[0], ha="left", fontsize=8.5)
 zoom.annotate("", (8, along[0]), (8, along[0] - barrier), arrowprops={"arrowstyle": "<->", "color": COLOURS[1]})
@@ -158,12 +163,12 @@ for place, text, colour in (
     ((GAMMA * R / 3 + 0.6, 47), "→ −∞\non μ₁\n= γR/3", COLOURS[0]),
 ):
     plan.text(*place, text, color=colour, path_effects=white)
-plan.set(xlabel="μ₁", ylabel="μ₂", title="ln p over μ₁ and μ₂, μ₃ at γR; dashed: the borders")
+plan.set(xlabel="μ₁", ylabel="μ₂", title="ln p over μ₁ and μ₂ with μ₃ = γR; dashed: borders")
 
 grid = np.linspace(-R - 5, GAMMA * R + 5, 2000)
 names = (
     f"local: {failures['random_from_data']:.0%} of random starts (theory 7/27)",
-    "global: the others, and every default start",
+    "global: the other random starts, all default starts",
 )
 panels = right.subplots(2, 1, sharex=True)
 for ax, model, name, colour in zip(panels, (local, best), names, COLOURS[1:3], strict=True):
@@ -174,5 +179,5 @@ for ax, model, name, colour in zip(panels, (local, best), names, COLOURS[1:3], s
         ax.text(mean, 0.145, " and ".join(f"μ{'₁₂₃'[k - 1]}" for k in together), ha="center", color=colour)
     ax.set(title=name, ylabel="density", yticks=(0, 0.1), ylim=(0, 0.165))
 panels[1].set_xlabel("x")
-title(fig, f"A bad local maximum: {lost:.1f} nats per row are lost behind a barrier of (ln 2)/3")
+title(fig, f"A bad local maximum: {lost:.1f} nats per row below the best, behind a barrier of (ln 2)/3 nats")
 save(fig, PICTURE)

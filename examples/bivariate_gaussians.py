@@ -1,12 +1,13 @@
-"""Gaussians in the plane: the ellipses of one, and the border between two, straight or curved, with labels or without.
+"""Gaussians in the plane: elliptic contours, and linear or quadratic class boundaries.
 
     python examples/bivariate_gaussians.py [picture.png]
     N(x; μ, Σ) = (2π)^(-d/2) |Σ|^(-½) exp(-½ (x-μ)ᵀ Σ⁻¹ (x-μ))
-Points of one density are ellipses along the eigenvectors of Σ, of half-axes r √λ; in the plane 1 - exp(-r²/2) of the
-mass is inside. Two classes π_k N(μ_k, Σ_k) have the log-odds
+Contours of the density are ellipses along the eigenvectors of Σ, with half-axes r √λ. In the plane, the ellipse of
+radius r contains the probability 1 - exp(-r²/2). Two classes π_k N(μ_k, Σ_k) have the log-odds
     ln P(1|x)/P(2|x) = ln π₁/π₂ - ½ ln |Σ₁|/|Σ₂| - ½ (x-μ₁)ᵀΣ₁⁻¹(x-μ₁) + ½ (x-μ₂)ᵀΣ₂⁻¹(x-μ₂).
-With one Σ for both the squares cancel and the border is a line: linear discriminant analysis. With two it is a conic:
-quadratic discriminant analysis. Without labels the same model is a mixture, and EM finds nearly the same border.
+If both classes share Σ, the quadratic terms cancel and the boundary is a line (linear discriminant analysis). With two
+covariances it is a conic (quadratic discriminant analysis). Without labels the same model is a mixture, and EM finds
+nearly the same boundary.
 """
 
 from __future__ import annotations
@@ -34,19 +35,19 @@ singles = [GaussianMixture.from_parameters([1.0], [MEAN], [covariance]) for cova
 draws = [model.sample(N_DRAWS, random_state=seed)[0] for seed, model in enumerate(singles)]
 for model, covariance, x in zip(singles, COVARIANCES, draws, strict=True):
     exact = multivariate_normal(MEAN, covariance)
-    # Rounding alone: exponents of size 10².
+    # Only rounding differs; exponents have size 10².
     assert np.allclose(model.score_samples(points), exact.logpdf(points), rtol=1e-10)
-    # The square holds all but 5e-7 of the wider one, and the sum over a fine grid is as exact for smooth bells.
+    # The square contains all but 5e-7 of the wider density, and sums over fine grids are as accurate.
     assert abs(np.exp(model.score_samples(points)).sum() * (a[0, 1] - a[0, 0]) ** 2 - 1) < 1e-6
     squares = np.einsum("ni,ij,nj->n", x - MEAN, np.linalg.inv(covariance), x - MEAN)
     for r in RADII:
         share, expected = (squares < r**2).mean(), 1 - np.exp(-(r**2) / 2)
-        assert abs(share - expected) < 4 * np.sqrt(expected * (1 - expected) / N_DRAWS), "the mass of an ellipse"
+        assert abs(share - expected) < 4 * np.sqrt(expected * (1 - expected) / N_DRAWS), "the probability of an ellipse"
         print(f"Σ = {covariance}: {share:.1%} of draws within {r} σ, {expected:.1%} expected")
 
 
 def log_odds(model: GaussianMixture, x: np.ndarray) -> np.ndarray:
-    """By the formula."""
+    """Log-odds of the classes by the formula above."""
     total = np.full(len(x), np.log(model.weights_[0] / model.weights_[1]))
     for sign, mean, cov in zip((1, -1), model.means_, covariance_matrices(model), strict=True):
         squares = np.einsum("ni,ij,nj->n", x - mean, np.linalg.inv(cov), x - mean)
@@ -68,18 +69,18 @@ for kind, discriminant in (
     model = labelled[kind]
     first, second = np.log(np.maximum(model.predict_proba(plane), 1e-300)).T
     inside = np.abs(first - second) < 30
-    # Beyond e⁻³⁰ a share next to one is rounded.
+    # Probabilities closer to 1 than e⁻³⁰ are rounded.
     assert np.allclose((first - second)[inside], log_odds(model, plane)[inside], atol=1e-3)
     agreement = (model.predict(plane) == discriminant.fit(X, y).predict(plane)).mean()
     print(f"{kind}: predicts like scikit-learn's {type(discriminant).__name__} at {agreement:.2%} of the plane")
-    # Its covariances are divided by n_k - 1 (quadratic only), which moves the border by a hair.
+    # scikit-learn divides covariances by n_k - 1 (quadratic only), which moves the boundary slightly.
     assert agreement == 1 if kind == "tied" else agreement > 0.99
 slopes = np.gradient(log_odds(labelled["tied"], plane).reshape(a2.shape))
-assert all(np.ptp(slope) < 1e-9 for slope in slopes), "one Σ: the log-odds are linear, and the border is a line"
+assert all(np.ptp(slope) < 1e-9 for slope in slopes), "one Σ: the log-odds are linear, and the boundary is a line"
 swap = mixture.means_[0, 0] > mixture.means_[1, 0]
 found = mixture.predict(plane) ^ swap
 alike = (found == labelled["full"].predict(plane))[np.exp(truth.score_samples(plane)) > 1e-4].mean()
-print(f"without labels: the same class where there are rows at {alike:.1%} of the plane")
+print(f"without labels: the same class as with labels at {alike:.1%} of the points near rows")
 assert alike > 0.95
 
 fig = figure(13, 8.2)
@@ -88,7 +89,7 @@ height = np.exp(singles[1].score_samples(points)).reshape(a.shape)
 near = (slice(58, 144), slice(50, 150))
 surface.plot_surface(a[near], b[near], height[near], cmap="Blues", lw=0, rstride=1, cstride=1, vmin=-0.004)
 surface.set(xlabel="$x_1$", ylabel="$x_2$", zticks=(0, 0.01, 0.02, 0.03), xticks=(-5, 0, 5, 10), yticks=(-5, 0, 5, 10))
-surface.set_title("a bell over the plane, Σ as on the right", pad=0)
+surface.set_title("density, with Σ as on the right", pad=0)
 surface.view_init(32, -62)
 for ax, model, x, text in zip(others[:2], singles, draws, ("25  0;  0  9", "10  5;  5  5"), strict=True):
     ax.scatter(*x[:600].T, s=5, color=GREY, alpha=0.5, lw=0)
@@ -97,7 +98,7 @@ for ax, model, x, text in zip(others[:2], singles, draws, ("25  0;  0  9", "10  
     for value, vector in zip(values, vectors.T, strict=True):
         ax.annotate("", MEAN + 2 * np.sqrt(value) * vector, MEAN, arrowprops={"arrowstyle": "->", "color": COLOURS[1]})
     ax.set(xlim=(-14, 20), ylim=(-10, 14), aspect="equal", xlabel="$x_1$", ylabel="$x_2$")
-    ax.set_title(f"μ = (3, 2), Σ = ({text}): 1, 2, 3 deviations")
+    ax.set_title(f"μ = (3, 2), Σ = ({text}); radii 1, 2, 3")
 
 
 def draw(ax: Axes, model: GaussianMixture, colours: np.ndarray | str) -> None:
@@ -113,8 +114,8 @@ by_label = np.array(COLOURS)[y]
 draw(others[2], labelled["tied"], by_label)
 draw(others[3], labelled["full"], by_label)
 draw(others[4], mixture, GREY)
-others[2].set_title("labels, one Σ: a line (linear discriminant)")
-others[3].set_title("labels, two Σ: a conic (quadratic)")
-others[4].set_title("no labels: the mixture, by EM")
-title(fig, "One Gaussian has elliptic contours; two share the plane along a line or a conic")
+others[2].set_title("labels, common Σ: linear boundary (LDA)")
+others[3].set_title("labels, two Σ: quadratic boundary (QDA)")
+others[4].set_title("no labels: mixture fitted by EM")
+title(fig, "Gaussians have elliptic contours; the boundary between two is a line or a conic")
 save(fig, PICTURE)

@@ -1,12 +1,13 @@
-"""The bound of a diffusion, level by level, where the answer is known.
+"""The bound of a diffusion, level by level, for data with a known answer.
 
     python examples/bound_by_level.py [picture.png]
     -ln p(x) ≤ L_T + Σ_{t=2}^T L_{t-1} + L_0
-The denoiser E[x_0|x_t] of Gaussians and of mixtures has a closed form, and stands here in the place of a network. Rows
-from N(0, I) have reverse steps N(·, β_t I) exactly: with σ_t² = β_t the terms sum to -ln p(x), 1.418939 nats per
-number. With σ_t² = β̃_t, the least variance that a step can have, every level costs more, and they sum to 1.997533. Of
-two clusters the reverse steps are no Gaussians, but the more levels, the nearer: with β minus the bound falls to -ln p.
-Ho, Jain & Abbeel (2020) offer both variances. Lines are formulas, dots what the model says.
+For Gaussians and mixtures the best denoiser E[x_0|x_t] has a closed form, which replaces the network here. For rows
+from N(0, I) the reverse steps are exactly N(·, β_t I): with σ_t² = β_t the terms sum to -ln p(x), 1.418939 nats per
+number. With σ_t² = β̃_t, the smallest variance a reverse step can have, every level costs more, and the sum is
+1.997533. For two clusters the reverse steps are not Gaussian, but nearly so if there are many levels: with σ_t² = β_t
+the negative bound falls to -ln p. Both variances are from Ho, Jain & Abbeel (2020). Lines show formulas, dots the
+values that `bound` returns.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ rng = np.random.default_rng(0)
 
 
 class Known(Denoiser):
-    """Of the mixture of Gaussians with these means (K, d) and common variances (d,), in the network's units."""
+    """Denoiser of a mixture with these means (K, d) and common variances (d,), in standardised units."""
 
     def __init__(self, schedule: Schedule, means: np.ndarray, variances: np.ndarray) -> None:
         self.schedule, self.means, self.variances = schedule, means, variances
@@ -44,7 +45,7 @@ class KnownModule(nn.Module):
         self.means, self.variances = means, variances
         self.time = torch.tensor(schedule.time).float()
         self.bar, self.noise = torch.tensor(np.stack([schedule.alpha_bar, schedule.noise_variance])).float()
-        # There is nothing to learn, but an optimiser wants something to hold.
+        # Nothing is trained, but an optimiser needs at least one parameter.
         self.nothing = nn.Parameter(torch.zeros(1))
 
     def forward(self, x: Tensor, t: Tensor, y: Tensor | None = None) -> Tensor:
@@ -59,7 +60,7 @@ class KnownModule(nn.Module):
 
 
 def known(X: np.ndarray, means: np.ndarray, std: float, n_steps: int, variance: str) -> Diffusion:
-    """A diffusion of rows X that need not be trained: inside, columns have mean 0 and variance 1."""
+    """A diffusion of rows X that needs no training; internally columns have mean 0 and variance 1."""
     scale = X.std(0)
     network = Known(Schedule.linear(n_steps), (means - X.mean(0)) / scale, (std / scale) ** 2)
     return Diffusion(
@@ -68,7 +69,7 @@ def known(X: np.ndarray, means: np.ndarray, std: float, n_steps: int, variance: 
 
 
 def terms(schedule: Schedule, variance: str) -> tuple[float, np.ndarray]:
-    """Of N(0, I), per number: L_T, and L_0, L_1, ..., L_{T-1}; E(x_0 - x̂_0)² = 1 - ᾱ_t."""
+    """Terms for N(0, I), per number: L_T, and L_0, L_1, ..., L_{T-1}; E(x_0 - x̂_0)² = 1 - ᾱ_t."""
     var, posterior = schedule.variances(variance), schedule.variances("posterior")
     error, (_, of_data) = schedule.noise_variance, schedule.posterior_weights
     levels = 0.5 * (of_data**2 * error / var + posterior / var - 1 + np.log(var / posterior))
@@ -77,12 +78,12 @@ def terms(schedule: Schedule, variance: str) -> tuple[float, np.ndarray]:
 
 
 def per_number(model: Diffusion, X: np.ndarray) -> tuple[float, float]:
-    """Minus the bound from all levels, and its standard error."""
+    """The negative bound over all levels, and its standard error."""
     bound = model.bound(X, levels="all")
     return -float(bound.total.mean()) / 2, float(np.sqrt((bound.standard_error**2).sum())) / len(X) / 2
 
 
-# Moments of N(0, I) exactly, so that the only error is that of the noise.
+# Rows with exactly the moments of N(0, I), so that the noise is the only source of error.
 X = rng.normal(size=(N_ROWS, 2))
 X = np.linalg.solve(np.linalg.cholesky(np.cov(X.T, bias=True)), (X - X.mean(0)).T).T
 exact = 0.5 * math.log(2 * math.pi * math.e)
@@ -96,10 +97,10 @@ for variance, expected in {"beta": 1.418939, "posterior": 1.997533}.items():
     found, error = per_number(model, X)
     profiles[variance] = (prior, levels, model.bound_by_level(X).mean(0) / 2)
     print(f"{variance}: L_T {prior:.6f} + ΣL {levels[1:].sum():.5f} + L_0 {levels[0]:.5f} = {total:.6f}", end="; ")
-    print(f"the model says {found:.4f} ± {error:.4f}")
+    print(f"`bound` returns {found:.4f} ± {error:.4f}")
     assert abs(total - expected) < 1e-6
     if variance == "posterior":
-        assert abs(prior - 2.018e-5) < 5e-9, "to the digits known"
+        assert abs(prior - 2.018e-5) < 5e-9, "to the known digits"
         assert abs(levels[0] + 3.07253) < 5e-6
     assert abs(found - total) < 4 * error < 0.15
 
@@ -107,7 +108,7 @@ clusters = MEANS[rng.integers(2, size=N_ROWS)] + STD * rng.normal(size=(N_ROWS, 
 squares = ((clusters[:, None] - MEANS) ** 2).sum(-1) / (2 * STD**2)
 entropy = -float((logsumexp(-squares, axis=1) - math.log(4 * math.pi * STD**2)).mean()) / 2
 print(f"two clusters, nats per number; -ln p is {entropy:.4f}")
-# Few levels cost little: their rows are taken up to four times, each time with noise of its own.
+# Few levels are cheap: their rows are repeated up to four times, each time with new noise.
 again = {n: np.tile(clusters, (min(4, 1000 // n), 1)) for n in FEWER}
 found = {v: [per_number(known(clusters, MEANS, STD, n, v), again[n]) for n in FEWER] for v in VARIANCES}
 bounds = {variance: [value for value, _ in pairs] for variance, pairs in found.items()}
@@ -118,14 +119,14 @@ assert all(value > entropy - 4 * error for pairs in found.values() for value, er
 for pairs in found.values():
     values, errors = np.transpose(pairs)
     assert (np.diff(values) < 4 * np.hypot(errors[1:], errors[:-1])).all(), "more levels are not worse"
-    assert values[0] - values[-1] > 4 * np.hypot(errors[0], errors[-1]), "and many are better than few"
+    assert values[0] - values[-1] > 4 * np.hypot(errors[0], errors[-1]), "and many levels are better than few"
 (near, error), (far, _) = found["beta"][-1], found["posterior"][-1]
-assert near - entropy < 4 * error < 0.1 < 0.4 < far - entropy, "β is near, β̃ is not"
+assert near - entropy < 4 * error < 0.1 < 0.4 < far - entropy, "the bound is tight with β and loose with β̃"
 
 fig = figure(12.6, 5.2)
 by_level, spent, fewer = fig.subplots(1, 3)
 t, shown = np.arange(2, 1001), np.unique(np.geomspace(2, 1000, 30).astype(int))
-# The row itself comes after x_1, where a logarithmic axis has no 0.
+# x_0 is drawn after x_1, because a logarithmic axis has no 0.
 DATA = 0.4
 for colour, (variance, name) in zip(COLOURS, VARIANCES.items(), strict=False):
     prior, levels, found = profiles[variance]
@@ -138,19 +139,19 @@ for colour, (variance, name) in zip(COLOURS, VARIANCES.items(), strict=False):
     spent.annotate(f"{end:.3f}", (DATA, end), (7, -4), textcoords="offset points", color=colour)
     fewer.plot(FEWER, bounds[variance], "o-", color=colour, label=name)
 by_level.set(xscale="log", yscale="log", xlim=(1.8, 1100), xlabel="level t", ylabel="$L_{t-1}$, nats per number")
-by_level.set_title("N(0, I): what every level costs")
-spent.set(xscale="log", xlim=(1100, 0.1), ylim=(0, 5.6), xlabel="on the way down to level t")
+by_level.set_title("N(0, I): cost of each level")
+spent.set(xscale="log", xlim=(1100, 0.1), ylim=(0, 5.6), xlabel="level t, from T down")
 spent.set_xticks([1000, 100, 10, 1, DATA], ["1000", "100", "10", "1", "data"])
 spent.minorticks_off()
-spent.set(ylabel="$L_T + … + L_t$, at the end with $L_0$")
-spent.set_title("N(0, I): their sum, and $L_0 < 0$ at the end")
+spent.set(ylabel="$L_T + … + L_t$, last with $L_0$")
+spent.set_title("N(0, I): sum of the costs; $L_0 < 0$ comes last")
 fewer.axhline(entropy, color=INK, lw=1, ls="--")
 fewer.text(25, entropy - 0.06, "-ln p", va="top")
-fewer.set(xscale="log", ylim=(0, None), xlabel="number of levels T", ylabel="minus the bound, nats per number")
+fewer.set(xscale="log", ylim=(0, None), xlabel="number of levels T", ylabel="negative bound, nats per number")
 fewer.set_xticks(FEWER, FEWER)
 fewer.minorticks_off()
-fewer.set_title("two clusters: more levels, a tighter bound")
+fewer.set_title("two clusters: more levels give a tighter bound")
 for ax in (by_level, spent, fewer):
     ax.legend()
-title(fig, "A diffusion's bound is a sum over levels; with the right variance it is ln p")
+title(fig, "The bound of a diffusion is a sum over levels; with the right variance it equals ln p")
 save(fig, PICTURE)

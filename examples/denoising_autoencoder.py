@@ -1,12 +1,12 @@
-"""A denoising autoencoder takes noise away; a plain one, as wide as the data, only copies it.
+"""A denoising autoencoder removes noise; a plain one as wide as the data only copies its input.
 
     python examples/denoising_autoencoder.py [picture.png]
     plain      min Σ_i ‖x_i - decoder(encoder(x_i))‖²
     denoising  min Σ_i E‖x_i - decoder(encoder(x_i + ε))‖²,   ε ~ N(0, s²I)
-With linear networks and as many latent dimensions as features the plain one is the identity, with error 0. The
-denoising one is the best linear filter, Wiener's: along an eigenvector of the covariance with variance λ it keeps
-λ/(λ+s²) of what it sees, so its error is Σ λs²/(λ+s²), least of all linear maps. A network that is not linear
-removes more, because it knows what digits look like. Vincent et al. (2008).
+With linear networks and as many latent dimensions as features, the plain autoencoder is the identity and has error 0.
+The denoising one is the best linear filter, the Wiener filter: along an eigenvector of the covariance with variance λ
+it keeps the share λ/(λ+s²) of its input. Its error Σ λs²/(λ+s²) is the smallest of all linear maps. A nonlinear network
+removes more noise, because it captures the shapes of digits. Vincent et al. (2008).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from drawing import COLOURS, GREY, figure, image_rows, picture_path, save, title
 from jensen import MLP, Autoencoder, Trainer
 
 PICTURE = picture_path(__doc__)
-# A plain one that is as wide as the data is warned of: it copies, as it is to show here.
+# A plain autoencoder as wide as the data raises a warning because it copies, which is the point here.
 warnings.simplefilter("ignore", UserWarning)
 NOISE, N_TEST, M = 1.0, 400, 8
 rng = np.random.default_rng(0)
@@ -28,7 +28,7 @@ digits = load_digits()
 order = rng.permutation(len(digits.data))
 train, test = digits.data[order[N_TEST:]], digits.data[order[:N_TEST]]
 
-# A small table for the theory: the eight pixels of the middle, which vary most, in units of their common deviation.
+# A small table to check the theory: the eight central pixels, which vary most, on one common scale.
 pixels = np.argsort(train.var(0))[-M:]
 X = (train[:, pixels] - train[:, pixels].mean(0)) / np.sqrt(train[:, pixels].var(0).mean())
 values, vectors = np.linalg.eigh(np.cov(X.T, bias=True))
@@ -38,22 +38,22 @@ line |= {"max_epochs": 100, "trainer": Trainer(validation_fraction=0.0), "random
 linear = {"plain": Autoencoder(M, **line).fit(X), "denoising": Autoencoder(M, noise=NOISE, **line).fit(X)}
 maps = {name: model.reconstruct(np.eye(M)) - model.reconstruct(np.zeros((1, M))) for name, model in linear.items()}
 along = {name: np.einsum("ij,ik,kj->j", vectors, matrix, vectors) for name, matrix in maps.items()}
-# Rows go through as x A: along an eigenvector v the error is (A - I)ᵀ v.
+# Rows are mapped to x A, so along an eigenvector v the error is (A - I)ᵀ v.
 error = {
     n: np.square((a - np.eye(M)).T @ vectors * np.sqrt(values)).sum() + NOISE**2 * np.square(a).sum()
     for n, a in maps.items()
 }
 wiener = float((values * NOISE**2 / (values + NOISE**2)).sum())
-print(f"eight pixels, noise {NOISE}: squared error {M * NOISE**2:.3f} as they are, {wiener:.3f} by the best linear map")
+print(f"eight pixels, noise {NOISE}: squared error {M * NOISE**2:.3f}, after the best linear map {wiener:.3f}")
 for name in linear:
-    print(f"  {name}: {error[name]:.3f}; kept along the eigenvectors {along[name].round(2)}")
+    print(f"  {name}: {error[name]:.3f}; share kept along each eigenvector {along[name].round(2)}")
 print(f"  λ/(λ+s²): {kept.round(2)}")
-# Training stops with the noise of its last gradients: 0.05 in a share, 3 % in an error.
+# The last gradients are noisy: tolerances are 0.05 for a share and 3 % for an error.
 assert np.abs(along["plain"] - 1).max() < 0.05, "a copy"
-assert np.abs(along["denoising"] - kept).max() < 0.05, "Wiener's filter"
+assert np.abs(along["denoising"] - kept).max() < 0.05, "the Wiener filter"
 assert wiener <= error["denoising"] < 1.03 * wiener < error["plain"]
 
-# All pixels, and a hidden layer.
+# All pixels, and networks with a hidden layer.
 scale = np.sqrt(train.var(0).mean())
 noisy = test + NOISE * scale * rng.normal(size=test.shape)
 options = {"encoder": MLP((256,), "relu"), "decoder": MLP((256,), "relu"), "scaling": "common", "max_epochs": 50}
@@ -68,16 +68,16 @@ shown = {"held-out digits": test, "with noise": noisy, "plain": models["plain"].
 shown |= {"best linear": filtered, "denoising": models["denoising"].reconstruct(noisy)}
 rms = {name: float(np.sqrt(((rows - test) ** 2).mean())) for name, rows in shown.items()}
 for name, value in list(rms.items())[1:]:
-    print(f"{name}: {value:.2f} grey levels off, root mean square")
+    print(f"{name}: root mean square error {value:.2f} grey levels")
 assert rms["denoising"] < rms["best linear"] < rms["plain"] < rms["with noise"]
 
 fig = figure(13.5, 4.3)
 left, right = fig.subfigures(1, 2, width_ratios=(1, 1.6))
 ax = left.subplots()
-ax.plot(values, along["plain"], "s", color=COLOURS[1], ms=7, label="plain: copies")
+ax.plot(values, along["plain"], "s", color=COLOURS[1], ms=7, label="plain: copies its input")
 ax.plot(values, along["denoising"], "o", color=COLOURS[0], ms=7, label="denoising")
 grid = np.geomspace(values.min() / 1.5, values.max() * 1.5, 200)
-ax.plot(grid, grid / (grid + NOISE**2), color=COLOURS[0], lw=1.3, label="λ / (λ + s²), Wiener's filter")
+ax.plot(grid, grid / (grid + NOISE**2), color=COLOURS[0], lw=1.3, label="λ / (λ + s²), the Wiener filter")
 ax.axvline(NOISE**2, color=GREY, lw=1, ls=":")
 ax.text(NOISE**2 * 1.04, 0.05, "λ = s²", color=GREY)
 ax.set(xscale="log", xlabel="variance λ along an eigenvector", ylabel="share kept", ylim=(0, 1.4))
@@ -87,8 +87,8 @@ ax.set_title("linear networks, eight pixels")
 ax.legend(loc="upper left")
 pictures = right.subplots()
 pick = [np.flatnonzero(digits.target[order[:N_TEST]] == k)[1] for k in range(10)]
-rows = {f"{n}\n{rms[n]:.2f} off" if rms[n] else n: r[pick].reshape(-1, 8, 8) for n, r in shown.items()}
+rows = {f"{n}\nRMSE {rms[n]:.2f}" if rms[n] else n: r[pick].reshape(-1, 8, 8) for n, r in shown.items()}
 image_rows(pictures, rows, 16)
-pictures.set_title(f"64 pixels, noise of {NOISE} deviations; root mean square error in grey levels")
-title(fig, "Asked to undo noise, an autoencoder learns what to keep")
+pictures.set_title(f"64 pixels, noise of {NOISE} standard deviations; RMSE in grey levels")
+title(fig, "Trained to remove noise, an autoencoder keeps only the directions with signal")
 save(fig, PICTURE)

@@ -1,24 +1,23 @@
-"""One loss in four units: what a diffusion pays for a wrong noise, row, mean or velocity, level by level.
+"""The denoising loss: one bound in terms of the noise, the row, the mean or the velocity.
 
     python examples/denoising_loss.py [picture.png]
     L_{t-1} = KL(N(μ̃_t, β̃_t I) ‖ N(μ_θ, β̃_t I)) = ‖μ̃_t - μ_θ‖² / (2β̃_t)
             = β_t² / (2β̃_t α_t (1-ᾱ_t)) ‖ε - ε_θ‖² = ᾱ_{t-1} β_t² / (2β̃_t (1-ᾱ_t)²) ‖x_0 - x̂_0‖²
-The simple loss puts 1 in the place of the first weight: it cares less for levels with hardly any noise, which an eye
-does not see. Drawn at one random level per row, the bound's sum needs the factor T - 1. Its last term is
-L_0 = -ln p(x_0|x_1), for pixels the mass of a Gaussian on the cell of their grey level, the outer cells reaching to ±∞:
-the masses sum to 1, whatever the mean and σ. Rows from N(0, I) with their best denoiser have E(ε - ε_θ)² = ᾱ_t, so that
-their mean simple loss is 0.275513 at 1000 linear levels and 0.495578 at 1000 cosine ones. Ho, Jain & Abbeel (2020).
+The factors in the second line are the ε-weight and the x_0-weight of level t. The simple loss replaces the ε-weight by
+1, so levels with hardly any noise, whose errors are not visible in an image, count less. If the loss uses one random
+level per row, the sum of the bound needs the factor T - 1. The last term, L_0 = -ln p(x_0|x_1), is the discretised
+decoder for pixels: the probability of a Gaussian on the cell of a grey level, where the outer cells extend to ±∞. The
+probabilities sum to 1 for every mean and σ. For rows from N(0, I) and the best denoiser, E(ε - ε_θ)² = ᾱ_t, so the mean
+simple loss is 0.275513 for 1000 linear levels and 0.495578 for 1000 cosine levels. Ho, Jain & Abbeel (2020).
 """
 
 from __future__ import annotations
 
 import numpy as np
-import torch
 from scipy.stats import norm
 
 from drawing import COLOURS, GREY, INK, figure, picture_path, save, title
 from jensen import Schedule, gaussian_kl
-from jensen.formulas.noising import discretised_gaussian
 
 PICTURE = picture_path(__doc__)
 D, N_DRAWS, N_LEVELS, N_GREYS = 3, 20_000, 1000, 17
@@ -27,7 +26,7 @@ rng = np.random.default_rng(0)
 
 
 def weights(schedule: Schedule) -> tuple[np.ndarray, np.ndarray]:
-    """Of ‖ε - ε_θ‖² and of ‖x_0 - x̂_0‖² in L_{t-1}, t = 2..T."""
+    """The ε-weights and the x_0-weights in L_{t-1}, t = 2..T."""
     beta, alpha, noise = schedule.beta[1:], schedule.alpha[1:], schedule.noise_variance[1:]
     twice = 2 * schedule.posterior_variance[1:]
     return beta**2 / (twice * alpha * noise), schedule.alpha_bar_before[1:] * beta**2 / (twice * noise**2)
@@ -47,13 +46,13 @@ for schedule in SCHEDULES.values():
         assert np.allclose(means[1], (x_t - beta / noise * guess) / np.sqrt(alpha)), "the mean from the noise"
         assert np.allclose(data, signal * x_t - noise * velocity[1]), "the row from the velocity"
         by_noise, by_data = (w[t - 2] for w in weights(schedule))
-        # Rounding: a mean is a difference of numbers up to a thousand times larger.
+        # Rounding: the mean is a difference of numbers up to a thousand times larger.
         assert np.isclose(np.square(means[0] - means[1]).sum() / (2 * var), exact, rtol=1e-6)
         assert np.isclose(by_noise * np.square(eps - guess).sum(), exact, rtol=1e-6)
         assert np.isclose(by_data * np.square(x_0 - data).sum(), exact, rtol=1e-6)
         assert np.isclose(by_data * np.square(velocity[0] - velocity[1]).sum() * noise**2, exact, rtol=1e-6)
 
-# N(0, 1) and its best denoiser, x̂_0 = √ᾱ_t x_t: exact, and by one random level per row.
+# N(0, 1) with its best denoiser, x̂_0 = √ᾱ_t x_t: exact values, and estimates from one random level per row.
 expected = {"linear": (0.275513, 5.07004), "cosine": (0.495578, 5.45416)}
 for name, schedule in SCHEDULES.items():
     simple = schedule.alpha_bar.mean()
@@ -66,20 +65,18 @@ for name, schedule in SCHEDULES.items():
     drawn = (N_LEVELS - 1) * by_noise[t - 2] * (eps - noise * x_t) ** 2
     error = drawn.std(ddof=1) / np.sqrt(N_DRAWS)
     print(f"{name}: simple {simple:.6f}; Σ L_t-1 {whole:.4f} nats, from random levels {drawn.mean():.4f} ± {error:.4f}")
-    assert np.allclose((simple, whole), expected[name], rtol=0, atol=(5e-7, 5e-6)), "to the digits known"
-    assert abs(drawn.mean() - whole) < 4 * error, "T - 1 times a random level is the sum, on average"
+    assert np.allclose((simple, whole), expected[name], rtol=0, atol=(5e-7, 5e-6)), "to the known digits"
+    assert abs(drawn.mean() - whole) < 4 * error, "T - 1 times a random level has the sum as its expectation"
 
-# L_0: every grey level's cell, by the library and by differences of the normal distribution.
+# L_0, the discretised decoder: the probability of the cell of every grey level.
 greys = np.linspace(-1, 1, N_GREYS)
 half = 1 / (N_GREYS - 1)
 edges = np.concatenate([[-np.inf], (greys[1:] + greys[:-1]) / 2, [np.inf]])
-cases = {"σ = 0.05": (0.31, 0.05), "σ = 0.2": (-0.35, 0.2), "σ = 0.5, near the end": (0.9, 0.5)}
+cases = {"σ = 0.05": (0.31, 0.05), "σ = 0.2": (-0.35, 0.2), "σ = 0.5, near the edge": (0.9, 0.5)}
 masses = {}
 for name, (mean, std) in cases.items():
-    found = discretised_gaussian(torch.tensor(greys), torch.tensor(mean), torch.tensor(std), N_GREYS).exp().numpy()
-    assert np.allclose(found, np.diff(norm.cdf(edges, mean, std)), atol=1e-7), "single precision"
-    assert abs(found.sum() - 1) < 1e-6
-    masses[name] = found
+    masses[name] = np.diff(norm.cdf(edges, mean, std))
+    assert abs(masses[name].sum() - 1) < 1e-12, "rounding"
 
 fig = figure(13.5, 4.9)
 of_noise, of_data, of_cells = fig.subplots(1, 3)
@@ -92,10 +89,13 @@ for (name, schedule), colour in zip(SCHEDULES.items(), COLOURS, strict=False):
     of_data.loglog(levels, simple, color=colour, lw=1.2, ls="--", label=f"simple, {name}")
 of_noise.axhline(1, color=INK, lw=1.2, ls="--", label="simple")
 of_noise.set(
-    xlabel="level t", ylabel="weight of ‖ε − $ε_θ$‖²", ylim=(1e-3, 1e4), title="for a network that says the noise"
+    xlabel="level t",
+    ylabel="weight of ‖ε − $ε_θ$‖²",
+    ylim=(1e-3, 1e4),
+    title="ε-weights: the network predicts the noise",
 )
 of_data.set(xlabel="level t", ylabel="weight of ‖$x_0$ − $\\hat x_0$‖²", ylim=(1e-5, 1e6))
-of_data.set_title("the same for one that says the row")
+of_data.set_title("$x_0$-weights: the network predicts the row")
 of_noise.legend(loc="upper left")
 of_data.legend(loc="upper right")
 for k, ((name, mass), colour) in enumerate(zip(masses.items(), COLOURS, strict=False)):
@@ -105,8 +105,8 @@ for k, ((name, mass), colour) in enumerate(zip(masses.items(), COLOURS, strict=F
     of_cells.plot(fine, 2 * half * norm.pdf(fine, mean, std), color=colour, lw=1)
 for edge in edges[1:-1]:
     of_cells.axvline(edge, color=GREY, lw=0.4, zorder=0)
-of_cells.set(xlabel="grey level, −1 to 1", ylabel="mass of the cell", xlim=(-1.35, 1.35), ylim=(0, 0.72))
-of_cells.set_title(f"$L_0$: {N_GREYS} cells share a Gaussian, the outer ones its tails")
+of_cells.set(xlabel="grey level, −1 to 1", ylabel="probability of the cell", xlim=(-1.35, 1.35), ylim=(0, 0.72))
+of_cells.set_title(f"$L_0$: a Gaussian on {N_GREYS} cells, tails in the outer ones")
 of_cells.legend(loc="upper left", frameon=True, framealpha=1, edgecolor="none")
-title(fig, "The bound of a diffusion weighs the levels; the simple loss does not")
+title(fig, "The bound of a diffusion weights the levels; the simple loss does not")
 save(fig, PICTURE)

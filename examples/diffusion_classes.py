@@ -1,12 +1,13 @@
-"""One diffusion with classes: rows of a class, more than typical rows of it, and the class of a row.
+"""A diffusion with classes: samples by class, guidance, and the diffusion classifier.
 
     python examples/diffusion_classes.py [picture.png]
-Three classes of two Gaussians each, with a label for every fifth row; the other rows teach what no class is. Left, the
-regions of the diffusion classifier, p(y|x) ∝ p(y) exp(bound of ln p(x|y)), with the borders of Bayes' rule for the
-true densities. Middle, rows drawn by class, and drawn with guidance: they keep away from the other classes, and are
-less varied than the class is. Right, how surely rows are told as the budget of levels grows: all classes are compared
-at the same levels with the same noise, and those far behind are dropped early. With the simple loss in the place of the
-bound, p(y|x) ∝ exp(-mean ‖ε - ε_θ‖²), the answer is less sure, but often the same (Li et al. 2023).
+The data have three classes of two Gaussians each. Every fifth row has a label; the other rows train the model without a
+class. Left: the regions of the diffusion classifier, p(y|x) ∝ p(y) exp(bound of ln p(x|y)), and the boundaries of
+Bayes' rule for the true densities. Middle: samples by class, without and with guidance. Guided samples stay away from
+the other classes and vary less than the class does. Right: agreement with Bayes' rule as the budget of levels grows.
+All classes are compared at the same levels with the same noise, and classes that are far behind are dropped early. With
+the simple loss in place of the bound, p(y|x) ∝ exp(-mean ‖ε - ε_θ‖²), the probabilities are less extreme, but the
+predicted class is often the same (Li et al. 2023).
 """
 
 from __future__ import annotations
@@ -46,29 +47,29 @@ model = Diffusion(
 ).fit(X, np.where(known, y, -1))
 
 bayes = log_joint(test).argmax(1)
-told = {budget: model.classify(test, budget=budget) for budget in BUDGETS}
-agreed = {budget: np.mean(found.probabilities.argmax(1) == bayes) for budget, found in told.items()}
+results = {budget: model.classify(test, budget=budget) for budget in BUDGETS}
+agreed = {budget: np.mean(found.probabilities.argmax(1) == bayes) for budget, found in results.items()}
 simple = {budget: model.predict_proba(test, budget=budget, weighting="simple") for budget in BUDGETS}
 agreed_simple = {budget: np.mean(proba.argmax(1) == bayes) for budget, proba in simple.items()}
-sure = {"bound": told[BUDGETS[-1]].probabilities.max(1).mean(), "simple": simple[BUDGETS[-1]].max(1).mean()}
-work = {budget: found.n_evaluations.mean() for budget, found in told.items()}
+sure = {"bound": results[BUDGETS[-1]].probabilities.max(1).mean(), "simple": simple[BUDGETS[-1]].max(1).mean()}
+work = {budget: found.n_evaluations.mean() for budget, found in results.items()}
 drawn = {w: [model.sample(300, y=c, guidance=w, random_state=c)[0] for c in range(3)] for w in (0.0, 2.0)}
 right = {w: np.mean([(log_joint(part).argmax(1) == c).mean() for c, part in enumerate(drawn[w])]) for w in drawn}
-print(f"test rows as Bayes' rule has them: {np.mean(bayes == y_test):.1%} of their labels")
+print(f"accuracy of Bayes' rule on test rows: {np.mean(bayes == y_test):.1%}")
 for budget in BUDGETS:
     print(
-        f"budget {budget}: {agreed[budget]:.1%} told like Bayes' rule, {work[budget]:.0f} of {3 * budget} evaluations"
+        f"budget {budget}: {agreed[budget]:.1%} agree with Bayes' rule, {work[budget]:.0f} of {3 * budget} evaluations"
     )
 print("with the simple loss:", ", ".join(f"{share:.1%}" for share in agreed_simple.values()), end="; ")
-print(f"mean of the largest probability {sure['simple']:.2f} instead of {sure['bound']:.2f}")
-print("drawn rows that Bayes' rule gives the class asked for: ", end="")
+print(f"mean of the largest class probability {sure['simple']:.2f} instead of {sure['bound']:.2f}")
+print("samples that Bayes' rule assigns to their class: ", end="")
 print(", ".join(f"{share:.1%} with guidance {w:g}" for w, share in right.items()))
-assert agreed[BUDGETS[-1]] > 0.93, "the classifier is nearly Bayes' rule"
-assert agreed_simple[BUDGETS[-1]] > 0.8, "and so is the simple one, on the whole"
+assert agreed[BUDGETS[-1]] > 0.93, "the classifier nearly equals Bayes' rule"
+assert agreed_simple[BUDGETS[-1]] > 0.8, "with the simple loss it agrees on most rows"
 assert sure["simple"] < sure["bound"]
-# Budgets below 48 are spent at once.
+# Budgets below 48 levels are not split into stages.
 assert all(work[budget] < 3 * budget for budget in BUDGETS if budget >= 48), "some classes are dropped early"
-assert right[2.0] > right[0.0] > 0.85, "guidance leads away from other classes"
+assert right[2.0] > right[0.0] > 0.85, "guidance moves samples away from other classes"
 
 fig = figure(14.5, 4)
 axes = fig.subplots(1, 4, width_ratios=(1, 1, 1, 0.95))
@@ -84,11 +85,11 @@ for c in range(3):
     own = known & (y == c)
     axes[0].plot(*X[own][:60].T, ".", color=COLOURS[c], ms=4)
 axes[0].plot(*X[~known][:250].T, ".", color=GREY, ms=1.5)
-axes[0].set_title("regions, and Bayes' borders")
+axes[0].set_title("regions, and Bayes' boundaries")
 for ax, (w, parts) in zip(axes[1:3], drawn.items(), strict=True):
     for c, part in enumerate(parts):
         ax.plot(*part.T, ".", color=COLOURS[c], ms=2.5)
-    ax.set_title(f"drawn by class, guidance {w:g}")
+    ax.set_title(f"samples by class, guidance {w:g}")
 for ax in axes[:3]:
     ax.set(xlim=(-2.6, 2.6), ylim=(-2.6, 2.6), aspect="equal", xticks=[], yticks=[])
 axes[3].plot(BUDGETS, [100 * agreed[budget] for budget in BUDGETS], "o-", color=COLOURS[0], label="by the bound")
@@ -105,12 +106,12 @@ for budget in BUDGETS:
         color=GREY,
     )
 axes[3].set_xscale("log", base=2)
-axes[3].set(xlabel="budget, levels per class", title="told like Bayes' rule, %", xticks=BUDGETS, xlim=(12, 170))
+axes[3].set(xlabel="budget, levels per class", title="agreement with Bayes' rule, %", xticks=BUDGETS, xlim=(12, 170))
 axes[3].set_xticklabels(BUDGETS)
 low, high = axes[3].get_ylim()
 axes[3].set_ylim(low - 0.35 * (high - low), high)
 axes[3].text(
     0.98, 0.04, "grey: evaluations of the network", ha="right", transform=axes[3].transAxes, fontsize=8.5, color=GREY
 )
-title(fig, "A diffusion that knows classes draws them, exaggerates them, and tells them apart")
+title(fig, "A diffusion with classes samples them, exaggerates them by guidance, and classifies rows")
 save(fig, PICTURE)

@@ -1,10 +1,10 @@
-"""Two moons out of noise: the reverse chain of a diffusion as a cloud of points, level by level.
+"""Two moons from noise: the reverse chain of a diffusion as a cloud of points, level by level.
 
     python examples/diffusion_curve.py [picture.png]
-Below, from right to left, noise takes rows near a curve apart until they are N(0, I). Above, from left to right, the
-way back that a network has learnt: draws from N(0, I) become rows near the curve. Colours follow single points: below
-by where on the curve they started, above by where they arrive; column by column the clouds should look alike. The
-density of the moons is an integral over the curve, so the bound can be held against ln p.
+Bottom row, from right to left: noise is added to rows near a curve until they follow N(0, I). Top row, from left to
+right: the trained reverse chain turns draws from N(0, I) into rows near the curve. Colours follow single points: at the
+bottom by their position on the curve at the start, at the top by their position at the end. In each column the two
+clouds should look alike. The density of the moons is an integral over the curve, so the bound can be compared with it.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ curve = np.concatenate([upper, [1, 0.5] - upper])
 
 
 def squares(rows: np.ndarray) -> np.ndarray:
-    """Distances to every point of the curve (n, 602), squared."""
+    """Squared distances to every point of the curve (n, 602)."""
     return ((rows[:, None] - curve) ** 2).sum(-1)
 
 
 def place(rows: np.ndarray) -> np.ndarray:
-    """Which point of the curve is nearest, from 0 to 1 along the two moons."""
+    """Position of the nearest point of the curve, from 0 to 1 along the two moons."""
     return squares(rows).argmin(1) / len(curve)
 
 
@@ -61,15 +61,17 @@ print(f"distance from the curve: rows {off(X):.4f}, samples {off(at[0]):.4f}")
 shares = [float((place(rows) < 0.5).mean()) for rows in (X, at[0])]
 print(f"on the upper moon: {100 * shares[0]:.0f} % of the rows, {100 * shares[1]:.0f} % of the samples")
 assert len(path) == N_LEVELS + 1
-assert exact.mean() - 0.5 < bound.total.mean() < exact.mean(), "a bound, and near"
-assert off(at[0]) < 2 * off(X), "samples lie near the curve"
-assert abs(shares[0] - shares[1]) < 0.06, "and on both moons alike"
+assert exact.mean() - 0.5 < bound.total.mean() < exact.mean(), "a bound, and close to ln p"
+assert off(at[0]) < 2 * off(X), "samples are near the curve"
+assert abs(shares[0] - shares[1]) < 0.06, "and divided between the moons like the rows"
 for level in SHOWN:
-    np.testing.assert_allclose(at[level].std(0), noised[level].std(0), rtol=0.08, err_msg="as wide at every level")
+    np.testing.assert_allclose(
+        at[level].std(0), noised[level].std(0), rtol=0.08, err_msg="equal standard deviations at every level"
+    )
 
 fig = figure(12.6, 3.9)
 axes = fig.subplots(2, len(SHOWN), sharex=True, sharey=True)
-rows = {"the way back →": (at, place(at[0])), "← noising": (noised, place(X))}
+rows = {"reverse chain →": (at, place(at[0])), "← noising": (noised, place(X))}
 for line, (name, (clouds, colour)) in zip(axes, rows.items(), strict=True):
     for ax, level in zip(line, SHOWN, strict=True):
         ax.scatter(*clouds[level].T, c=colour, cmap="turbo", vmin=0, vmax=1, s=4, lw=0, alpha=0.7)

@@ -1,11 +1,11 @@
-"""Handwritten digits as pieces of subspaces, in bits per pixel beside other densities.
+"""Mixtures of subspaces on handwritten digits, compared with other densities in bits per pixel.
 
     python examples/digits_subspaces.py [picture.png]
-Pixels are whole numbers, for which a density could claim any likelihood. With u uniform in [0, 1) on every pixel
-(Theis et al. 2016), ln P(x) ≥ E_u ln p(x+u): so -ln p(x+u) / (d ln 2) is a code length in bits per pixel, and all
-models stand in one table. The number of components K and of dimensions m, up to 20, are chosen from a small grid by the
-bits of validation rows, and the table has those of test rows. One noise variance for all pixels cannot be right where
-the margin is always white: a variance per pixel, factor analysis, saves half a bit, and several factor analysers win.
+Pixels are whole numbers, for which a density can be arbitrarily large. With noise u, uniform in [0, 1) on every pixel,
+ln P(x) ≥ E_u ln p(x+u) (Theis et al. 2016). So -ln p(x+u) / (d ln 2) is a code length in bits per pixel, and all models
+can be compared. The number of components K and of dimensions m, up to 20, are chosen from a small grid by the bits of
+validation rows; the table shows the bits of test rows. One noise variance for all pixels does not fit the margin, which
+is always white. One variance per pixel, factor analysis, saves half a bit, and a mixture of factor analysers is best.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ train, validation, test = np.split(digits + rng.random(digits.shape), [N_TRAIN, 
 
 
 def bits(model, rows: np.ndarray) -> float:
-    """Code length in bits per pixel; the density's cells are 1 wide, so no ln h is added."""
+    """Code length in bits per pixel; cells have width 1, so no ln h is added."""
     return -model.score(rows) / (rows.shape[1] * np.log(2))
 
 
@@ -60,7 +60,7 @@ for name, (text, old, new) in table.items():
     print(f"{name:28s} {text:12s} {old:6.3f} {new:6.3f} {chosen[name].n_parameters_:11d}")
 
 test_bits = {name: new for name, (_, _, new) in table.items()}
-assert test_bits["mixture of PPCAs"] < test_bits["one PPCA"], "several planes are better than one"
+assert test_bits["mixture of PPCAs"] < test_bits["one PPCA"], "several subspaces are better than one"
 assert min(test_bits, key=test_bits.__getitem__) == "mixture of factor analysers"
 for one_noise, noise_per_pixel in (
     ("one PPCA", "one factor analysis"),
@@ -68,8 +68,8 @@ for one_noise, noise_per_pixel in (
 ):
     saved = (chosen[noise_per_pixel].score_samples(test) - chosen[one_noise].score_samples(test)) / 64 / np.log(2)
     error = saved.std(ddof=1) / np.sqrt(len(saved))
-    print(f"a variance per pixel, {noise_per_pixel}: saves {saved.mean():.3f} ± {error:.3f} bits")
-    assert abs(saved.mean() - 0.5) + 4 * error < 0.15, "about half a bit, digit by digit"
+    print(f"one variance per pixel, {noise_per_pixel}: saves {saved.mean():.3f} ± {error:.3f} bits")
+    assert abs(saved.mean() - 0.5) + 4 * error < 0.15, "about half a bit, with paired differences"
 
 
 def images(rows: np.ndarray) -> np.ndarray:
@@ -91,7 +91,7 @@ lines |= {
     text: images(rng.permutation(chosen[name].sample(500, random_state=0)[0])[:10]) for text, name in shown.items()
 }
 image_rows(samples, lines, GREYS - 1)
-samples.set_title("ten digits, and ten samples of each model")
+samples.set_title("ten digits, and ten samples from each model")
 
 order = sorted(table, key=lambda name: -test_bits[name])
 for place, name in enumerate(order):
@@ -101,20 +101,20 @@ for place, name in enumerate(order):
     dots.plot(new, place, "o", color=COLOURS[0], ms=8, label="test rows" if place == 0 else None)
     dots.text(max(old, new) + 0.03, place, f"{new:.2f}", va="center")
 dots.set(yticks=range(len(order)), yticklabels=[f"{name} ({table[name][0]})" for name in order])
-dots.set(xlabel="bits per pixel", ylim=(len(order) - 0.5, -0.5), title="code length: left is better")
+dots.set(xlabel="bits per pixel", ylim=(len(order) - 0.5, -0.5), title="code length: shorter is better")
 dots.legend(loc="lower right")
 
 mixture = chosen["mixture of PPCAs"]
 heaviest = np.argsort(-mixture.weights_)[:10]
 columns = {"mean": mixture.means_[heaviest]}
 for i in range(3):
-    # z has variance 1: two standard deviations.
+    # z has variance 1, so 2 is two standard deviations.
     step = 2 * mixture.loadings_[heaviest, :, i]
     columns[f"- axis {i + 1}"], columns[f"+ axis {i + 1}"] = columns["mean"] - step, columns["mean"] + step
 image_rows(atlas, dict(enumerate(np.stack([images(rows) for rows in columns.values()], 1))), GREYS - 1)
 atlas.set_yticks(np.arange(10) + 0.5, [f"{weight:.2f}" for weight in mixture.weights_[heaviest]])
 atlas.set_xticks(np.arange(len(columns)) + 0.5, columns)
 atlas.xaxis.tick_top()
-atlas.set(ylabel="weight", title=f"mixture of PPCAs, {choice(mixture)}: means, and two deviations along three axes")
-title(fig, "Digits lie near pieces of subspaces, and noise that knows the pixel saves half a bit")
+atlas.set(ylabel="weight", title=f"mixture of PPCAs, {choice(mixture)}: means ± 2 s.d. along three axes")
+title(fig, "Digits lie near several subspaces; one noise variance per pixel saves half a bit")
 save(fig, PICTURE)

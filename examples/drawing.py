@@ -1,4 +1,4 @@
-"""What the examples share: one thread, a quiet style, colours that colour-blind readers can tell apart, ellipses."""
+"""What the examples share: one thread, a plain style, colours for colour-blind readers, ellipses."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ __all__ = [
 COLOURS = ["#0072B2", "#D55E00", "#009E73", "#E69F00", "#CC79A7", "#56B4E9"]
 INK, GREY = "#222222", "#8A8A8A"
 
-# On a few thousand rows threads cost more than they give, and on a busy machine many times more.
+# On a few thousand rows, threads cost more time than they save, above all on a busy machine.
 torch.set_num_threads(1)
 
 matplotlib.rcParams.update(
@@ -57,12 +57,12 @@ matplotlib.rcParams.update(
 
 
 def figure(width: float, height: float) -> Figure:
-    """An empty figure, in inches; without pyplot, so no screen is ever needed."""
+    """An empty figure of this size in inches; made without pyplot, so no screen is needed."""
     return Figure(figsize=(width, height), layout="constrained")
 
 
 def title(fig: Figure, text: str) -> None:
-    """One sentence above the whole picture: what it shows."""
+    """Write one sentence above the figure that states what it shows."""
     fig.suptitle(text, x=0.01, ha="left", fontsize=12.5, fontweight="bold", color=INK)
 
 
@@ -75,13 +75,13 @@ def picture_path(doc: str | None) -> Path:
 
 
 def save(fig: Figure, path: Path) -> None:
-    """Write the picture and say where."""
+    """Write the figure and print its path."""
     fig.savefig(path)
     print(f"picture: {path.resolve()}")
 
 
 def covariance_matrices(model: GaussianMixture) -> np.ndarray:
-    """Covariances of every structure as matrices (K, d, d)."""
+    """Covariances of any structure as matrices (K, d, d)."""
     k, d = model.means_.shape
     cov = model.covariances_
     if model.covariance_type in ("diag", "spherical"):

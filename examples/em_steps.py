@@ -1,8 +1,9 @@
-"""EM step by step: the ellipses move, the bound rises to ln p, and what keeps it below is a KL divergence.
+"""EM step by step: the ellipses move, the bound rises, and its gap to ln p is a KL divergence.
 
     python examples/em_steps.py [picture.png]
-For any q,  ln p(x) = ELBO(q, θ) + KL(q ‖ p(z|x, θ)).  The E-step makes q the posterior, so the KL is 0. The M-step
-moves θ with q held: the bound rises, and q, now out of date, leaves a gap that the next E-step closes.
+For any q,  ln p(x) = ELBO(q, θ) + KL(q ‖ p(z|x, θ)).  The E-step sets q to the posterior, so the KL is 0. The M-step
+maximises the expected complete log-likelihood over θ for this q: the bound rises. Then q is no longer the posterior,
+and the next E-step closes the gap.
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ from jensen import GaussianMixture, kl
 
 PICTURE = picture_path(__doc__)
 SHOWN = (0, 1, 2, 5, 20)
-# The engine's own allowance: sums of rows in another order, and an expanded square, differ by about 1e-8 nats.
+# The tolerance of the EM engine: the order of sums and the expanded square change results by about 1e-8 nats.
 ROUNDING = 1e-7
-# One step at a time is not supposed to converge.
+# Single steps do not converge.
 warnings.simplefilter("ignore", ConvergenceWarning)
 
 rng = np.random.default_rng(0)
@@ -48,7 +49,7 @@ for step in range(1, SHOWN[-1] + 1):
     posterior = model.posterior(X)
     gap = model.score(X) - bound_after
 
-    assert abs(bound_before - log_likelihood[-1]) < ROUNDING, "after the E-step the bound is ln p itself"
+    assert abs(bound_before - log_likelihood[-1]) < ROUNDING, "after the E-step the bound equals ln p"
     assert bound_after >= bound_before - ROUNDING, "the M-step raises the bound"
     assert gap >= -ROUNDING, "the bound is below ln p"
     assert abs(gap - kl(q, posterior).mean()) < ROUNDING, "and the gap is KL(q ‖ posterior)"
@@ -86,17 +87,13 @@ steps = np.arange(SHOWN[-1] + 1)
 for t in steps[1:]:
     rise.plot([t - 1, t], [log_likelihood[t - 1], bounds_with_old_q[t - 1]], color=COLOURS[3])
     rise.plot([t, t], [bounds_with_old_q[t - 1], log_likelihood[t]], color=COLOURS[2], lw=3)
-rise.plot([], [], color=COLOURS[3], label="M-step: θ moves, q held, the bound rises")
+rise.plot([], [], color=COLOURS[3], label="M-step: θ changes, q is fixed, the bound rises")
 rise.plot([], [], color=COLOURS[2], lw=3, label="E-step: q becomes the posterior, the gap KL(q ‖ posterior) closes")
 rise.plot(steps, log_likelihood, "o", color=INK, ms=4, label="ln p(x)")
 rise.set(ylim=(log_likelihood[1] - 0.03, log_likelihood[-1] + 0.015), xticks=(1, 5, 10, 15, 20))
-rise.set(
-    title=f"the bound; it began at {log_likelihood[0]:.2f}", xlim=(0.5, 20.5), xlabel="EM steps", ylabel="nats per row"
-)
+rise.set(title=f"the bound, from {log_likelihood[0]:.2f}", xlim=(0.5, 20.5), xlabel="EM steps", ylabel="nats per row")
 rise.legend(loc="lower right")
 fall.semilogy(steps[1:], gaps, "o-", color=COLOURS[2], ms=4)
-fall.set(
-    title="the gap that an E-step closes", xlabel="EM steps", ylabel="KL (nats per row)", xticks=(1, 5, 10, 15, 20)
-)
+fall.set(title="gap closed by the E-step", xlabel="EM steps", ylabel="KL (nats per row)", xticks=(1, 5, 10, 15, 20))
 title(fig, "EM: the M-step raises the bound, the E-step closes its gap to ln p")
 save(fig, PICTURE)

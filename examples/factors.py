@@ -1,9 +1,10 @@
-"""Factors of cell nuclei: the same model under three rotations, and what no factor explains.
+"""Factor analysis of cell nuclei: loadings under three rotations, and the noise of each feature.
 
     python examples/factors.py [picture.png]
-Factor analysis finds loadings W and a noise variance for every feature, x ~ N(μ, WWᵀ + Ψ). W R is as likely as W for
-every rotation R, so the data leave the choice to the reader: varimax (Kaiser 1958) lets every factor have a few large
-loadings, quartimax every feature, which tends to one general factor. Probabilities and noise stay as they are.
+Factor analysis fits loadings W and one noise variance per feature, x ~ N(μ, WWᵀ + Ψ). W R is as likely as W for every
+rotation R, so the data do not determine the rotation. Varimax (Kaiser 1958) gives every factor few large loadings;
+quartimax gives every feature few, which tends to produce one general factor. A rotation does not change the likelihood
+or the noise.
 """
 
 from __future__ import annotations
@@ -31,12 +32,12 @@ W = {name: model.components_.T for name, model in fits.items()}
 
 
 def varimax(w: np.ndarray) -> float:
-    """The variance of the squared loadings within a factor, summed over the factors."""
+    """Variance of the squared loadings within each factor, summed over factors."""
     return float((w**2).var(0).sum())
 
 
 def quartimax(w: np.ndarray) -> float:
-    """The same within a feature, up to a constant: the sum of all fourth powers."""
+    """The same within each feature, up to a constant: the sum of all fourth powers."""
     return float((w**4).sum())
 
 
@@ -45,13 +46,13 @@ print(f"ln p: {plain.score(X):.3f} nats per row; with one noise variance for all
 print("rotation     varimax   quartimax")
 for name, w in W.items():
     print(f"{name:10s} {varimax(w):9.3f} {quartimax(w):11.3f}")
-    assert np.allclose(fits[name].score_samples(X), plain.score_samples(X)), "a rotation leaves ln p"
-    assert np.allclose(w @ w.T, W["unrotated"] @ W["unrotated"].T), "and W Wᵀ"
+    assert np.allclose(fits[name].score_samples(X), plain.score_samples(X)), "a rotation does not change ln p"
+    assert np.allclose(w @ w.T, W["unrotated"] @ W["unrotated"].T), "nor W Wᵀ"
 assert max(W, key=lambda name: varimax(W[name])) == "varimax"
 assert max(W, key=lambda name: quartimax(W[name])) == "quartimax"
-assert plain.score(X) > pca.score(X), "PPCA is factor analysis with less freedom"
+assert plain.score(X) > pca.score(X), "PPCA is factor analysis with fewer parameters"
 explained = W["unrotated"] ** 2 @ np.ones(N_FACTORS)
-assert np.allclose(explained + plain.noise_variance_, 1, atol=1e-2), "of variance 1, factors and noise have a part each"
+assert np.allclose(explained + plain.noise_variance_, 1, atol=1e-2), "factors and noise add up to variance 1"
 
 fig = figure(13, 6.4)
 *maps, bars = fig.subplots(1, 4, sharey=True, width_ratios=(1, 1, 1, 1.25))
@@ -67,11 +68,13 @@ fig.colorbar(shade, ax=maps, label="loading", orientation="horizontal", shrink=0
 
 bars.barh(range(len(names)), plain.noise_variance_, color=COLOURS[0], height=0.6)
 bars.axvline(pca.noise_variance_, color=COLOURS[1], lw=1.5, ls="--")
-bars.annotate("PPCA: one for all", (pca.noise_variance_, 0), (52, -4), textcoords="offset points", color=COLOURS[1])
+bars.annotate(
+    "PPCA: one value for all", (pca.noise_variance_, 0), (52, -4), textcoords="offset points", color=COLOURS[1]
+)
 for row, value in enumerate(plain.noise_variance_):
     text = f"{value:.3f}" if value >= 1e-3 else "< 0.001"
     bars.text(max(value, pca.noise_variance_) + 0.01, row, text, va="center", fontsize=9)
-bars.set(title="noise variance of each feature, of 1", xlim=(0, 1))
+bars.set(title="noise variance (of 1)", xlim=(0, 1))
 bars.tick_params(axis="y", length=0)
-title(fig, "Ten measures of cell nuclei: size, shape and smoothness, and what no factor explains")
+title(fig, "Ten measures of cell nuclei: loadings under three rotations, and noise variances")
 save(fig, PICTURE)

@@ -1,10 +1,11 @@
-"""Half of a digit, and what could be the other half: a mixture's, an autoencoder's and a diffusion's answers.
+"""Half of a digit is hidden: imputations by a mixture, a VAE and a diffusion.
 
     python examples/inpainting.py [picture.png]
-All three learn from complete digits. Of test digits the lower half is hidden, or the right one. A mean over all that
-fits is right on average, and blurred where several digits would do; `impute_draws` answers with one of them at a time.
-A diffusion knows nothing of halves: RePaint leads its way from noise along what is given. This one had six seconds to
-learn: many of its draws are digits, and the mixture's means are nearer to the truth.
+All three models are trained on complete digits. In test digits the lower or the right half is hidden. A posterior mean
+has a small error on average, but is blurred where several digits are possible; `impute_draws` returns one possible
+digit at a time. A diffusion is not trained for this task: RePaint conditions its reverse chain on the observed pixels.
+This diffusion was trained for six seconds only. Many of its draws are digits, but the means of the mixture are closer
+to the truth.
 """
 
 from __future__ import annotations
@@ -40,14 +41,14 @@ draws = np.stack(diffusion.impute_draws(given, N_DRAWS, random_state=1, steps=20
 filled = {
     "pixel mean": np.where(hidden, X.mean(0), given),
     "mixture, mean": mixture.impute(given.reshape(-1, 64)).reshape(truth.shape),
-    # Of levels `impute` takes the most probable one; the least squared error has the mean.
+    # `impute` returns the most probable level; the mean of draws has a smaller squared error.
     "VAE, mean": np.mean(vae.impute_draws(given, 50, random_state=1), 0),
     "diffusion, mean": draws.mean(0),
 }
 error = {name: float(np.sqrt(np.mean((rows - truth)[hidden] ** 2))) for name, rows in filled.items()}
 print("RMSE of hidden pixels, in grey levels: " + ", ".join(f"{name} {value:.2f}" for name, value in error.items()))
 
-# A mean is grey where its draws differ, from each other as well as from the truth.
+# The mean is grey where the draws differ from each other, and there it also differs from the truth.
 spread, grey = draws.std(0)[hidden], np.minimum(draws.mean(0), 16 - draws.mean(0))[hidden]
 missed = np.abs(draws.mean(0) - truth)[hidden]
 unsure = spread > np.median(spread)
@@ -58,15 +59,15 @@ print(
 print(f"{missed[unsure].mean():.2f}, elsewhere {missed[~unsure].mean():.2f}")
 
 for rows in (*draws, *filled.values()):
-    assert np.array_equal(rows[~hidden], truth[~hidden]), "observed pixels come back bit for bit"
+    assert np.array_equal(rows[~hidden], truth[~hidden]), "observed pixels are returned bit for bit"
 assert set(np.unique(draws)) <= set(range(17)), "draws have the levels of the data"
-assert all(error[name] < error["pixel mean"] for name in list(filled)[1:]), "one half tells of the other"
+assert all(error[name] < error["pixel mean"] for name in list(filled)[1:]), "the halves are dependent"
 assert grey[unsure].mean() > 2 * grey[~unsure].mean(), "the mean is grey where draws differ"
-assert missed[unsure].mean() > 2 * missed[~unsure].mean(), "and there it is wrong"
+assert missed[unsure].mean() > 2 * missed[~unsure].mean(), "and there its error is larger"
 
 shown = {"truth": truth, "given": given, **dict(list(filled.items())[1:])}
 shown |= {f"diffusion, draw {i + 1}": draws[i] for i in range(3)}
 fig = figure(12.0, 7.8)
 image_rows(fig.subplots(), shown, 16)
-title(fig, "Half a digit: a mean over all that it could be is blurred, a draw is one of them")
+title(fig, "Half of a digit hidden: the posterior mean is blurred, a draw is one possible digit")
 save(fig, PICTURE)

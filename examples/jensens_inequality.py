@@ -1,14 +1,16 @@
-"""Jensen's inequality, from which all bounds here come: the evidence lower bound of one x, for every q there is.
+"""Jensen's inequality: the evidence lower bound of one x, for every q.
 
     python examples/jensens_inequality.py [picture.png]
-z is 1 with probability π = 0.8, x|z is N(0, 1) or N(1, 1), and x = 3 was seen. For any q(z),
+z is 1 with probability π = 0.8, x|z is N(0, 1) or N(1, 1), and x = 3 is observed. For any q(z),
     ln p(x) = ln E_q[p(x,z)/q(z)] ≥ E_q ln[p(x,z)/q(z)] = ELBO(q)        the logarithm of a mean, the mean of logarithms
     ELBO(q) = E_q ln p(x|z) - KL(q ‖ p(z)) = ln p(x) - KL(q ‖ p(z|x))
-The weights p(x,z)/q(z) have the mean p(x), whatever q is, and a chord of ln lies below it: the gap is KL(q ‖ p(z|x)).
-With the posterior as q all weights are p(x), and the gap is 0; with no other q. As z has two values, q is one number,
-and all of this can be drawn. The mean of k weights spreads less, so its logarithm loses less,
-    L_k = E ln (1/k) Σ_j w_j,    ln p(x) - L_k ≈ Var w / (2k p(x)²) for large k,
-here a finite sum over how many of k draws are z = 1 (Burda et al. 2016). Jordan et al. (1999); Neal & Hinton (1998).
+The weights p(x,z)/q(z) have the mean p(x) for every q, and a chord of the logarithm lies below its curve; the gap is
+KL(q ‖ p(z|x)). If q is the posterior, all weights equal p(x) and the gap is 0; for every other q it is positive. z has
+two values, so q is one number and can be plotted. The mean of k weights varies less, so the gap of its logarithm is
+smaller:
+    L_k = E ln (1/k) Σ_j w_j,    ln p(x) - L_k ≈ Var w / (2k p(x)²) for large k.
+Here L_k is a finite sum over the number of draws with z = 1 (Burda et al. 2016). Jordan et al. (1999); Neal & Hinton
+(1998).
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ from jensen import GaussianMixture
 PICTURE = picture_path(__doc__)
 X, PRIOR, MEANS = 3.0, np.array([0.8, 0.2]), np.array([0.0, 1.0])
 OTHERS, KS = (0.9, 0.5), 2 ** np.arange(11)
-# Rounding alone, where no other reason is given.
+# Tolerance for rounding, where no other reason is given.
 ROUNDING = 1e-12
 
 model = GaussianMixture.from_parameters(PRIOR, MEANS[:, None], [[1.0], [1.0]], "diag")
@@ -33,10 +35,10 @@ evidence = joint.sum()
 posterior = joint / evidence
 log_p = model.score_samples([[X]])[0]
 assert abs(log_p - np.log(evidence)) < ROUNDING
-# The sigmoid of the exercise: a = (μ₂-μ₁)/σ², b = (μ₁²-μ₂²)/(2σ²) + ln((1-π)/π).
+# The posterior is a sigmoid: a = (μ₂-μ₁)/σ², b = (μ₁²-μ₂²)/(2σ²) + ln((1-π)/π).
 assert abs(posterior[0] - 1 / (1 + np.exp(X - 0.5 + np.log(0.25)))) < ROUNDING
 
-# Every q on a grid, the ends with it: there 0 ln 0 is 0.
+# All q on a grid, with both ends, where 0 ln 0 = 0.
 q1 = np.linspace(0, 1, 1001)
 q = np.stack([q1, 1 - q1], 1)
 bound = model.bound(np.full((len(q), 1), X), q=q)
@@ -44,15 +46,15 @@ elbo, gap = bound.total, log_p - bound.total
 reconstruction = q @ norm.logpdf(X, MEANS, 1)
 to_prior, to_posterior = (np.array([jensen.kl(row, p) for row in q]) for p in (PRIOR, posterior))
 assert np.abs(elbo - (reconstruction - to_prior)).max() < ROUNDING, "its two terms"
-assert np.abs(gap - to_posterior).max() < ROUNDING, "and what it lacks"
-assert np.abs(elbo[[-1, 0]] - np.log(joint)).max() < ROUNDING, "a sure z: ln p(x, z)"
+assert np.abs(gap - to_posterior).max() < ROUNDING, "and its gap"
+assert np.abs(elbo[[-1, 0]] - np.log(joint)).max() < ROUNDING, "one-hot q: the complete log-likelihood ln p(x, z)"
 off = np.abs(q1 - posterior[0])
-# KL is at least twice the square of the distance (Pinsker): nothing but the posterior comes near 0.
+# KL is at least twice the squared distance (Pinsker), so only q near the posterior have a gap near 0.
 assert (gap >= 2 * off**2 - ROUNDING).all()
 best = minimize_scalar(lambda p: -model.bound([[X]], q=[[p, 1 - p]]).total[0], bounds=(0, 1), method="bounded")
-# A parabola's top, where values agree to rounding, is found to its root, and the search stops at 1e-5.
+# Near the top of a parabola the position is accurate to the root of rounding; the search stops at 1e-5.
 assert abs(best.x - posterior[0]) < 2e-5, "the best q is the posterior"
-assert abs(best.fun + log_p) < 1e-9, "and there it is ln p(x)"
+assert abs(best.fun + log_p) < 1e-9, "where the bound equals ln p(x)"
 
 
 def weights(p: float) -> np.ndarray:
@@ -60,7 +62,7 @@ def weights(p: float) -> np.ndarray:
 
 
 def of_many(p: float, k: int) -> float:
-    """L_k, by the number of draws that are z = 1."""
+    """L_k, summed over the number of draws with z = 1."""
     first = np.arange(k + 1)
     w = weights(p)
     return float(binom.pmf(first, k, p) @ np.log((first * w[0] + (k - first) * w[1]) / k))
@@ -76,9 +78,9 @@ for p in OTHERS:
     assert abs(share @ w - evidence) < ROUNDING, "the mean of the weights is p(x)"
     assert abs(share @ np.log(w) - here) < ROUNDING, "the mean of their logarithms is the bound"
     assert abs(many[p][0] - here) < ROUNDING
-    assert (np.diff(many[p]) > 0).all(), "more draws, a tighter bound"
+    assert (np.diff(many[p]) > 0).all(), "more draws give a tighter bound"
     # The next term is of order 1/k².
-    assert abs((log_p - many[p][-1]) * KS[-1] / spread - 1) < 10 / KS[-1], "the gap falls as 1/k"
+    assert abs((log_p - many[p][-1]) * KS[-1] / spread - 1) < 10 / KS[-1], "the gap falls like 1/k"
 
 fig = figure(14, 5.2)
 of_q, of_ln, of_k = fig.subplots(1, 3, width_ratios=(1.1, 1.2, 0.9))
@@ -97,7 +99,7 @@ for p, colour in zip(OTHERS, (COLOURS[1], COLOURS[3]), strict=True):
     of_q.plot(p, np.interp(p, q1, elbo), "o", color=colour, ms=8, zorder=4)
 of_q.text(posterior[0], log_p - 0.08, "q = p(z|x)", ha="center", va="top", color=COLOURS[0])
 of_q.set(xlabel="q(1), the probability of z = 1", ylabel="nats", xlim=(0, 1), ylim=(-5.8, -2.3))
-of_q.set_title("the bound touches ln p(x) at one q alone")
+of_q.set_title("the bound equals ln p(x) only at the posterior")
 of_q.legend(loc="upper right")
 
 t = np.linspace(0.0012, 0.115, 800)
@@ -112,9 +114,9 @@ for p, colour in zip(OTHERS, (COLOURS[1], COLOURS[3]), strict=True):
     of_ln.plot(evidence, here, "o", color=colour, ms=8)
     for z, place, side in ((0, (-6, 4), "right"), (1, (5, -12), "left")):
         of_ln.annotate(f"z = {z + 1}", (w[z], np.log(w[z])), place, textcoords="offset points", color=colour, ha=side)
-of_ln.plot(evidence, log_p, "*", color=COLOURS[0], ms=14, zorder=4, label="the posterior: one weight, no gap")
+of_ln.plot(evidence, log_p, "*", color=COLOURS[0], ms=14, zorder=4, label="q = posterior: equal weights, no gap")
 of_ln.set(xlabel="weight p(x, z) / q(z)", ylabel="logarithm, nats", xlim=(-0.011, 0.118), ylim=(-6.6, -1.9))
-of_ln.set_title("a chord lies below ln: E ln w ≤ ln E w")
+of_ln.set_title("a chord lies below the curve: E ln w ≤ ln E w")
 of_ln.legend(loc="lower right", bbox_to_anchor=(1, 0.08))
 
 for (p, values), colour in zip(many.items(), (COLOURS[1], COLOURS[3]), strict=True):
@@ -124,5 +126,5 @@ for (p, values), colour in zip(many.items(), (COLOURS[1], COLOURS[3]), strict=Tr
     of_k.loglog(KS, spread / KS, color=colour, lw=1, ls="--")
 of_k.set(xlabel="draws k", ylabel="ln p(x) − $L_k$, nats", title="k draws; dashed: Var w / (2k p(x)²)")
 of_k.legend(loc="lower left")
-title(fig, "Jensen's inequality: a chord of ln lies below it, by KL from q to the posterior")
+title(fig, "Jensen's inequality: the bound is below ln p(x) by the KL from q to the posterior")
 save(fig, PICTURE)

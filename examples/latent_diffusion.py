@@ -1,9 +1,10 @@
-"""What a VAE's prior gets wrong, and a diffusion in its place gets right.
+"""Latent diffusion: a diffusion as the prior of a VAE fits the latent vectors better than N(0, I).
 
     python examples/latent_diffusion.py [picture.png]
-A VAE draws latent vectors from N(0, I), but those of the digits it has learnt form islands, with few of them between: a
-draw that falls there decodes to no digit in particular. A diffusion of the latent vectors learns the islands. Encoder
-and decoder stay the same, so the two bounds differ by the prior alone, and can be compared digit by digit.
+A VAE draws latent vectors from N(0, I), but the latent vectors of its training digits form clusters with few vectors
+between them. A draw between clusters decodes to no clear digit. A diffusion fitted to the latent vectors follows the
+clusters. Encoder and decoder are the same for both priors, so the two bounds differ by the prior alone, and the
+difference can be computed digit by digit.
 """
 
 from __future__ import annotations
@@ -40,16 +41,19 @@ _, normal = model.vae_.sample(N_DRAWS, random_state=1)
 
 
 def apart(z: np.ndarray) -> float:
-    """The energy distance of latent vectors from the digits' own, 0 if distributed alike (Székely & Rizzo 2013)."""
+    """Energy distance to the latent vectors of digits; 0 for equal distributions (Székely & Rizzo 2013)."""
     return float(2 * cdist(z, islands).mean() - cdist(z, z).mean() - cdist(islands, islands).mean())
 
 
 print(f"nats per held-out digit: N(0, I) {own.total.mean():.2f}, diffusion {bound.total.mean():.2f}", end="; ")
-print(f"{gain.mean():+.2f} ± {error:.2f} digit by digit")
+print(f"paired difference {gain.mean():+.2f} ± {error:.2f}")
 far = {name: apart(z) for name, z in (("N(0, I)", normal), ("diffusion", drawn))}
-print("energy distance from the digits' own: " + ", ".join(f"{name} {value:.4f}" for name, value in far.items()))
-assert gain.mean() > 2 * error, "a better prior says more of new digits"
-assert far["diffusion"] < 0.5 * far["N(0, I)"], "and draws them from where they are"
+print(
+    "energy distance to the latent vectors of digits: "
+    + ", ".join(f"{name} {value:.4f}" for name, value in far.items())
+)
+assert gain.mean() > 2 * error, "the better prior has a higher bound on new digits"
+assert far["diffusion"] < 0.5 * far["N(0, I)"], "and its draws are closer to the latent vectors of digits"
 
 fig = figure(14, 4.4)
 planes, pictures = fig.subfigures(1, 2, width_ratios=(2.6, 1))
@@ -63,13 +67,13 @@ for ax, (name, z) in zip(axes, clouds.items(), strict=True):
 axes[0].set_ylabel("z₂")
 decoded = {"N(0, I)": model.inverse_transform(normal[:40]), "diffusion": model.inverse_transform(drawn[:40])}
 rows = {
-    # Lines below the first of each are named by spaces of their own.
+    # Later lines of each kind get distinct labels made of spaces.
     name if line == 0 else (1 + line + 4 * k) * " ": images.reshape(-1, 8, 8)[10 * line : 10 * line + 10]
     for k, (name, images) in enumerate(decoded.items())
     for line in range(4)
 }
 ax = pictures.subplots()
 image_rows(ax, rows, 1)
-ax.set_title("draws, decoded")
-title(fig, "A diffusion learns where a VAE's latent vectors are, and draws new ones from there")
+ax.set_title("decoded draws")
+title(fig, "A diffusion as prior follows the distribution of a VAE's latent vectors")
 save(fig, PICTURE)

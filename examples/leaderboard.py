@@ -1,11 +1,11 @@
-"""Many models in one table: who says most of wines that none of them has seen, and who only seems to.
+"""Eight models of the wine data in one table, and which differences between them are significant.
 
     python examples/leaderboard.py [picture.png]
     score of a model = mean over held-out rows of ln p(x), or of a lower bound of it, nats
-Eight models learn 13 measurements of 178 wines, a tenth of which is missing, and every wine is scored by models that
-did not see it. Wines differ more from each other than models do, so the scores have wide errors; but all models meet
-the same wines, and the difference to the best, wine by wine, is known far better. That of a k-means is a lower bound,
-and so is that of a VAE: the models themselves may be a little better than their numbers.
+Eight models are fitted to 13 measurements of 178 wines, a tenth of which is missing. Every wine is scored by models
+that were not trained on it. Wines vary more than models do, so the scores have large standard errors. But all models
+are scored on the same wines, and the paired differences to the best model are much more precise. The scores of k-means
+and of the VAE are lower bounds: their likelihoods may be higher.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ table = board.table.set_index("model")
 assert not board.failures
 assert np.isfinite(board.scores).all(axis=None)
 assert len(board.scores) == len(X), "every wine is scored once"
-# The same numbers by hand.
+# The same numbers computed directly.
 behind = board.scores.sub(board.scores[board.best], axis=0)
 paired = behind.std(ddof=1) / np.sqrt(len(X))
 np.testing.assert_allclose(table["behind"], behind.mean()[table.index], atol=1e-12)
 np.testing.assert_allclose(table["behind_high"] - table["behind"], 1.96 * paired[table.index], atol=1e-12)
 others = table.index[1:]
 plain = np.hypot(table["standard_error"][others], table["standard_error"][board.best])
-print(f"errors of differences, wine by wine: {(paired[others] / plain).mean():.0%} of those of separate wines")
-assert (paired[others] < plain).all(), "the same wines for all: differences are known better than scores"
+print(f"standard errors of paired differences: {(paired[others] / plain).mean():.0%} of those for separate rows")
+assert (paired[others] < plain).all(), "paired differences are more precise"
 bounds = set(table.index[table["value"].str.startswith("bound")])
 assert bounds == {"k-means, 3 clusters", "VAE, 2 dimensions"}
 
@@ -73,11 +73,11 @@ of_scores.errorbar(
     color=COLOURS[0],
     ms=5,
     capsize=3,
-    label="difference to the best, wine by wine",
+    label="paired difference to the best",
 )
 of_scores.axvline(table["nats"].iloc[0], color=INK, lw=1, ls=":")
 of_scores.set_yticks(place, [f"{name}{' (bound)' if name in bounds else ''}" for name in table.index])
-of_scores.set(xlabel="nats per held-out wine, 95 % intervals", title="the same difference, with and without the wines")
+of_scores.set(xlabel="nats per held-out wine, 95 % intervals", title="paired differences are more precise than scores")
 of_scores.legend(loc="lower right")
 of_scores.set_ylim(-1.9, len(table) - 0.5)
 second = others[0]
@@ -85,9 +85,9 @@ of_rows.scatter(board.scores[board.best], board.scores[second], s=14, color=COLO
 limits = np.array([board.scores[[board.best, second]].min(axis=None), board.scores.max(axis=None)])
 of_rows.plot(limits, limits, color=INK, lw=1, ls=":")
 of_rows.set(
-    xlabel=f"nats, {board.best}", ylabel=f"nats, {second}", title="one dot per wine: below the line the best says more"
+    xlabel=f"nats, {board.best}",
+    ylabel=f"nats, {second}",
+    title="one dot per wine; below the line the best model scores higher",
 )
-title(
-    fig, f"{len(table)} models of wines: {alike} that cannot be told from the best, and {len(others) - alike} that can"
-)
+title(fig, f"{len(table)} models of wines: {alike} do not differ significantly from the best, {len(others) - alike} do")
 save(fig, PICTURE)

@@ -1,9 +1,10 @@
-"""Three entries in ten of iris missing: the mixture is fitted to what is there, nothing is filled in before.
+"""Iris with 30 % of its values missing: a mixture fitted to the observed values, then imputation.
 
     python examples/missing_values.py [picture.png]
-The observed part o of a row has the density Σ_k π_k N(x_o; μ_o, Σ_oo), and the E-step adds the missing part's
-conditional mean and covariance to the statistics (Ghahramani & Jordan 1994): exact for entries missing at random.
-Imputation comes after the fit: the posterior mean, or draws whose spread says how far to trust it.
+The observed part o of a row has the density Σ_k π_k N(x_o; μ_o, Σ_oo), and the E-step adds the conditional mean and
+covariance of the missing part to the statistics (Ghahramani & Jordan 1994). This is exact for values missing at random;
+nothing is imputed before the fit. After the fit, missing values are imputed by the posterior mean, or by draws whose
+spread measures the uncertainty.
 """
 
 from __future__ import annotations
@@ -23,10 +24,10 @@ from drawing import COLOURS, GREY, figure, picture_path, save, title
 from jensen import GaussianMixture
 
 PICTURE = picture_path(__doc__)
-# The iterative imputer's own: it rarely meets its tolerance here.
+# From IterativeImputer, which rarely reaches its tolerance here.
 warnings.simplefilter("ignore", ConvergenceWarning)
 N_MASKS, SHARE = 5, 0.3
-# The truth is as likely to fall into each of the 100 gaps of 99 draws: from the 5th to the 95th is 90 %, exactly.
+# The true value is equally likely in each of the 100 gaps between 99 draws: the 5th to the 95th cover exactly 90 %.
 N_DRAWS, LOW, HIGH = 99, 4, 94
 OTHERS = {"mean": SimpleImputer(), "5 neighbours": KNNImputer(), "iterative": IterativeImputer()}
 iris = load_iris()
@@ -43,7 +44,7 @@ def interval(model: GaussianMixture, rows: np.ndarray) -> np.ndarray:
 
 
 def shift(model: GaussianMixture) -> float:
-    """From the means of the complete data to the nearest of the model's: root mean square, standard deviations."""
+    """RMS distance from the means of the complete data to the nearest of the model, in standard deviations."""
     distance = (((model.means_[:, None] - complete.means_) / spread) ** 2).mean(-1)
     return float(np.sqrt(distance.min(0).mean()))
 
@@ -51,7 +52,7 @@ def shift(model: GaussianMixture) -> float:
 complete = mixture(X)
 print(f"all values: adjusted Rand index with the species {adjusted_rand_score(iris.target, complete.predict(X)):.3f}")
 
-# On rows of the model's own making the intervals are right. One entry is hidden in each: the rows are independent.
+# On rows drawn from the model the intervals are correct. One entry per row is hidden, so the tests are independent.
 simulated, _ = complete.sample(2000, random_state=0)
 hidden = np.arange(4) == np.random.default_rng(0).integers(4, size=(2000, 1))
 low, high = interval(complete, np.where(hidden, np.nan, simulated))
@@ -70,23 +71,23 @@ for seed in range(N_MASKS):
         results[name].append(np.sqrt((((rows - X) / spread)[missing] ** 2).mean()))
     inside = (low < X) & (high > X)
     results["covered by 90 % intervals"].append(inside[missing].mean())
-    results["means move by (s.d.)"].append(shift(model))
-    results["... from complete rows only"].append(shift(mixture(X[~missing.any(1)])))
+    results["shift of the means (s.d.)"].append(shift(model))
+    results["... fitted to complete rows only"].append(shift(mixture(X[~missing.any(1)])))
     results["Rand index with species"].append(adjusted_rand_score(iris.target, model.predict(given)))
 
-    assert np.array_equal(imputed[~missing], X[~missing]), "observed entries come back bit for bit"
+    assert np.array_equal(imputed[~missing], X[~missing]), "observed entries are returned bit for bit"
     assert np.diff(model.lower_bounds_).min(initial=0) > -1e-7, "the objective never falls; 1e-7 is rounding"
     first = ~missing[0]
     marginal = model.marginal(np.flatnonzero(first).tolist()).score_samples(X[:1, first])
-    assert np.allclose(model.score_samples(given[:1]), marginal), "a row with holes scores as its marginal"
+    assert np.allclose(model.score_samples(given[:1]), marginal), "a row with missing values has its marginal density"
 
 mean = {name: np.mean(values) for name, values in results.items()}
 error = {name: np.std(values, ddof=1) / np.sqrt(N_MASKS) for name, values in results.items()}
 methods = [*OTHERS, "mixture"]
 for name in OTHERS:
     behind = np.subtract(results[name], results["mixture"])
-    assert behind.min() > 0, "the mixture is nearer under every mask"
-    assert behind.mean() > 3 * behind.std(ddof=1) / np.sqrt(N_MASKS), "and on average, by more than chance"
+    assert behind.min() > 0, "the mixture has the smaller error for every mask"
+    assert behind.mean() > 3 * behind.std(ddof=1) / np.sqrt(N_MASKS), "and significantly so on average"
 print(f"{SHARE:.0%} missing, {N_MASKS} masks, mean ± standard error:")
 for name in results:
     print(f"  {name + ', error (s.d.)' if name in methods else name:28s} {mean[name]:.3f} ± {error[name]:.3f}")
@@ -107,5 +108,5 @@ for line, name in enumerate(methods):
     dots.text(mean[name], line - 0.12, f"{mean[name]:.2f}", ha="center", va="bottom")
 dots.set(yticks=range(4), yticklabels=methods, ylim=(3.5, -0.5), xlim=(0, 1.1), xlabel="error (standard deviations)")
 dots.set_title(f"root mean square error over {N_MASKS} masks")
-title(fig, "30 % of iris missing: imputed from a mixture fitted to the rest")
+title(fig, "Iris with 30 % missing: imputations from a mixture fitted to the observed values")
 save(fig, PICTURE)

@@ -1,11 +1,11 @@
-"""Noising, step by step and in one jump: the same picture of noise, as the closed form says.
+"""Noising in a thousand steps or in one: the closed form of q(x_t|x_0).
 
     python examples/noising.py [picture.png]
 Every step keeps √α_t of the row and adds noise of variance β_t = 1 - α_t:
     x_t = √(1-β_t) x_{t-1} + √β_t ε_t,    so    q(x_t|x_0) = N(√ᾱ_t x_0, (1-ᾱ_t) I),   ᾱ_t = α_1 ⋯ α_t.
-By induction: α_t times the variance 1-ᾱ_{t-1}, and β_t more, is 1-ᾱ_t. So any level is one draw away, and after all of
-them nothing of the row is left: q(x_T) ≈ N(0, I), whatever the data were. Linear schedule, β from 0.0001 to 0.02 in
-1000 steps (Ho, Jain & Abbeel 2020).
+By induction: α_t times the variance 1-ᾱ_{t-1}, plus β_t, is 1-ᾱ_t. So x_t at any level takes a single draw. After the
+last level almost nothing of the row is left: q(x_T) ≈ N(0, I) for any data. The schedule is linear, with β from 0.0001
+to 0.02 in 1000 steps (Ho, Jain & Abbeel 2020).
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ N_ROWS, SHOWN = 20_000, (0, 50, 100, 200, 300, 400, 500, 700, 1000)
 schedule = Schedule.linear(1000)
 bar = np.append(1.0, schedule.alpha_bar)
 
-# The induction, in numbers: what is kept, and the variance that has gathered.
+# The induction in numbers: the signal that remains, and the accumulated variance.
 kept, variance = 1.0, 0.0
 for t, beta in enumerate(schedule.beta, start=1):
     kept, variance = kept * np.sqrt(1 - beta), (1 - beta) * variance + beta
     assert abs(kept - np.sqrt(bar[t])) < 1e-12
-    assert abs(variance - (1 - bar[t])) < 1e-12, "rounding alone, of a thousand steps"
+    assert abs(variance - (1 - bar[t])) < 1e-12, "rounding of a thousand steps"
 
-# A thousand steps of numbers that all begin at 1.5, and of a digit.
+# A thousand steps for numbers that start at 1.5, and for a digit.
 rng = np.random.default_rng(0)
 digit = load_digits().images[13] / 8 - 1
 x, picture = np.full(N_ROWS, 1.5), digit.copy()
@@ -44,12 +44,12 @@ for t, beta in enumerate(schedule.beta, start=1):
         mean, var = 1.5 * np.sqrt(bar[t]), 1 - bar[t]
         drawn[t] = x.copy()
         print(f"{t:5d} {x.mean():8.4f} {mean:8.4f} {x.var():14.4f} {var:8.4f}")
-        # Standard errors of a mean, σ/√n, and of a variance, σ²√(2/n); 4 of them, and a test of the whole shape.
+        # Within 4 standard errors, σ/√n for a mean and σ²√(2/n) for a variance, and a test of the distribution.
         assert abs(x.mean() - mean) < 4 * np.sqrt(var / N_ROWS)
         assert abs(x.var() - var) < 4 * var * np.sqrt(2 / N_ROWS)
         assert kstest(x, norm(mean, np.sqrt(var)).cdf).pvalue > 1e-4, "a Gaussian"
 left = float(gaussian_kl([[1.5 * np.sqrt(bar[-1])]], [[[1 - bar[-1]]]], [[0.0]], [[[1.0]]])[0])
-print(f"KL(q(x_T|x_0) ‖ N(0, 1)) = {left:.2e} nats: noise, and nothing else")
+print(f"KL(q(x_T|x_0) ‖ N(0, 1)) = {left:.2e} nats: almost pure noise")
 expected = 0.5 * (1.5**2 * bar[-1] - bar[-1] - np.log1p(-bar[-1]))
 assert abs(left - expected) < 1e-10
 jump = [np.sqrt(bar[t]) * digit + np.sqrt(1 - bar[t]) * rng.normal(size=digit.shape) for t in SHOWN]
@@ -68,7 +68,7 @@ paths.set(
     ylabel="$x_t$",
     xlim=(0, 1000),
     ylim=(-3.2, 4.2),
-    title="40 numbers that begin at 1.5, step by step",
+    title="40 numbers that start at 1.5, step by step",
 )
 paths.legend(loc="upper right", ncols=2)
 grid = np.linspace(-3.6, 3.6, 400)
@@ -76,11 +76,11 @@ for t, colour in zip((50, 200, 400, 1000), COLOURS, strict=False):
     shapes.hist(drawn[t], 90, density=True, color=colour, alpha=0.35)
     shapes.plot(grid, norm.pdf(grid, 1.5 * np.sqrt(bar[t]), np.sqrt(1 - bar[t])), color=colour, label=f"t = {t}")
 shapes.plot(grid, norm.pdf(grid), color=INK, lw=1, ls=":", label="N(0, 1)")
-shapes.set(xlabel="$x_t$", ylabel="density", xlim=(-3.6, 3.6), title="after many steps, and the closed form")
+shapes.set(xlabel="$x_t$", ylabel="density", xlim=(-3.6, 3.6), title="histograms after t steps, and the closed form")
 shapes.legend(loc="upper left")
 pictures = below.subplots()
-image_rows(pictures, {"step by step": np.stack(strip) / 2 + 0.5, "in one jump": np.stack(jump) / 2 + 0.5}, 1)
+image_rows(pictures, {"step by step": np.stack(strip) / 2 + 0.5, "in one step": np.stack(jump) / 2 + 0.5}, 1)
 pictures.set_xticks(np.arange(len(SHOWN)) + 0.5, [f"t = {t}" for t in SHOWN])
-pictures.set_title("a digit, with noise of its own in both lines: the same distribution at every level")
-title(fig, "A thousand small steps of noise are one large one")
+pictures.set_title("a digit with independent noise in each row: the same distribution at every level")
+title(fig, "A thousand small steps of noise equal one large step")
 save(fig, PICTURE)

@@ -1,9 +1,9 @@
-"""How many clusters? Four criteria, and two ideas of what a cluster is.
+"""How many clusters? Four criteria, and two definitions of a cluster.
 
     python examples/number_of_clusters.py [picture.png]
-Four Gaussians, one of them long. A mixture with full covariances has a long ellipse for it, and BIC and held-out ln p
-choose four components. Round clusters, those of k-means, need two for it, and silhouette and gap choose five. A
-criterion finds the number for the model it is given: no number is right for all.
+The data are four Gaussians, one of them elongated. A mixture with full covariances fits it with one elongated
+component, and BIC and held-out ln p choose four components. k-means assumes round clusters and needs two for it, so
+silhouette and gap choose five. A criterion chooses the number for a given model; no number is right for all models.
 """
 
 from __future__ import annotations
@@ -49,12 +49,12 @@ for ax, model in ((top, by_mixture), (bottom, by_means)):
     ax.set(aspect="equal", ylabel="$x_2$")
 ellipses(top, by_mixture)
 bottom.plot(*by_means.cluster_centers_.T, "+", color=INK, ms=10, mew=2)
-top.set_title("a mixture with full covariances: 4")
-bottom.set(title="round clusters of k-means: 5", xlabel="$x_1$")
+top.set_title("mixture with full covariances: 4 components")
+bottom.set(title="k-means: 5 round clusters", xlabel="$x_1$")
 
 titles = (
-    "BIC of mixtures; dotted: drawn from 4",
-    "held-out ln p of a mixture (nats per row)",
+    "BIC of mixtures; dotted: true number",
+    "held-out ln p of mixtures (nats per row)",
     "silhouette of k-means",
     "gap of k-means",
 )
@@ -63,5 +63,5 @@ for ax, text, selection in zip(right.subplots(2, 2).flat, titles, chosen.values(
     ax.set_prop_cycle(color=COLOURS)
     selection.plot(ax)
     ax.set(title=text, xticks=NUMBERS)
-title(fig, "The number of clusters depends on what a cluster is: one long Gaussian is two round clusters")
+title(fig, "The number of clusters depends on the model: one elongated Gaussian is two round clusters")
 save(fig, PICTURE)

@@ -1,11 +1,11 @@
-"""A map of many measurements: a latent surface keeps classes apart that a plane lays over each other.
+"""A map of twelve measurements: a latent surface separates classes that overlap on a plane.
 
     python examples/oil_flow.py [picture.png] [--data folder]
-Twelve gamma-ray measurements of a pipe with oil, water and gas, in three flow regimes (Bishop & James 1993): the folder
-holds DataTrn.txt, DataTrnLbls.txt and the same for Tst, as they are distributed. Without it, handwritten digits are
-taken. Neither model sees a class. The share of rows whose nearest neighbour on the map is of another class says how
-well the map keeps them apart: among the training rows, each left out in turn, and from new rows to the training rows.
-Behind the surface's map is its magnification: where it is bright, much of the surface lies on little of the map.
+The data are twelve gamma-ray measurements of a pipe with oil, water and gas in three flow regimes (Bishop & James
+1993). The folder holds DataTrn.txt, DataTrnLbls.txt and the same for Tst, as distributed. Without it, the script uses
+handwritten digits. The models are fitted without the classes. The quality of a map is the share of rows whose nearest
+neighbour on the map belongs to another class: among training rows, leaving each one out, and from new rows to training
+rows. The background of the first map shows the magnification: bright regions of the map cover much of the surface.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if arguments.data is None:
     images, digits = load_digits(n_class=6, return_X_y=True)
     (X, y), (X_new, y_new) = ((images[part], digits[part]) for part in (slice(0, 700), slice(700, None)))
 else:
-    # The columns of the labels; a homogeneous flow is the one whose rows fill a plane, a stratified one has clusters.
+    # Order of the label columns: the rows of a homogeneous flow fill a plane, those of a stratified flow form clusters.
     names = ["homogeneous", "annular", "stratified"]
 
     def read(part: str) -> tuple[np.ndarray, np.ndarray]:
@@ -42,7 +42,7 @@ else:
 
 
 def neighbour_errors(maps: tuple[np.ndarray, np.ndarray]) -> tuple[float, float]:
-    """The share of other classes among the nearest training rows, of training rows (not themselves) and new rows."""
+    """Share of other classes among nearest training rows: leave-one-out for training rows, and for new rows."""
     old, new = maps
     search = NearestNeighbors(n_neighbors=1).fit(old)
     of_old, of_new = search.kneighbors(return_distance=False)[:, 0], search.kneighbors(new, return_distance=False)[:, 0]
@@ -50,14 +50,14 @@ def neighbour_errors(maps: tuple[np.ndarray, np.ndarray]) -> tuple[float, float]
 
 
 surface, plane = LatentCurve(n_latent=2).fit(X), ProbabilisticPCA(2).fit(X)
-maps = {"a latent surface": surface, "a plane, PPCA": plane}
+maps = {"latent surface": surface, "plane (PPCA)": plane}
 places = {name: (model.transform(X), model.transform(X_new)) for name, model in maps.items()}
 errors = {name: neighbour_errors(pair) for name, pair in places.items()}
 print(f"{len(X)} rows, {len(X_new)} new rows, {X.shape[1]} features, {len(names)} classes")
 print("map               1-nearest-neighbour error, training    new   nats per new row")
 for name, (old, new) in errors.items():
     print(f"{name:17s} {100 * old:35.1f} % {100 * new:6.1f} % {maps[name].score(X_new):16.3f}")
-assert all(a < b for a, b in zip(*errors.values(), strict=True)), "the surface keeps the classes further apart"
+assert all(a < b for a, b in zip(*errors.values(), strict=True)), "the surface separates the classes better"
 
 fig = figure(13, 6.6)
 left, right = fig.subplots(1, 2, width_ratios=(1, 1.05))
@@ -67,16 +67,16 @@ stretch = surface.magnification(np.stack(np.meshgrid(u, u, indexing="ij"), -1).r
 low, high = np.quantile(stretch, (0.01, 0.99))
 greys = LinearSegmentedColormap.from_list("greys", ["#9A9A9A", "#FFFFFF"])
 shade = left.imshow(stretch.T / low, origin="lower", extent=(0, 1, 0, 1), cmap=greys, norm=LogNorm(1, high / low))
-bar = fig.colorbar(shade, ax=left, label="magnification, to its least", shrink=0.6, aspect=25, pad=0.02)
+bar = fig.colorbar(shade, ax=left, label="magnification relative to its minimum", shrink=0.6, aspect=25, pad=0.02)
 ticks = [tick for tick in (1, 2, 5, 10, 20, 50, 100) if tick <= high / low]
 bar.set_ticks(ticks, labels=map(str, ticks))
 bar.ax.minorticks_off()
 for ax, (name, (old, _)) in zip((left, right), places.items(), strict=True):
     for k, label in enumerate(names):
         ax.scatter(*old[y == k].T, s=16, color=COLOURS[k], lw=0.4, edgecolor="white", label=label)
-    ax.set_title(f"{name}: {100 * errors[name][0]:.1f} % of nearest neighbours are of another class")
+    ax.set_title(f"{name}: {100 * errors[name][0]:.1f} % of nearest neighbours in another class")
 left.set(xlabel="$z_1$", ylabel="$z_2$", xlim=(0, 1), ylim=(0, 1), anchor="W")
 right.set(xlabel="$z_1$", ylabel="$z_2$")
 right.legend(title="class", loc="best", labelcolor=INK)
-title(fig, f"{X.shape[1]} measurements on a map: a surface that bends keeps apart what a plane lays over each other")
+title(fig, f"{X.shape[1]} measurements on a map: a curved surface separates classes that overlap on a plane")
 save(fig, arguments.picture)

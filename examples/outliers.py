@@ -1,12 +1,12 @@
-"""A few far rows: k-means gives them a centre, k-medoids leaves them alone.
+"""Outliers: k-means moves a centre to them, k-medoids does not.
 
     python examples/outliers.py [picture.png]
-Both place K centres c and count how far every row is from the nearest,
+Both methods choose K centres c and minimise a sum over rows of the cost to the nearest centre:
     k-means  Σ_i min_j ‖x_i - c_j‖²,  c anywhere;    k-medoids  Σ_i min_j ‖x_i - c_j‖,  c among the rows.
-A row at 10 times the usual distance counts 100 times in the first and 10 times in the second. Three round clusters, and
-a growing share of rows spread evenly over a far wider square; the error is that of the worst of the true centres, its
-distance to the nearest one found. Without outliers the mean of a Gaussian cluster's rows is, on average, nearer to its
-centre than the medoid is: some row may be nearer still, but nobody knows which.
+A row at 10 times the usual distance counts 100 times in the first sum and 10 times in the second. The data are three
+round clusters and a growing share of outliers, spread evenly over a much larger square. The error is the largest
+distance of a true centre to the nearest centre found. Without outliers, the mean of a Gaussian cluster is on average
+closer to the true centre than the medoid.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ COLOUR = {"k-means": COLOURS[1], "k-medoids": COLOURS[0]}
 
 
 def draw(share: float, seed: int) -> np.ndarray:
-    """Rows of three unit clusters, of which a share is replaced by outliers."""
+    """Rows of three clusters with unit variance; a share of the rows is replaced by outliers."""
     rng = np.random.default_rng(seed)
     rows = np.repeat(CENTRES, ROWS // 3, axis=0) + rng.normal(size=(ROWS, 2))
     far = rng.permutation(ROWS)[: round(share * ROWS)]
@@ -45,16 +45,16 @@ errors = {
 }
 mean = {name: values.mean(1) for name, values in errors.items()}
 spread = {name: values.std(1, ddof=1) / np.sqrt(DRAWS) for name, values in errors.items()}
-print(f"distance of the worst true centre to the nearest found, mean ± standard error of {DRAWS} draws")
+print(f"largest distance of a true centre to the nearest found, mean ± standard error of {DRAWS} draws")
 print("  outliers  " + "".join(f"{name:>16s}" for name in METHODS))
 for i, share in enumerate(SHARES):
     print(f"  {share:8.0%}  " + "".join(f"{mean[name][i]:9.2f} ± {spread[name][i]:.2f}" for name in METHODS))
 tenth = SHARES.index(SHOWN)
-assert mean["k-medoids"][tenth] < 0.5 < 3 < mean["k-means"][tenth], "a tenth of outliers moves means, not medoids"
+assert mean["k-medoids"][tenth] < 0.5 < 3 < mean["k-means"][tenth], "10 % outliers move means, but not medoids"
 ahead = errors["k-medoids"][0] - errors["k-means"][0]
-assert ahead.mean() > 3 * ahead.std(ddof=1) / np.sqrt(DRAWS), "and without them a mean is nearer, draw by draw"
+assert ahead.mean() > 3 * ahead.std(ddof=1) / np.sqrt(DRAWS), "without outliers means are closer (paired over draws)"
 
-# The draw with the median error of k-means: neither its best nor its worst.
+# Show the draw with the median error of k-means.
 rows = draw(SHOWN, int(np.argsort(errors["k-means"][tenth])[DRAWS // 2]))
 fig = figure(12.5, 5)
 left, right = fig.subplots(1, 2, width_ratios=(1, 1.1))
@@ -64,15 +64,15 @@ for name, marker, fill in (("k-means", "X", COLOUR["k-means"]), ("k-medoids", "o
     left.plot(*centres.T, marker, color=COLOUR[name], mfc=fill, ms=11, mew=2 if fill == "none" else 0, label=name)
 left.plot(*CENTRES.T, "+", color=INK, ms=11, mew=1.5, label="true centres")
 left.set(aspect="equal", xlabel="$x_1$", ylabel="$x_2$", xlim=(-34, 34), ylim=(-32, 40))
-left.set_title(f"{ROWS} rows, {SHOWN:.0%} of them outliers: the centres found")
+left.set_title(f"{ROWS} rows, {SHOWN:.0%} of them outliers")
 left.legend(loc="upper center", ncols=3)
 for name in METHODS:
     right.errorbar(SHARES, mean[name], spread[name], fmt="o-", color=COLOUR[name], capsize=3, label=name)
-right.set(xlabel="share of outliers", ylabel="error of the worst centre", yscale="log")
+right.set(xlabel="share of outliers", ylabel="largest error of a centre", yscale="log")
 right.set_xticks(SHARES, [f"{share:.0%}" if share != 0.02 else "" for share in SHARES])
 right.set_yticks([0.2, 0.5, 1, 2, 5, 10], ["0.2", "0.5", "1", "2", "5", "10"])
 right.minorticks_off()
 right.set_title(f"mean and standard error of {DRAWS} draws; clusters have standard deviation 1")
 right.legend(loc="lower right")
-title(fig, "Squares chase outliers; plain distances do not, until there are many")
+title(fig, "k-means follows outliers; k-medoids does not, unless there are many")
 save(fig, PICTURE)

@@ -2,8 +2,8 @@
 
     python examples/posterior_sigmoid.py [picture.png]
 With π = P(z=1):  P(z=1|x) = 1 / (1 + exp(ax + b)),  a = (μ₂-μ₁)/σ²,  b = (μ₁²-μ₂²)/(2σ²) + ln((1-π)/π).
-The quadratic terms of the two exponents cancel because σ is common; that is why it is logistic regression's curve. Rows
-are drawn by drawing z first: the ticks under the sum are 80 of them.
+The quadratic terms of the two exponents cancel because σ is common, which gives the curve of logistic regression. The
+ticks below the sum are 80 rows, each sampled by drawing z first.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ rng = np.random.default_rng(0)
 for parameters in [(0.0, 1.0, 1.0, 0.8), *rng.uniform([-3, -3, 0.5, 0.05], [3, 3, 3, 0.95], (50, 4))]:
     a, b = sigmoid_coefficients(*parameters)
     posterior = two_gaussians(*parameters).predict_proba(X)[:, 0]
-    # Rounding alone: ln(q / (1-q)) is a difference of squares of size 10³ at the far ends.
+    # Rounding: ln(q / (1-q)) is a difference of squares of size 10³ at the ends.
     assert np.allclose(posterior, expit(-(a * x + b)), rtol=0, atol=1e-10)
 
 model = two_gaussians(0.0, 1.0, 1.0, 0.8)
@@ -42,14 +42,14 @@ assert abs(b + 1.886294) < 5e-7
 assert abs(model.predict_proba([[-b / a]])[0, 0] - 0.5) < 1e-12, "the two components are equally probable at -b/a"
 print(f"μ = (0, 1), σ = 1, π = 0.8:  a = {a:.6f}, b = {b:.6f}, P(z=1|x) = ½ at x = {-b / a:.6f}")
 
-# One-hot q picks a component: ln p(x|z) is the bound's reconstruction, ln p(x, z) its total.
+# With one-hot q the reconstruction is ln p(x|z), and the total is the complete log-likelihood ln p(x, z).
 chosen = [model.bound(X, q=np.eye(2)[[k] * len(x)]) for k in (0, 1)]
 conditional = np.exp([bound.reconstruction for bound in chosen])
 joint = np.exp([bound.total for bound in chosen])
 evidence = np.exp(model.score_samples(X))
 assert np.allclose(joint.sum(0), evidence, rtol=1e-10, atol=0), "p(x) = Σ_k p(x, z=k)"
 areas = np.trapezoid([*conditional, *joint, evidence], x)
-# The interval leaves out less than 1e-14 of any of them, and the trapezium rule is that exact for smooth bells.
+# The interval leaves out less than 1e-14 of each density, and the trapezium rule is as accurate for Gaussians.
 assert np.allclose(areas, [1, 1, 0.8, 0.2, 1], rtol=0, atol=1e-12)
 print("areas: p(x|z) {:.6f} {:.6f}, p(x,z) {:.6f} {:.6f}, p(x) {:.6f}".format(*areas))
 
@@ -68,10 +68,10 @@ bottom_right.plot(-b / a, 0.5, "o", color=INK, ms=5)
 bottom_right.text(-b / a + 0.4, 0.5, f"−b/a = {-b / a:.3f}", va="center", color=INK)
 for ax in (top_right, bottom_left, bottom_right):
     ax.axvline(-b / a, color=GREY, lw=1, ls=":", zorder=0)
-top_left.set(title="each component alone", ylabel="density (per unit of x)")
-top_right.set(title="times its weight, π = 0.8 and 1 − π = 0.2: equal at −b/a")
+top_left.set(title="the components", ylabel="density (per unit of x)")
+top_right.set(title="components times weights, π = 0.8 and 0.2")
 bottom_left.set(title="their sum", ylabel="density (per unit of x)", xlabel="x")
-bottom_right.set(title=f"their share: P(z=1 | x) = 1 / (1 + exp(x − {-b:.3f}))", ylabel="probability", xlabel="x")
+bottom_right.set(title=f"the posterior: P(z=1 | x) = 1 / (1 + exp(x − {-b:.3f}))", ylabel="probability", xlabel="x")
 for ax in axes.flat:
     ax.set(xlim=(-4, 6), ylim=(0, 1.03 if ax is bottom_right else 0.42))
     ax.legend(loc="center left" if ax is bottom_right else "upper right")

@@ -1,11 +1,11 @@
-"""Iris on a map, with a fifth of the measurements missing: every row knows how sure its place is.
+"""Iris with a fifth of its values missing: a PCA map with an ellipse of uncertainty for every row.
 
     python examples/principal_components.py [picture.png]
-Probabilistic PCA has a posterior N(M⁻¹Wᵀ(x-μ), σ²M⁻¹), M = WᵀW + σ²I, of a row's place z over what is observed of it
-(Tipping & Bishop 1999): nothing is filled in before, and a row with more holes has a larger ellipse. The rows are
-N(μ, WWᵀ + σ²I), a covariance with the m largest eigenvalues of the data's and σ², the mean of the others, d-m times.
-How many dimensions? ln p of the training rows only rises; that of held-out rows says where to stop. m = d-1 is any
-covariance already, so there is nothing to choose beyond.
+Probabilistic PCA has a posterior N(M⁻¹Wᵀ(x-μ), σ²M⁻¹), M = WᵀW + σ²I, of the latent vector z of a row given its
+observed values (Tipping & Bishop 1999). Nothing is imputed before the fit, and a row with more missing values has a
+larger ellipse. The covariance of the rows, WWᵀ + σ²I, has the m largest eigenvalues of the data and, d-m times, σ²,
+the mean of the others. To choose m, use ln p of held-out rows; ln p of the training rows never falls with m. m = d-1 is
+already a full covariance.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SHARE, DIMENSIONS = 0.2, range(1, 4)
 
 rng = np.random.default_rng(0)
 iris = load_iris()
-# The noise has one variance for all features: these share a unit, the centimetre.
+# The noise has one variance for all features, which share a unit here, the centimetre.
 X = iris.data
 missing = rng.random(X.shape) < SHARE
 given = np.where(missing, np.nan, X)
@@ -31,16 +31,16 @@ complete, partial = ProbabilisticPCA(2).fit(X), ProbabilisticPCA(2, random_state
 known = {1: (0.114139, -470.6695), 2: (0.050682, -404.9628), 3: (0.023676, -379.9146)}
 for m, (variance, total) in known.items():
     model = ProbabilisticPCA(m).fit(X)
-    assert abs(model.noise_variance_ - variance) < 1e-6, "the mean of the eigenvalues left out"
+    assert abs(model.noise_variance_ - variance) < 1e-6, "σ² is the mean of the remaining eigenvalues"
     assert abs(model.score(X) * len(X) - total) < 1e-4
-    assert np.allclose(model.mean_, X.mean(0)), "and μ the mean of the rows"
+    assert np.allclose(model.mean_, X.mean(0)), "and μ is the mean of the rows"
     implied = np.linalg.eigvalsh(model.loadings_ @ model.loadings_.T + model.noise_variance_ * np.eye(4))
     own = np.linalg.eigvalsh(np.cov(X.T, bias=True))
     assert np.allclose(implied, np.append(np.full(4 - m, own[: 4 - m].mean()), own[4 - m :])), "C = WWᵀ + σ²I"
 posterior = partial.posterior(given)
 covariances = posterior.covariance_matrix.numpy()
 radii = np.linalg.det(covariances) ** 0.25
-# By the formula, with the rows of W and the entries of x - μ that are observed. Rounding alone.
+# The formula with the rows of W and the entries of x - μ that are observed; only rounding differs.
 for i, seen in enumerate(~missing):
     W, away = partial.loadings_[seen], X[i, seen] - partial.mean_[seen]
     inverse = np.linalg.inv(W.T @ W + partial.noise_variance_ * np.eye(2))
@@ -51,13 +51,15 @@ print(f"{len(X)} flowers, {X.shape[1]} measurements, {100 * missing.mean():.1f} 
 for count in range(n_missing.max() + 1):
     rows = n_missing == count
     print(f"  {count} missing in {rows.sum():3d} rows: mean radius of the ellipse {radii[rows].mean():.3f}")
-assert np.all(np.diff([radii[n_missing == count].mean() for count in range(4)]) > 0), "more holes, larger ellipses"
+assert np.all(np.diff([radii[n_missing == count].mean() for count in range(4)]) > 0), (
+    "more missing values, larger ellipses"
+)
 
 error, by_means = (np.sqrt(((rows - X)[missing] ** 2).mean()) for rows in (partial.impute(given), np.nanmean(given, 0)))
 print(f"missing entries, root mean square error (cm): {error:.3f}; by column means {by_means:.3f}")
-assert error < 0.5 * by_means, "what is seen of a row tells of the rest"
+assert error < 0.5 * by_means, "observed values predict missing ones"
 
-# Rows drawn from the model are within their ellipse with probability 1 - exp(-1/2), exactly.
+# For rows drawn from the model, z lies in its ellipse with probability exactly 1 - exp(-1/2).
 rows, z = partial.sample(5000, random_state=0)
 drawn = partial.posterior(np.where(rng.random(rows.shape) < SHARE, np.nan, rows))
 away = np.linalg.solve(drawn.scale_tril.numpy(), (z - drawn.mean.numpy())[..., None])[..., 0]
@@ -71,8 +73,8 @@ fits = [ProbabilisticPCA(m, random_state=0).fit(given).score(given) for m in DIM
 best = {name: chosen.best_params["n_components"] for name, chosen in {"held-out ln p": by_cv, "bic": by_bic}.items()}
 print(by_cv)
 print(f"dimensions: {best['held-out ln p']} by held-out ln p, {best['bic']} by bic")
-# EM stops at tol: 1e-4 nats leave room for it.
-assert np.diff(fits).min() > -1e-4, "ln p of the training rows does not fall with the dimensions"
+# EM stops at tol, so the tolerance is 1e-4 nats.
+assert np.diff(fits).min() > -1e-4, "ln p of the training rows does not fall with m"
 
 fig = figure(14, 5.6)
 left, middle, right = fig.subplots(1, 3, width_ratios=(1, 1, 0.8))
@@ -92,8 +94,8 @@ def draw_map(ax, mean: np.ndarray, covariances: np.ndarray) -> None:
 whole = complete.posterior(X)
 draw_map(left, whole.mean.numpy(), whole.covariance_matrix.numpy())
 draw_map(middle, posterior.mean.numpy(), covariances)
-left.set_title("all measured: PCA's map, one ellipse for all rows")
-middle.set_title(f"{100 * SHARE:.0f} % missing: an ellipse for every row")
+left.set_title("complete rows: one ellipse size for all")
+middle.set_title(f"{100 * SHARE:.0f} % missing: more missing values, larger ellipses")
 left.legend(loc="lower right", labelcolor=INK)
 
 right.plot(DIMENSIONS, fits, "o-", ms=4, color=GREY, label="training rows")
@@ -105,5 +107,5 @@ for m in set(best.values()):
     right.annotate(f"by {names}", (m, 0.02), (-4, 0), ("data", "axes fraction"), "offset points", ha="right", color=INK)
 right.set(xlabel="dimensions m", ylabel="ln p, nats per row", xticks=DIMENSIONS, title="how many dimensions?")
 right.legend(loc="upper left")
-title(fig, "Iris with a fifth of its measurements missing: the map stays, and says how far to trust each place")
+title(fig, "Iris with a fifth of its values missing: nearly the same map, with the uncertainty of each row")
 save(fig, PICTURE)

@@ -1,13 +1,13 @@
-"""One step back from noise: given the row it is a Gaussian, without it only if the step is small.
+"""One reverse step: Gaussian given the row, and without it only if the step is small.
 
     python examples/reverse_step.py [picture.png]
-By Bayes' rule, with x_0 known, all three factors are Gaussian, and so is the step back:
+Given x_0, all three factors of Bayes' rule are Gaussian, and so is the reverse step:
     q(x_{t-1}|x_t,x_0) = q(x_t|x_{t-1}) q(x_{t-1}|x_0) / q(x_t|x_0) = N(μ̃_t, β̃_t)
     μ̃_t = [√α_t (1-ᾱ_{t-1}) x_t + √ᾱ_{t-1} β_t x_0] / (1-ᾱ_t) = (x_t - β_t/√(1-ᾱ_t) ε) / √α_t
     β̃_t = β_t (1-ᾱ_{t-1}) / (1-ᾱ_t)
-Without x_0 it is a mixture of these over q(x_0|x_t), which nobody knows for real data. A diffusion puts one Gaussian in
-its place. For rows in two clusters everything can be computed: a large step back has two peaks, and no Gaussian fits;
-a small one is nearly Gaussian (Feller 1949), so many levels make the model's assumption true.
+Without x_0 it is a mixture of these over q(x_0|x_t), which is unknown for real data. A diffusion uses one Gaussian
+instead. For rows in two clusters everything can be computed: a large reverse step has two peaks, which no Gaussian
+fits; a small one is nearly Gaussian (Feller 1949). So with many levels the assumption of the model holds.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ x, step = np.linspace(-6, 6, 24_001, retstep=True)
 
 
 def marginal(bar: float) -> np.ndarray:
-    """q(x_t) on the grid: each cluster shrunk to √ᾱ and widened by the noise."""
+    """q(x_t) on the grid: each cluster is scaled by √ᾱ and widened by the noise."""
     std = np.sqrt(bar * STD**2 + 1 - bar)
     return norm.pdf(x[:, None], np.sqrt(bar) * MEANS, std).mean(1)
 
@@ -40,12 +40,12 @@ def back(schedule: Schedule, t: int, at: float) -> tuple[np.ndarray, np.ndarray]
     exact = normalised(forward * marginal(schedule.alpha_bar_before[t - 1]))
     mean = exact @ x
     std = np.sqrt(exact @ (x - mean) ** 2)
-    # Beyond 12 deviations there is nothing left but numbers too small for floats.
+    # Beyond 12 standard deviations the values are too small for floats.
     inside = np.abs(x - mean) < 12 * std
     return normalised(np.where(inside, exact, 0.0)), normalised(np.where(inside, norm.pdf(x, mean, std), 0.0))
 
 
-# With x_0: the closed form beside Bayes' rule on the grid, in both ways to write its mean.
+# Given x_0: the closed form, with both formulas of the mean, against Bayes' rule on the grid.
 schedule, t = Schedule.cosine(16), 8
 beta, alpha, bar, before = (
     float(a[t - 1]) for a in (schedule.beta, schedule.alpha, schedule.alpha_bar, schedule.alpha_bar_before)
@@ -58,12 +58,12 @@ for x_0, x_t in ((1.0, 0.3), (-0.4, 1.2), (2.0, -1.0)):
     noise = (x_t - np.sqrt(bar) * x_0) / np.sqrt(1 - bar)
     mean = (np.sqrt(alpha) * (1 - before) * x_t + np.sqrt(before) * beta * x_0) / (1 - bar)
     assert abs(mean - (x_t - beta / np.sqrt(1 - bar) * noise) / np.sqrt(alpha)) < 1e-12
-    assert abs(mean - of_noised * x_t - of_data * x_0) < 1e-12, "as the schedule has it"
+    assert abs(mean - of_noised * x_t - of_data * x_0) < 1e-12, "the coefficients of the schedule"
     closed = normalised(norm.pdf(x, mean, np.sqrt(schedule.posterior_variance[t - 1])))
     assert abs(schedule.posterior_variance[t - 1] - beta * (1 - before) / (1 - bar)) < 1e-12
-    assert kl(bayes, closed) < 1e-12, "Bayes' rule and the formula are one density"
+    assert kl(bayes, closed) < 1e-12, "Bayes' rule and the formula give the same density"
 
-# Without x_0, from the middle of the noise, where ᾱ is the same for every number of levels.
+# Without x_0, at a level where ᾱ is the same for every T.
 betas, misfit = [], []
 for n_levels in LEVELS:
     schedule, t = Schedule.cosine(n_levels), n_levels // 2
@@ -74,16 +74,14 @@ for n_levels in LEVELS:
     betas.append(schedule.beta[t - 1])
     misfit.append(float(np.average(costs, weights=weights)))
     total = n_levels * misfit[-1]
-    print(
-        f"T = {n_levels:3d}: β = {betas[-1]:.4f}, KL from the best Gaussian {misfit[-1]:.1e}, T times that {total:.1e}"
-    )
-# A small step has a skewness of order √β³, and KL is of order its square: twice the levels, an eighth of the cost.
+    print(f"T = {n_levels:3d}: β = {betas[-1]:.4f}, KL to the best Gaussian {misfit[-1]:.1e}, T times that {total:.1e}")
+# A small step has skewness of order √β³, and KL is of order its square: twice the levels, an eighth of the KL.
 slope = np.diff(np.log(misfit))[-3:] / np.diff(np.log(betas))[-3:]
 print("KL falls as β to the power", ", ".join(f"{s:.2f}" for s in slope))
-assert (np.diff(misfit) < 0).all(), "smaller steps, better Gaussians"
-assert (slope > 2).all(), "so fast that T of them cost less as T grows"
-# What is left of the power beyond 3 is of order β, and halves with it: below 0.1 at the last pair, where β is 0.02.
-assert (np.diff(slope) < 0).all(), "the power comes down"
+assert (np.diff(misfit) < 0).all(), "smaller steps are closer to a Gaussian"
+assert (slope > 2).all(), "T times the KL falls as T grows"
+# The exponent exceeds 3 by a term of order β: below 0.1 for the last pair, where β is 0.02.
+assert (np.diff(slope) < 0).all(), "the exponent decreases"
 assert 3 < slope[-1] < 3.1, "to 3"
 
 fig = figure(13.5, 4.9)
@@ -118,7 +116,7 @@ falls.set(xlabel="β of the step", ylabel="KL(q ‖ best Gaussian), nats, mean o
 falls.set_xticks([0.01, 0.03, 0.1, 0.3], ["0.01", "0.03", "0.1", "0.3"])
 falls.minorticks_off()
 falls.set_xlim(0.009, 0.8)
-falls.set_title("how wrong one Gaussian is")
+falls.set_title("error of one Gaussian")
 falls.legend(loc="upper left")
-title(fig, "The way back is not Gaussian for large steps, and nearly so for small ones")
+title(fig, "A reverse step is nearly Gaussian if it is small, and not Gaussian if it is large")
 save(fig, PICTURE)

@@ -1,10 +1,11 @@
-"""Learning from 5 % of the labels: what the other 95 % of the rows are worth.
+"""Semi-supervised EM: 5 % of the labels, and how much the unlabelled rows help.
 
     python examples/semi_supervised.py [picture.png]
-A labelled row is one whose z is known; an unlabelled row still says where the clusters lie. EM maximises
+For a labelled row z is known; an unlabelled row still shows where the clusters lie. EM maximises the semi-supervised
+objective
     ℓ(θ) = Σ_unlabelled ln p(x_i) + α Σ_labelled ln π_y p_y(x_i),   α = label_weight.
-Digits, reduced to 15 principal components; ten draws of the split and of the labels. With labels alone, tied
-covariances are linear discriminant analysis and diagonal ones Gaussian naive Bayes, which is checked.
+The data are digits, reduced to 15 principal components, with ten random splits and choices of labels. With labels
+alone, tied covariances are linear discriminant analysis and diagonal ones Gaussian naive Bayes; the script checks this.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ DRAWS = 10
 
 
 def accuracies(seed: int) -> dict[object, float]:
-    """Test accuracy of every method for one draw of the split and of the labels."""
+    """Test accuracy of every method for one random split and choice of labels."""
     X, y = load_digits(return_X_y=True)
     X, X_test, y, y_test = train_test_split(X, y, test_size=0.3, stratify=y, random_state=seed)
     pca = PCA(15, random_state=0).fit(X)
@@ -57,7 +58,7 @@ def accuracies(seed: int) -> dict[object, float]:
 
 
 def check_one_step(alpha: float = 3.0) -> None:
-    """One E-step and one M-step as they are written, on two classes of which 10 rows are labelled."""
+    """One E-step and one M-step by their formulas, on two classes with 10 labelled rows."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(60, 2)) + 2 * (np.arange(60) % 2)[:, None]
     y = np.where(np.arange(60) < 10, np.arange(60) % 2, -1)
@@ -73,11 +74,11 @@ def check_one_step(alpha: float = 3.0) -> None:
         assert np.allclose(after.covariances_[k], (r[:, k] * (X - means[k]).T) @ (X - means[k]) / N[k])
     joint = after.bound(X, q=np.eye(2)[y]).total
     objective = np.where(y >= 0, alpha * joint, after.score_samples(X)).sum() / r.sum()
-    # What the floor on variances adds is below 1e-6 here.
+    # The floor on variances adds less than 1e-6 here.
     assert np.isclose(after.lower_bound_, objective, rtol=1e-5), "ℓ(θ), per unit of weight"
 
 
-warnings.simplefilter("ignore", ConvergenceWarning)  # one step is not supposed to converge
+warnings.simplefilter("ignore", ConvergenceWarning)  # one step does not converge
 check_one_step()
 runs = [accuracies(seed) for seed in range(DRAWS)]
 mean = {name: np.mean([run[name] for run in runs]) for name in runs[0]}
@@ -85,7 +86,7 @@ error = {name: np.std([run[name] for run in runs], ddof=1) / np.sqrt(DRAWS) for 
 
 
 def gain(structure: str, than: object = None, alpha: float = 1.0) -> tuple[float, float]:
-    """What the unlabelled rows add, to labels alone or to another method: mean and error, paired over the draws."""
+    """Gain from unlabelled rows over labels alone or another method: mean and standard error, paired over draws."""
     each = np.array([run[structure, alpha] - run[than or (structure, "labelled")] for run in runs])
     return float(each.mean()), float(each.std(ddof=1) / np.sqrt(DRAWS))
 
@@ -103,13 +104,15 @@ for structure in STRUCTURES:
     both = "".join(f"{mean[structure, alpha]:7.3f}" for alpha in LABEL_WEIGHTS)
     print(f"  {structure:12s} {few:13s} {'':20s} {both}   {gain(structure)[0]:+.3f} ± {gain(structure)[1]:.3f}")
 
-# Standard errors of the paired differences; ten draws know them to a quarter.
+# Ten draws estimate the standard errors of the paired differences to about a quarter.
 for more, error_of in (gain("full"), gain("tied"), gain("diag"), gain("full", "LDA, shrinkage")):
-    assert more > 3 * error_of, "unlabelled rows help, and more than shrinkage does"
-assert abs(gain("full", "LDA, all labels")[0]) < 0.02, "to what LDA has from all labels"
+    assert more > 3 * error_of, "unlabelled rows help more than shrinkage"
+assert abs(gain("full", "LDA, all labels")[0]) < 0.02, "close to LDA with all labels"
 worse, error_of = gain("spherical")
-assert worse < -1.5 * error_of, "round clusters do not fit, and are misled; ten draws show it at two errors, no more"
-assert mean["full", 30.0] < 0.5 < 0.9 < mean["full", 1.0], "and a full Σ collapses on rows of too much weight"
+assert worse < -1.5 * error_of, (
+    "spherical components do not fit, and unlabelled rows hurt; significant at two errors only"
+)
+assert mean["full", 30.0] < 0.5 < 0.9 < mean["full", 1.0], "a full Σ collapses onto rows with too much weight"
 
 fig = figure(12.5, 4.6)
 left, right = fig.subplots(1, 2, width_ratios=(1.2, 1))
@@ -127,11 +130,11 @@ for name in ("GaussianNB", "LDA", "LDA, shrinkage", "LDA, all labels"):
     left.text(mean[name], -0.55, name.replace(", ", ",\n"), ha=side, va="bottom", fontsize=9)
 left.set(xlabel="test accuracy", yticks=range(4), yticklabels=STRUCTURES, ylim=(3.5, -0.5), xlim=(0.73, 0.965))
 left.text(mean["full", "labelled"], 3.15, "labels only", ha="center", va="top", fontsize=9)
-left.text(mean["full", 1.0], 3.15, "and unlabelled, α = 1", ha="right", va="top", fontsize=9)
+left.text(mean["full", 1.0], 3.15, "with unlabelled rows, α = 1", ha="right", va="top", fontsize=9)
 right.set(xscale="log", xlabel="label_weight α", ylabel="test accuracy", ylim=(0, 1))
 right.set_xticks(LABEL_WEIGHTS, [f"{alpha:.0f}" for alpha in LABEL_WEIGHTS])
 right.minorticks_off()
-right.set_title("too much weight on six rows a class and a full Σ collapses on them")
+right.set_title("with a large label_weight, full Σ collapses onto the labelled rows")
 right.legend(loc="lower left", title="covariances", alignment="left")
-title(fig, "Unlabelled rows help a model that fits, and can mislead one that does not")
+title(fig, "Unlabelled rows help a model that fits the data, and can hurt one that does not")
 save(fig, PICTURE)

@@ -1,13 +1,15 @@
-"""Where to build ten stores for the cities of the United States, and how a depot that supplies them moves them.
+"""Ten stores for the cities of the United States, without and with a depot that supplies them.
 
     python examples/stores.py [picture.png] [--cities cities.csv]
-Every person i costs the square of the way to their store y_i; with a depot at x_D also λ times that of the store's way,
+Each person i costs the squared distance to their store y_i, plus λ times the squared distance of the store to a depot
+at x_D:
     Σ_i c_i (‖x_i - μ_{y_i}‖² + λ ‖μ_{y_i} - x_D‖²),   given y:  μ_j = (x̄_j + λ x_D) / (1 + λ)
-with c_i the people of a city, in person·km². "nearest" lets everybody go to the nearest store; "assigned" sends them to
-the store whose whole cost is least, which is plain k-means with stores drawn towards the depot, so its cost is
-(loss + λ Σ_i c_i ‖x_i - x_D‖²) / (1 + λ). The file has columns name (or city), pop (or population), lat and lon;
-without one, large cities with rounded figures are taken. The map is Albers' equal-area conic of a sphere (Snyder 1987,
-14-1 to 14-6), whose distances are nearly those along great circles; by how much they differ is printed.
+where c_i is the population of a city; costs are in person·km². With "nearest" everybody goes to the nearest store.
+"assigned" sends people to the store with the smallest total cost. This is plain k-means with stores moved towards the
+depot, and its cost is (loss + λ Σ_i c_i ‖x_i - x_D‖²) / (1 + λ). The file has columns name (or city), pop (or
+population), lat and lon; without a file, a list of large cities with rounded populations is used. The map is Albers'
+equal-area conic projection of a sphere (Snyder 1987, 14-1 to 14-6). Its distances are nearly those along great circles;
+the script prints the difference.
 """
 
 from __future__ import annotations
@@ -61,12 +63,12 @@ KANSAS_CITY, PULL, STORES, PAIRED = (39.10, -94.58), 0.25, 10, 1000
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("picture", nargs="?", type=Path, default=Path("stores.png"))
-    parser.add_argument("--cities", type=Path, help="CSV file")
+    parser.add_argument("--cities", type=Path, help="CSV file of cities")
     return parser.parse_args()
 
 
 def read_cities(path: Path | None) -> pd.DataFrame:
-    """The contiguous states' part of a file, or of the list above: name, pop, lat, lon."""
+    """Cities of the contiguous states from a file or from the list above: name, pop, lat, lon."""
     if path is None:
         rows = [city.strip().split(",") for city in LARGE_CITIES.split(";")]
         table = pd.DataFrame(rows, columns=["name", "pop", "lat", "lon"])
@@ -75,12 +77,12 @@ def read_cities(path: Path | None) -> pd.DataFrame:
         table = pd.read_csv(path).rename(columns=str.lower).rename(columns={"city": "name", "population": "pop"})
     inside = table["lat"].between(SOUTH, NORTH) & table["lon"].between(WEST, EAST)
     dropped = ", ".join(table.loc[~inside, "name"]) or "none"
-    print(f"{len(table)} places, of them outside the contiguous states and dropped {(~inside).sum()}: {dropped}")
+    print(f"{len(table)} places; {(~inside).sum()} outside the contiguous states are dropped: {dropped}")
     return table[inside]
 
 
 def albers(lat: np.ndarray, lon: np.ndarray) -> np.ndarray:
-    """Kilometres east and north of the map's centre (n, 2)."""
+    """Kilometres east and north of the centre of the map (n, 2)."""
     (first, second), (lat_0, lon_0) = np.radians(PARALLELS), np.radians(CENTRE)
     n = (np.sin(first) + np.sin(second)) / 2
     c = np.cos(first) ** 2 + 2 * n * np.sin(first)
@@ -90,7 +92,7 @@ def albers(lat: np.ndarray, lon: np.ndarray) -> np.ndarray:
 
 
 def great_circles(lat: np.ndarray, lon: np.ndarray) -> np.ndarray:
-    """Distances of all pairs in kilometres, from the chords through the sphere."""
+    """Great-circle distances of all pairs in kilometres, from chords through the sphere."""
     lat, lon = np.radians(lat), np.radians(lon)
     chords = pdist(np.stack([np.cos(lat) * np.cos(lon), np.cos(lat) * np.sin(lon), np.sin(lat)], axis=1))
     return 2 * RADIUS * np.arcsin(chords / 2)
@@ -102,14 +104,14 @@ def squares(points: np.ndarray) -> float:
 
 
 def like(reference: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """For every store the one of the reference with which it shares most people, one to one."""
+    """Match each store to the reference store with which it shares most people, one to one."""
     shared = np.zeros((STORES, STORES))
     np.add.at(shared, (labels, reference), people)
     return linear_sum_assignment(shared, maximize=True)[1]
 
 
 def colouring(distance: np.ndarray) -> np.ndarray:
-    """Ten stores, six colours: each takes the colour whose wearers are farthest away."""
+    """Six colours for ten stores: each store takes the colour whose other stores are farthest away."""
     chosen: list[int] = []
     for to_others in distance:
         room = [
@@ -125,7 +127,7 @@ people, lat, lon = (cities[name].to_numpy(float) for name in ("pop", "lat", "lon
 x, depot = albers(lat, lon), albers(*np.array(KANSAS_CITY)[:, None])[0]
 copies = int(cities.duplicated(["name", "lat", "lon"]).sum())
 if copies:
-    print(f"{copies} places have the name and the coordinates of an earlier one: the file may confuse namesakes")
+    print(f"{copies} places repeat the name and coordinates of an earlier one: check the file for duplicates")
 
 some = np.random.default_rng(0).permutation(len(x))[:PAIRED]
 sphere, flat = great_circles(lat[some], lon[some]), pdist(x[some])
@@ -133,21 +135,21 @@ apart = sphere > 1
 ratio = flat[apart] / sphere[apart] - 1
 print(
     f"distances on the map and on the sphere differ by {ratio.min():+.2%} to {ratio.max():+.2%}, "
-    f"by {np.abs(flat - sphere).max():.0f} km at most ({apart.sum()} pairs)"
+    f"and by at most {np.abs(flat - sphere).max():.0f} km ({apart.sum()} pairs)"
 )
 assert np.abs(ratio).max() < 0.02
 
-# Twenty starts each, so that they differ by their rules and not by their luck.
+# Twenty starts each, so that the models differ by their rules and not by chance.
 models = {
     name: KMeans(STORES, n_init=20, random_state=0, depot=rule).fit(x, sample_weight=people)
     for name, rule in {
-        "without a thought of the depot": None,
-        "with the depot, everybody to the nearest store": Depot(depot, PULL, "nearest"),
-        "with the depot, everybody where assigned": Depot(depot, PULL, "assigned"),
+        "depot ignored": None,
+        "with depot, everybody goes to the nearest store": Depot(depot, PULL, "nearest"),
+        "with depot, people are assigned to stores": Depot(depot, PULL, "assigned"),
     }.items()
 }
 
-# Whoever did not think of the depot pays for the supply all the same.
+# The supply costs also count where the fit ignored the depot.
 costs, rms = {}, {}
 millions = people.sum() / 1e6
 print(f"{STORES} stores for {millions:.1f} million people; depot in Kansas City, λ = {PULL}")
@@ -160,21 +162,23 @@ for name, model in models.items():
     print(f"  {name:46s}{customers:10.2f}{supply:8.2f}{customers + supply:8.2f}{rms[name]:9.0f}{elsewhere:11.1%}")
     assert np.isclose(squares(model.cluster_centers_[model.labels_]), customers)
     assert model.depot is None or np.isclose(model.supply_cost_ / 1e12, supply)
-print("rms: of the way from customer to store; elsewhere: people whose store is not the nearest")
+print("rms: distance from customer to store; elsewhere: people whose store is not the nearest")
 
 plain, _, assigned = models.values()
 (*_, unplanned), (*_, to_nearest), (*_, to_assigned) = costs.values()
-assert to_assigned < to_nearest < unplanned, "to think of the depot pays, and so does to choose for the customers"
+assert to_assigned < to_nearest < unplanned, "a depot in the objective lowers the cost, and so does assignment"
 begin = (plain.cluster_centers_ + PULL * depot) / (1 + PULL)
 drawn = KMeans(STORES, init=begin, depot=assigned.depot).fit(x, sample_weight=people)
 expected = (plain.inertia_ / 1e12 + PULL * squares(depot)) / (1 + PULL)
-assert np.isclose(drawn.cost_ / 1e12, expected, rtol=1e-3), "plain k-means, drawn to the depot; both stop within tol"
+assert np.isclose(drawn.cost_ / 1e12, expected, rtol=1e-3), (
+    "plain k-means moved towards the depot; both stop within tol"
+)
 
 match = {name: like(plain.labels_, model.labels_) for name, model in models.items()}
 placed = [model.cluster_centers_[np.argsort(match[name])] for name, model in models.items()]
 colours = colouring(np.min([cdist(stores, stores) for stores in placed], axis=0))
 north, west = np.array(OUTLINE.split(), dtype=float).reshape(-1, 2).T
-# The 49th parallel is an arc on this map, so there are more points between the corners.
+# The 49th parallel is an arc on this map, so points are added between the corners.
 corners, between = np.arange(len(north)), np.linspace(0, len(north) - 1, 40 * len(north))
 outline = albers(np.interp(between, corners, north), -np.interp(between, corners, west))
 
@@ -192,7 +196,7 @@ def draw(ax: Axes, name: str) -> None:
     ax.plot([-2300, -1800], [-1300, -1300], color=INK, lw=1.5)
     ax.text(-2050, -1270, "500 km", ha="center", va="bottom", fontsize=8.5)
     ax.set_title(
-        f"{name}\n{customers:.1f} customers + {supply:.1f} supply = {total:.1f};  rms way {rms[name]:.0f} km",
+        f"{name}\n{customers:.1f} customers + {supply:.1f} supply = {total:.1f};  rms distance {rms[name]:.0f} km",
         color=INK,
     )
     (left, low), (right, high) = outline.min(0) - 40, outline.max(0) + 40
@@ -205,10 +209,10 @@ fig.get_layout_engine().set(w_pad=0.12, h_pad=0.1)
 for ax, name in zip(fig.subplots(1, 3), models, strict=True):
     draw(ax, name)
 marks = [
-    Line2D([], [], ls="", marker="o", ms=7, color=GREY, mew=0, label="city, area by its people"),
+    Line2D([], [], ls="", marker="o", ms=7, color=GREY, mew=0, label="city, area by population"),
     Line2D([], [], ls="", marker="s", ms=7, color="white", mec=INK, mew=1.3, label="store"),
     Line2D([], [], ls="", marker="*", ms=13, color=INK, mew=0, label="depot"),
 ]
 fig.legend(handles=marks, loc="upper right", ncols=3, handletextpad=0.2, columnspacing=1.2)
-title(fig, f"A depot in Kansas City pulls in the ten stores of {millions:.0f} million people; costs in 10¹² person·km²")
+title(fig, f"A depot in Kansas City attracts the ten stores of {millions:.0f} million people; costs in 10¹² person·km²")
 save(fig, given.picture)

@@ -1,10 +1,10 @@
-"""A variational autoencoder of handwritten digits: what it rebuilds, dreams, and how it lays them out on a plane.
+"""A variational autoencoder of handwritten digits: reconstructions, samples and a latent plane.
 
     python examples/vae_digits.py [picture.png]
-Two latent dimensions can be drawn: every point of the plane is a digit, and a grid of points, spaced by quantiles of
-N(0, 1), shows the land between them. A model with eight dimensions rebuilds held-out digits better and samples others;
-its bound on held-out rows, and its two terms, are drawn as training went on. All pixels share one noise variance, which
-is learnt; the importance-weighted score lies above the bound, as it must.
+With two latent dimensions, every point of the plane decodes to a digit; a grid of points, spaced by quantiles of
+N(0, 1), shows them. A model with eight dimensions reconstructs held-out digits better. The figure also shows its bound
+and the two terms of the bound during training. All pixels share one learned noise variance. The importance-weighted
+score is above the ELBO, as the theory requires.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ for name, model in (("2 dimensions", plane), ("8 dimensions", deep)):
         f"{name}: bound {bound.total.mean():.2f}: {bound.reconstruction.mean():.2f} - {bound.kl['latent'].mean():.2f}; "
         f"with 100 importance samples {model.score(X_test):.2f}"
     )
-    assert model.score(X_test) > bound.total.mean(), "more draws, a tighter bound"
-assert deep.score(X_test) > plane.score(X_test), "eight dimensions say more than two"
+    assert model.score(X_test) > bound.total.mean(), "more draws give a tighter bound"
+assert deep.score(X_test) > plane.score(X_test), "eight dimensions fit better than two"
 
 fig = figure(16, 6.2)
 left, latent_part, walk_part = fig.subfigures(1, 3, width_ratios=(1.15, 0.95, 1))
@@ -55,21 +55,21 @@ def images(rows: np.ndarray) -> np.ndarray:
 ten = np.array([np.flatnonzero(y_test == digit)[0] for digit in range(10)])
 rows = {
     "digits": images(X_test[ten]),
-    "rebuilt from 2": images(plane.reconstruct(X_test[ten])),
-    "rebuilt from 8": images(deep.reconstruct(X_test[ten])),
+    "decoded from 2": images(plane.reconstruct(X_test[ten])),
+    "decoded from 8": images(deep.reconstruct(X_test[ten])),
     "samples from 8": images(deep.inverse_transform(deep.sample(10, random_state=1)[1])),
     "from 3 to 8": images(deep.interpolate(X_test[ten[3]], X_test[ten[8]], 10)),
 }
 image_rows(pictures, rows, 1)
-pictures.set_title("held-out digits, and what the decoder makes of them")
+pictures.set_title("held-out digits, reconstructions, samples, interpolation")
 
 history = deep.history_
 curves[0].plot(history["epoch"], history["objective"], color=COLOURS[0], label="training rows")
 curves[0].plot(history["epoch"], history["held_out"], color=COLOURS[1], label="held-out rows")
-curves[0].set(xlabel="epoch", ylabel="nats per row", title="the bound of 8 dimensions")
+curves[0].set(xlabel="epoch", ylabel="nats per row", title="ELBO, 8 dimensions")
 curves[1].plot(history["epoch"], -history["reconstruction"], color=COLOURS[2], label="-E ln p(x|z)")
 curves[1].plot(history["epoch"], history["latent"], color=COLOURS[3], label="KL(q ‖ N(0, I))")
-curves[1].set(xlabel="epoch", title="its terms")
+curves[1].set(xlabel="epoch", title="terms of the ELBO")
 for ax in curves:
     ax.legend()
 
@@ -87,6 +87,6 @@ walk.imshow(
     images(plane.inverse_transform(grid)).reshape(N_GRID, N_GRID, SIDE, SIDE).swapaxes(1, 2).reshape(N_GRID * SIDE, -1),
     cmap="gray_r",
 )
-walk.set(xticks=[], yticks=[], title="the same plane, decoded at quantiles of N(0, I)")
-title(fig, "A plane on which every point is a digit, and eight dimensions that hold more of them")
+walk.set(xticks=[], yticks=[], title="decoded grid of quantiles of N(0, I)")
+title(fig, "A VAE of digits: two dimensions give a map, eight give better reconstructions")
 save(fig, PICTURE)

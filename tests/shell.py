@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 from typer.testing import CliRunner
 
 from jensen.cli.app import app
 
-__all__ = ["fail", "run", "succeed"]
+# Ctrl-C as a terminal's program has it, however the tests were started.
+COMMAND = [
+    sys.executable,
+    "-c",
+    "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from jensen.cli.app import main; main()",
+]
 
 
 def run(*arguments: Any) -> Any:

@@ -1,4 +1,4 @@
-"""The pages say what runs, point at what is there, and leave nothing out; `make docs` builds them."""
+"""The code of the pages runs, their links hold, and nothing is missing; `make docs` builds them."""
 
 from __future__ import annotations
 
@@ -25,12 +25,13 @@ from shell import succeed
 PAGES = sorted((ROOT / "docs").rglob("*.md"))
 TEXTS = [*PAGES, ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
 NAMES = [path.relative_to(ROOT).as_posix() for path in TEXTS]
-# These take seconds each, and networks minutes: `make test-slow` runs them.
+# These take seconds each. The other pages train networks for minutes: `make test-slow` runs them.
 QUICK = {
     "README.md",
     "docs/contract.md",
     "docs/factor-analysis.md",
     "docs/gaussian-mixture.md",
+    "docs/index.md",
     "docs/kmeans.md",
     "docs/kmedoids.md",
     "docs/one-bound.md",
@@ -51,7 +52,7 @@ WITH_CODE = [name for name in NAMES if blocks(read(name), "python") and name != 
 
 
 def run(code: list[str], name: str) -> dict:
-    """The blocks of a page, one after the other, as a reader would run them."""
+    """Run the blocks of a page in order, as a reader would."""
     namespace = {"__name__": "page"}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -62,7 +63,7 @@ def run(code: list[str], name: str) -> dict:
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """An empty folder to work in, with the table that some pages read."""
+    """An empty working directory, with the table that some pages read."""
     rng = np.random.default_rng(0)
     people = {"age": rng.normal(40, 9, 200), "smokes": rng.random(200) < 0.4, "town": rng.choice(["Bonn", "Oslo"], 200)}
     pd.DataFrame(people).to_csv(tmp_path / "people.csv", index=False)
@@ -79,7 +80,7 @@ class TestCode:
 
     @pytest.mark.parametrize("name", WITH_CODE)
     def test_what_a_page_imports_is_there(self, name):
-        """Of all pages, those that take long to run included."""
+        """For all pages, also those that take long to run."""
         for block in blocks(read(name), "python"):
             for node in ast.walk(ast.parse(block)):
                 if isinstance(node, ast.ImportFrom) and node.module == "jensen":
@@ -123,7 +124,7 @@ class TestCode:
 
 
 def places(text: str) -> set[str]:
-    """Anchors of the headings of a page, as a browser knows them."""
+    """Anchors of the headings of a page."""
     headings = re.findall(r"^#+ (.+)$", re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL), re.MULTILINE)
     return {re.sub(r"[^\w -]", "", heading.lower()).strip().replace(" ", "-") for heading in headings}
 
@@ -184,7 +185,7 @@ def nav():
 class TestCompleteness:
     def test_every_page_is_in_the_nav(self, nav):
         written = {path.relative_to(ROOT / "docs").as_posix() for path in PAGES}
-        # The hooks add the pages of the reference.
+        # The hooks add the pages of the reference to the nav.
         assert {page for page in written if not page.startswith("api/")} == set(nav_pages(nav)) - {
             "contributing.md",
             "api/index.md",
@@ -211,6 +212,28 @@ class TestCompleteness:
             assert example.usage.startswith(f"python examples/{example.path.name}")
             page = example_page(example, "printed", {}, {})
             assert example.source.strip() in page
+
+    @pytest.mark.parametrize("name", [name for name in NAMES if name.startswith("docs/") and "/api/" not in name])
+    def test_a_page_starts_with_what_to_do(self, name):
+        """Code or commands come before the first section; the page of benchmarks has none."""
+        if name != "docs/benchmarks.md":
+            assert "\n```" in read(name).partition("\n## ")[0]
+
+    @pytest.mark.parametrize(
+        ("name", "terms"),
+        [
+            ("one-bound", "ELBO; complete log-likelihood; expected complete log-likelihood; MAP update; classifier"),
+            ("one-bound", "semi-supervised objective; discretised decoder; ε-weight; x_0-weight"),
+            ("gaussian-mixture", "ELBO; complete log-likelihood; expected complete log-likelihood; MAP update"),
+            ("gaussian-mixture", "semi-supervised objective"),
+            ("diffusion", "ELBO; cosine formula; discretised decoder; ε-weight; x_0-weight; classifier"),
+            ("vae", "ELBO; semi-supervised objective; classifier"),
+        ],
+    )
+    def test_a_page_uses_the_terms_of_the_literature(self, name, terms):
+        words = " ".join(read(f"docs/{name}.md").split())
+        for term in terms.split("; "):
+            assert term in words, term
 
     def test_every_command_is_described(self):
         text = commands()
@@ -253,7 +276,7 @@ class TestMarkdown:
 
 
 class TestSite:
-    """What `make docs` would refuse."""
+    """Faults at which `make docs` stops."""
 
     @pytest.mark.parametrize(
         ("html", "fault"),

@@ -1,10 +1,11 @@
-"""Every example runs, holds its own assertions and draws its picture.
+"""Every example runs, passes its own assertions, draws its figure and uses public names only.
 
-They run in this process: to import torch and scikit-learn once for each would take longer than most of them.
+They run in this process: importing torch and scikit-learn for each would take longer than most of them.
 """
 
 from __future__ import annotations
 
+import ast
 import os
 import runpy
 import struct
@@ -17,13 +18,15 @@ import matplotlib
 import pytest
 import torch
 
+import jensen
+
 EXAMPLES = Path(__file__).parent.parent / "examples"
 SCRIPTS = sorted(path for path in EXAMPLES.glob("*.py") if path.name != "drawing.py")
 
 
 @pytest.fixture
 def as_if_alone(monkeypatch):
-    """What a script changes for its process, from threads to colours, is as before when it is done."""
+    """Restore what a script changes in its process, from threads to colours."""
     monkeypatch.syspath_prepend(str(EXAMPLES))
     monkeypatch.delitem(sys.modules, "drawing", raising=False)
     n_threads = torch.get_num_threads()
@@ -53,8 +56,20 @@ def test_an_example_runs_and_draws_its_picture(script, tmp_path, monkeypatch, ca
     assert_is_a_picture(picture)
 
 
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
+def test_an_example_uses_public_names_only(script):
+    for node in ast.walk(ast.parse(script.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "jensen":
+            assert node.module == "jensen", f"line {node.lineno} imports from {node.module}"
+            assert {alias.name for alias in node.names} <= set(jensen.__all__)
+        if isinstance(node, ast.Import):
+            assert not any(alias.name.startswith("jensen.") for alias in node.names)
+        if isinstance(node, ast.Attribute):
+            assert node.attr.startswith("__") or not node.attr.startswith("_"), f"line {node.lineno} uses {node.attr}"
+
+
 def test_an_example_draws_where_it_is_told(tmp_path):
-    """In a process of its own, as a user calls it."""
+    """In its own process, as a user calls it."""
     done = subprocess.run(
         [sys.executable, str(EXAMPLES / "posterior_sigmoid.py"), "other.png"],
         cwd=tmp_path,

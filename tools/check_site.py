@@ -1,8 +1,8 @@
-"""Every link of the built site leads somewhere, every anchor is there, and nothing is fetched from elsewhere.
+"""Check the built site: all links and anchors exist, and nothing is loaded from other sites.
 
     python tools/check_site.py site
-Links to other sites are counted and not followed. Markdown that came out as text is found as well: a table or a list
-that the page shows with its marks.
+Links to other sites are counted, not followed. Markdown that was not rendered, such as a table or a list shown as text,
+is reported as well.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from urllib.parse import unquote, urlsplit
 
 __all__ = ["Page", "check", "read_page"]
 
-# What a browser loads by itself, as opposed to what a reader may click.
+# What a browser loads by itself, as opposed to links that a reader may click.
 LOADED = {("script", "src"), ("img", "src"), ("link", "href"), ("iframe", "src"), ("source", "src")}
 RAW = re.compile(r"\| *-{3,}|\n- |^::: |\]\([\w./#-]+\)|^```|<!-- ", re.MULTILINE)
 
 
 @dataclass
 class Page(HTMLParser):
-    """What one page offers and asks for.
+    """Anchors, links and unrendered Markdown of a page.
 
     Args:
-        ids: places that a link may name.
-        links: (what a browser loads or None, target).
-        raw: pieces of markdown that were not rendered.
+        ids: anchors that a link may name.
+        links: (whether a browser loads it, target).
+        raw: pieces of Markdown that were not rendered.
     """
 
     ids: set[str] = field(default_factory=set)
@@ -77,7 +77,7 @@ def read_page(path: Path) -> Page:
 
 
 def check(site: Path) -> tuple[list[str], int, int]:
-    """Faults, and the numbers of links within the site and out of it."""
+    """Faults, and the numbers of internal and external links."""
     pages = {path.resolve(): read_page(path) for path in sorted(site.rglob("*.html"))}
     faults, within, outside = [], 0, 0
     for path, page in pages.items():
@@ -93,7 +93,7 @@ def check(site: Path) -> tuple[list[str], int, int]:
                     faults.append(f"{name}: loads {link}")
                 continue
             within += 1
-            # The page for what is not found knows no place of its own: its links begin at the top of the site.
+            # Links of the 404 page start at the root of the site.
             start = site.resolve() if parts.path.startswith("/") else path.parent
             target = (start / unquote(parts.path).lstrip("/")).resolve() if parts.path else path
             if target.is_dir():
@@ -113,14 +113,12 @@ def check(site: Path) -> tuple[list[str], int, int]:
 def main() -> None:
     site = Path(sys.argv[1])
     if not (site / "index.html").is_file():
-        sys.exit(f"{site} holds no site; build it with `make docs`")
+        sys.exit(f"{site} has no index.html; build the site with `make docs`")
     faults, within, outside = check(site)
     if faults:
         sys.exit("\n".join(faults))
     n_pages = sum(1 for _ in site.rglob("*.html"))
-    print(
-        f"{n_pages} pages, {within} links within the site hold, {outside} lead out of it, nothing is loaded from there"
-    )
+    print(f"{n_pages} pages, {within} internal links checked, {outside} external links, nothing loaded from elsewhere")
 
 
 if __name__ == "__main__":

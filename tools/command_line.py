@@ -1,4 +1,4 @@
-"""The commands of the command line, from what they say of themselves."""
+"""Markdown of all commands, from their help texts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["commands"]
 
 
 def commands() -> str:
-    """Usage, words and options of every command."""
+    """Usage, arguments and options of every command."""
     group: Any = typer.main.get_command(app)
     return "\n\n".join(command_part(*item) for item in group.commands.items())
 
@@ -35,7 +35,7 @@ def command_part(name: str, command: Any) -> str:
 
 
 def cleaned(text: str) -> str:
-    """Rich writes a bracket that is meant as \\[, and marks of its own in brackets."""
+    """Remove Rich's markup, and the backslash of escaped brackets."""
     return re.sub(r"\[/?(?:bold|dim|italic)\]", "", text).replace("\\[", "[")
 
 

@@ -1,4 +1,4 @@
-"""Our docstrings as the API reference reads them."""
+"""Docstrings in the form that the API reference expects."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["Docstrings"]
 
 
 class Docstrings(griffe.Extension):
-    """Every docstring is read as `rewritten` has it."""
+    """Apply `rewritten` to every docstring."""
 
     def on_object(self, *, obj: griffe.Object, **_: Any) -> None:
         if obj.docstring is not None:

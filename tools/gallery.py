@@ -1,7 +1,7 @@
-"""The gallery: every example is run, and has a page with its picture, what it prints, and its source.
+"""The gallery: each example is run and has a page with its figure, its output and its source.
 
-A run is kept in `build/gallery` under the hash of the script and of what all scripts share; only a script that has
-changed is run anew. `make clean` forgets the runs.
+A run is cached in `build/gallery` under the hash of the script and of drawing.py; only scripts that have changed run
+again. `make clean` deletes the cache.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ SHARED = EXAMPLES / "drawing.py"
 CACHE = ROOT / "build" / "gallery"
 THUMBNAIL = 640
 SECONDS = 900
-# The topic of an example is that of the first of these names it takes from jensen: what is built on the others first.
+# The topic of an example is the first one below that has a name it imports; models built on others come first.
 TOPICS = {
     "Many models": ["compare"],
     "Diffusion": ["LatentDiffusion", "Diffusion", "Schedule"],
@@ -64,11 +64,11 @@ class Example:
     Args:
         path: of the script.
         title: without the full stop.
-        usage: how to call it.
-        text: the rest of the docstring as markdown.
+        usage: the command.
+        text: the rest of the docstring as Markdown.
         topic: one of `ORDER`.
         source: the whole script.
-        names: what it takes from jensen.
+        names: imports from jensen.
     """
 
     path: Path
@@ -86,7 +86,7 @@ class Example:
 
 @dataclass(frozen=True)
 class Run:
-    """What came of it: files of the picture and of a small one, and what was printed."""
+    """Result of a run: figure, thumbnail and printed output."""
 
     picture: Path
     thumbnail: Path
@@ -94,7 +94,7 @@ class Run:
 
 
 def examples() -> list[Example]:
-    """All scripts of the folder, by name."""
+    """All scripts of the folder, sorted by name."""
     return [read(path) for path in sorted(EXAMPLES.glob("*.py")) if path != SHARED]
 
 
@@ -115,7 +115,7 @@ def read(path: Path) -> Example:
 
 
 def prose(text: str) -> str:
-    """A docstring as markdown: indented lines are formulas, and no letter of the others is markup."""
+    """A docstring as Markdown: indented lines are formulas, and other lines are escaped."""
     runs: list[tuple[bool, list[str]]] = []
     for line in text.strip("\n").splitlines():
         is_formula = line.startswith("    ")
@@ -125,27 +125,27 @@ def prose(text: str) -> str:
     return "\n\n".join("\n".join(lines).strip("\n") for _, lines in runs)
 
 
-def run(example: Example, tell: Callable[[str], None]) -> Run:
-    """Run a script with one thread in a process of its own, unless it was run before as it is now."""
+def run(example: Example, report: Callable[[str], None]) -> Run:
+    """Run a script with one thread in a separate process, unless the cache has this version."""
     key = hashlib.sha256(SHARED.read_bytes() + b"\0" + example.source.encode()).hexdigest()[:16]
     done = Run(*(CACHE / key / f"{example.name}{end}" for end in (".png", ".thumbnail.png")), "")
     printed = CACHE / key / f"{example.name}.txt"
     if not printed.exists():
-        tell(f"gallery: running {example.path.name}")
+        report(f"gallery: running {example.path.name}")
         begin = time.perf_counter()
         done.picture.parent.mkdir(parents=True, exist_ok=True)
         output = call(example.path, done.picture)
         with Image.open(done.picture) as picture:
             picture.thumbnail((THUMBNAIL, THUMBNAIL))
             picture.convert("RGB").quantize(128).save(done.thumbnail, optimize=True)
-        # Last, so that a run that was stopped is not taken for one that ended.
+        # Written last, so that an interrupted run does not count as complete.
         printed.write_text(output, encoding="utf-8")
-        tell(f"gallery: {example.path.name} took {time.perf_counter() - begin:.0f} s")
+        report(f"gallery: {example.path.name} took {time.perf_counter() - begin:.0f} s")
     return Run(done.picture, done.thumbnail, printed.read_text(encoding="utf-8"))
 
 
 def call(script: Path, picture: Path) -> str:
-    """What a script prints, without the line that says where the picture is."""
+    """The output of a script, without the line with the path of the figure."""
     threads = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
     with tempfile.TemporaryDirectory() as folder:
         done = subprocess.run(
@@ -159,12 +159,12 @@ def call(script: Path, picture: Path) -> str:
     if done.returncode != 0:
         raise RuntimeError(f"{script.name} failed:\n{done.stderr}")
     if not picture.exists():
-        raise RuntimeError(f"{script.name} drew no picture")
+        raise RuntimeError(f"{script.name} did not write its figure")
     return "\n".join(line for line in done.stdout.splitlines() if not line.startswith("picture: ")).strip("\n")
 
 
 def example_page(example: Example, printed: str, page_of_name: dict[str, str], titles: dict[str, str]) -> str:
-    """Title, text, picture, output, source, and the models it is about."""
+    """The page of an example: title, text, figure, output, source and the models it uses."""
     models = sorted({page_of_name[name] for name in example.names if name in page_of_name})
     parts = [
         "---\nhide: [toc]\n---",
@@ -173,22 +173,22 @@ def example_page(example: Example, printed: str, page_of_name: dict[str, str], t
         f"[![{alt(example)}](pictures/{example.name}.png){{ .picture }}](pictures/{example.name}.png)",
         "Guides: " + ", ".join(f"[{titles[page]}](../{page})" for page in models) if models else "",
         f"```sh\n{example.usage}\n```" if example.usage else "",
-        f"## What it prints\n\n```text\n{printed}\n```" if printed else "",
-        f'## The script\n\n```python title="examples/{example.path.name}"\n{example.source.strip()}\n```',
+        f"## Output\n\n```text\n{printed}\n```" if printed else "",
+        f'## Script\n\n```python title="examples/{example.path.name}"\n{example.source.strip()}\n```',
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
 def index_page(found: list[Example]) -> str:
-    """Cards with a small picture each, by topic."""
+    """Cards with a thumbnail each, by topic."""
     lines = [
         "---",
         "hide: [toc]",
         "---",
         "# Gallery",
         "",
-        "Each picture is drawn by one script, which holds its claims to account with assertions of its own. What the",
-        "scripts share is in [drawing.py](../source/examples/drawing.py.md).",
+        "Each figure is drawn by one script, which checks its statements with assertions. The scripts share",
+        "[drawing.py](../source/examples/drawing.py.md).",
         "",
     ]
     for topic in ORDER:

@@ -1,4 +1,4 @@
-"""What mkdocs asks of us: pages that are made, and pages that are turned from the repository's markdown."""
+"""Hooks of mkdocs: generate pages, and convert the Markdown of the repository to that of the site."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+from mkdocs.plugins import event_priority
 from mkdocs.structure.files import File, Files
 
 import jensen
@@ -25,7 +26,7 @@ from pages import (
     with_tabs,
 )
 
-__all__ = ["on_config", "on_files", "on_page_markdown"]
+__all__ = ["on_config", "on_files", "on_page_markdown", "on_post_build"]
 
 log = logging.getLogger("mkdocs.hooks.jensen")
 LANGUAGES = {".py": "python", ".toml": "toml", ".yml": "yaml"}
@@ -39,7 +40,7 @@ GROUPS = {
 
 
 def on_config(config: Any) -> Any:
-    """The gallery and the reference are longer than anybody wants to write down."""
+    """Add the pages of the gallery and of the reference to the nav."""
     for entry in config.nav:
         if "Gallery" in entry:
             entry["Gallery"] = ["gallery/index.md", *gallery_nav()]
@@ -51,7 +52,7 @@ def on_config(config: Any) -> Any:
 
 
 def gallery_nav() -> list[dict[str, Any]]:
-    """Topics and their scripts; a title for a narrow column is the name of the script."""
+    """Topics and their scripts; the title in the nav is the name of the script."""
     topics: dict[str, list[dict[str, str]]] = {}
     for example in sorted(examples(), key=lambda e: (ORDER.index(e.topic), e.name)):
         words = example.name.replace("_", " ")
@@ -61,7 +62,7 @@ def gallery_nav() -> list[dict[str, Any]]:
 
 
 def on_files(files: Files, config: Any) -> Files:
-    """Pages and pictures that no file in docs/ holds."""
+    """Add generated pages and figures."""
 
     def add(page: str, text: str) -> None:
         files.append(File.generated(config, page, content=text))
@@ -89,7 +90,7 @@ def on_files(files: Files, config: Any) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str:
-    """Links, parts of the README, tabs and the API of a page."""
+    """Insert links, parts of the README, tabs and API entries into a page."""
     name = page.file.src_uri
     text = markdown if page.file.generated_by else with_links(markdown, f"docs/{name}", name)
     text = with_shell(with_tabs(with_readme(text, name)))
@@ -98,18 +99,26 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str
     return with_api(text, jensen._HOMES, level=1 if name.startswith("api/models/") else 2)
 
 
+@event_priority(-100)  # after the plugin has written the index
+def on_post_build(config: Any) -> None:
+    """Write the search index as a script, too: browsers do not fetch JSON for pages opened from a folder."""
+    index = Path(config.site_dir) / "search" / "search_index.json"
+    if index.is_file():
+        index.with_suffix(".js").write_text(f"var __index = {index.read_text(encoding='utf-8')}", encoding="utf-8")
+
+
 def read(file: str) -> str:
     return (ROOT / file).read_text(encoding="utf-8")
 
 
 def pages_of_names() -> dict[str, str]:
-    """Where a class is explained, by the table of models in the README."""
+    """The page of each class, from the table of models in the README."""
     rows = re.findall(r"^\|.*\|(.*)\| \[docs/.*\]\(docs/(.*)\) \|$", section(read("README.md"), "Models"), re.MULTILINE)
     return {name: page for names, page in rows for name in re.findall(r"`(\w+)`", names)}
 
 
 def table_of_names() -> str:
-    """Every public name with the first sentence of its docstring, by page."""
+    """All public names with the first sentence of their docstrings, by page."""
     homes = {name: f"models/{name}.md" for name in sorted(MODELS.values())}
     parts = [("Models", homes)]
     for title, page in GROUPS.items():
@@ -117,7 +126,7 @@ def table_of_names() -> str:
         parts.append((title, {name: Path(page).name for name in names}))
     text = []
     for title, names in parts:
-        text += [f"## {title}", "", "| name | what it is |", "| --- | --- |"]
+        text += [f"## {title}", "", "| name | description |", "| --- | --- |"]
         for name, page in names.items():
             first = (getattr(jensen, name).__doc__ or "").strip().partition("\n\n")[0].replace("\n", " ")
             first = re.sub(r" +", " ", first).replace("|", "\\|")

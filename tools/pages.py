@@ -1,8 +1,8 @@
-"""Markdown of the repository as markdown of the site.
+"""Convert the Markdown of the repository to that of the site.
 
-Pages are written to be read in the repository as well: a link to `../examples/em_steps.py` leads to that file there,
-and to its page in the gallery here. So every link out of `docs/` is turned, and a file of code that is linked to
-becomes a page. Text that lives elsewhere is taken from there and not copied.
+Pages can be read in the repository as well: a link to `../examples/em_steps.py` leads to that file there, and to its
+page in the gallery on the site. So links out of `docs/` are rewritten, and every linked source file becomes a page.
+Parts of the README are inserted, not copied.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ __all__ = [
 ROOT = Path(__file__).resolve().parent.parent
 LINK = re.compile(r"(?P<image>!?)\[(?P<text>[^\]]+)\]\((?P<target>[^)\s#]*)(?P<anchor>#[^)\s]*)?\)")
 FENCE = re.compile(r"^( *)(```+).*?^\1\2 *$", re.MULTILINE | re.DOTALL)
-# A block of Python and the same from the shell, with nothing between them.
+# A Python block followed directly by a shell block.
 PAIR = re.compile(r"^```python\n((?:(?!```).*\n)*)```\n\n```sh\n((?:(?!```).*\n)*)```$", re.MULTILINE)
 ENTRY = re.compile(r"^    (\w+(?:, \w+)*): (.*)$")
 SECTIONS = {"Example:": "Examples:", "Attributes:": "**Attributes:**\n"}
@@ -41,7 +41,7 @@ PUBLIC = re.compile(r"^::: jensen\.(\w+)$", re.MULTILINE)
 
 
 def outside_code(pattern: re.Pattern[str], text: str) -> Iterable[re.Match[str]]:
-    """Matches that do not lie in a fenced block."""
+    """Matches outside fenced blocks."""
     fences = [match.span() for match in FENCE.finditer(text)]
     for match in pattern.finditer(text):
         if not any(begin <= match.start() < end for begin, end in fences):
@@ -49,13 +49,13 @@ def outside_code(pattern: re.Pattern[str], text: str) -> Iterable[re.Match[str]]
 
 
 def links(text: str) -> list[tuple[str, str, str]]:
-    """(text, target, anchor) of every link to a file of the repository, or to a place on the same page."""
+    """(text, target, anchor) of every link to a file of the repository or to an anchor of the same page."""
     found = [(m["text"], m["target"], m["anchor"] or "") for m in outside_code(LINK, text)]
     return [link for link in found if not re.match(r"[a-z]+:", link[1])]
 
 
 def line_of(name: str, path: Path) -> int | None:
-    """The line of a file where a function, a class or a method begins."""
+    """Line number of the definition of a function, class or method."""
     return lines_of(path.resolve()).get(name)
 
 
@@ -84,7 +84,7 @@ def title_of(file: str) -> str:
 
 
 def shown_text(text: str, file: str) -> str:
-    """In the repository the name of a page says where a link leads; on the site its title does."""
+    """Text of a link on the site: the title of a page replaces its file name."""
     if text.rstrip("/") == "examples":
         return "the gallery"
     if not text.endswith(".md") or not (ROOT / file).is_file():
@@ -93,12 +93,12 @@ def shown_text(text: str, file: str) -> str:
 
 
 def with_links(text: str, file: str, page: str) -> str:
-    """The text of a repository's file on a page of the site: every link leads to the page that shows its target.
+    """Rewrite links of a repository file so that they lead to the pages of the site.
 
     Args:
-        text: of the file, or a part of it.
-        file: where the text lives, as `docs/vae.md`.
-        page: where it is shown, as `vae.md`.
+        text: the file, or a part of it.
+        file: its path in the repository, such as `docs/vae.md`.
+        page: its path on the site, such as `vae.md`.
     """
 
     def turned(match: re.Match[str]) -> str:
@@ -123,7 +123,7 @@ def with_links(text: str, file: str, page: str) -> str:
 
 
 def code_pages() -> dict[str, str]:
-    """Files of code that some page links to, by their page: `source/tests/cases.py.md`."""
+    """Source files that some page links to, by their page, such as `source/tests/cases.py.md`."""
     found = {"source/examples/drawing.py.md": "examples/drawing.py"}
     for path in [*sorted((ROOT / "docs").rglob("*.md")), ROOT / "README.md", ROOT / "CONTRIBUTING.md"]:
         folder = path.parent.relative_to(ROOT).as_posix()
@@ -135,7 +135,7 @@ def code_pages() -> dict[str, str]:
 
 
 def section(text: str, heading: str) -> str:
-    """What stands under a heading, up to the next one of its rank; the heading itself is not part of it."""
+    """Text below a heading, up to the next heading of the same or a higher level."""
     match = re.search(rf"^(#+) {re.escape(heading)}\n", text, re.MULTILINE)
     if match is None:
         raise KeyError(f"there is no heading {heading!r}")
@@ -144,7 +144,7 @@ def section(text: str, heading: str) -> str:
 
 
 def with_readme(text: str, page: str) -> str:
-    """`<!-- README: Models -->` becomes that section of the README, `<!-- README: Why jensen -->` the paragraph."""
+    """`<!-- README: X -->` becomes the section X of the README, or the paragraph that starts with X."""
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
 
     def part(match: re.Match[str]) -> str:
@@ -155,7 +155,7 @@ def with_readme(text: str, page: str) -> str:
 
 
 def with_tabs(text: str) -> str:
-    """Python and shell side by side: two blocks that follow each other become two tabs."""
+    """A Python block followed directly by a shell block becomes two tabs."""
 
     def tabs(match: re.Match[str]) -> str:
         blocks = (("Python", "python", match[1]), ("Shell", "sh", match[2]))
@@ -168,12 +168,12 @@ def with_tabs(text: str) -> str:
 
 
 def with_shell(text: str) -> str:
-    """Plain blocks that hold commands are coloured as such."""
+    """Mark plain blocks of commands as shell code."""
     return re.sub(r"^```\n(?=(?:jensen|make|pip) )", "```sh\n", text, flags=re.MULTILINE)
 
 
 def with_api(text: str, homes: dict[str, str], level: int = 2) -> str:
-    """`::: jensen.VAE` becomes the documentation of the object where it lives, under its public name."""
+    """`::: jensen.VAE` becomes the documentation of the object under its public name."""
 
     def entry(match: re.Match[str]) -> str:
         name = match[1]
@@ -186,9 +186,9 @@ def with_api(text: str, homes: dict[str, str], level: int = 2) -> str:
 
 
 def rewritten(text: str) -> str:
-    """A docstring as the reference reads it.
+    """A docstring in the form that the reference expects.
 
-    `Example:` is a section of examples, attributes are a list, and `a, b: what they are` is said of a and of b.
+    `Example:` becomes a section, attributes become a list, and `a, b: text` is repeated for a and for b.
     """
     lines: list[str] = []
     section = ""

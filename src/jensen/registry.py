@@ -1,11 +1,10 @@
 """Names to classes, for files and the command line, and what each class can do.
 
-Libraries are imported inside functions, so that a name can be checked at once.
+Libraries are imported inside functions, so that a name is checked without delay.
 """
 
 from __future__ import annotations
 
-import inspect
 import os
 from collections.abc import Sequence
 from difflib import get_close_matches
@@ -16,8 +15,6 @@ if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
 
     from jensen.contract import Persistent
-
-__all__ = ["ANSWERS", "MATERIAL", "MODELS", "PAGES", "abilities", "class_name", "load", "model_class", "recipe_classes"]
 
 # The command line's name of a model, and its class.
 MODELS = {
@@ -42,7 +39,7 @@ PAGES = {
     "factor-analysis": "Factor analysis",
     "gaussian-mixture": "Gaussian mixture",
     "kmeans": "k-means",
-    "kmedoids": "K medoids",
+    "kmedoids": "k-medoids",
     "latent-curve": "Latent curve",
     "latent-diffusion": "Latent diffusion",
     "mixture-of-factor-analysers": "Mixtures of subspaces: PPCA and factor analysers",
@@ -51,7 +48,7 @@ PAGES = {
     "ridge-regression": "Ridge regression",
     "vae": "Variational autoencoder",
 }
-# What a model may answer, and what it may learn from.
+# What a model can return, and what it can be trained on.
 ANSWERS = ("score", "sample", "impute", "predict", "transform")
 MATERIAL = ("labels", "weights", "holes", "text", "images", "batches")
 RECIPES = (
@@ -91,42 +88,26 @@ def model_class(name: str) -> type[Persistent]:
 
 
 def abilities(name: str) -> dict[str, bool | str]:
-    """What a model with its usual arguments can do, told from its class: every word of ANSWERS and MATERIAL.
+    """What a model with its default arguments can do: every word of ANSWERS and MATERIAL.
 
-    score is "exact" or "bound"; predict is "labels" where only a fit with labels can; labels are "needed" by a
+    score is "exact" or "bound"; predict is "labels" where only a fit with labels has it; labels are "needed" by a
     regression; batches are those of `partial_fit`.
     """
-    from sklearn.utils import get_tags
-
-    cls = model_class(name)
-    model: Any = cls()
-    tags = get_tags(model)
+    model = model_class(name)()
+    can = model.capabilities
     return {
-        "score": hasattr(model, "score_samples") and tightness(cls),
+        "score": can.score or False,
         "sample": hasattr(model, "sample"),
         "impute": hasattr(model, "impute"),
-        "predict": "labels" if needs_classes(cls) else hasattr(model, "predict"),
+        "predict": can.predict,
         "transform": hasattr(model, "transform"),
-        # What reads labels as classes says how probable each of them is.
-        "labels": "needed" if tags.target_tags.required else hasattr(model, "predict_proba"),
-        "weights": "sample_weight" in inspect.signature(model.fit).parameters,
-        "holes": tags.input_tags.allow_nan,
-        "text": tags.input_tags.string,
-        "images": tags.input_tags.three_d_array,
-        "batches": hasattr(model, "partial_fit"),
+        "labels": can.labels,
+        "weights": can.weights,
+        "holes": can.missing_in_fit,
+        "text": can.text,
+        "images": can.images,
+        "batches": can.batches,
     }
-
-
-def tightness(cls: Any) -> str:
-    """Whether scores are ln p or a bound of it, by the first sentence that the class says of them."""
-    return "bound" if "bound" in (inspect.getdoc(cls.score_samples) or "").partition("\n")[0] else "exact"
-
-
-def needs_classes(cls: type) -> bool:
-    """Whether only a fit with labels makes classes to predict."""
-    from jensen.contract.gradient import has_classes
-
-    return getattr(inspect.getattr_static(cls, "predict", None), "check", None) is has_classes
 
 
 def recipe_classes() -> dict[str, type[BaseEstimator]]:
@@ -137,12 +118,12 @@ def recipe_classes() -> dict[str, type[BaseEstimator]]:
 def load(path: str | os.PathLike[str], recipes: Sequence[type[BaseEstimator]] = ()) -> Any:
     """Read a fitted model from a file that `save` wrote.
 
-    A file that was altered after it was saved is an error. One of an older version of jensen, which wrote no checksum,
-    loads with a warning.
+    A file that was changed after it was saved raises an error. A file of an older version of jensen, which has no
+    checksum, loads with a warning.
 
     Args:
         path: the file.
-        recipes: your own recipe classes that the file may name; a class is never imported from a file.
+        recipes: your own recipe classes that the file uses; no class is ever imported because a file names it.
 
     Example:
         >>> import tempfile, numpy as np, jensen
@@ -151,13 +132,12 @@ def load(path: str | os.PathLike[str], recipes: Sequence[type[BaseEstimator]] = 
         >>> jensen.load(path).means_.shape
         (1, 3)
     """
+    from jensen.contract.model import restored
     from jensen.files.records import decode, read_record
 
     record = read_record(path, way_out="save the model again, with load(path).save(path)")
     known = recipe_classes() | {recipe.__name__: recipe for recipe in recipes}
     try:
-        model = model_class(record["class"])(**decode(record["params"], known))
-        model._restore(decode(record["fitted"], known))
+        return restored(model_class(record["class"]), decode(record["params"], known), decode(record["fitted"], known))
     except (ArithmeticError, AssertionError, AttributeError, LookupError, RuntimeError, TypeError) as error:
         raise ValueError(f"{path} does not describe a fitted model: {error!r}") from None
-    return model

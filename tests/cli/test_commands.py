@@ -21,7 +21,9 @@ from sklearn.exceptions import ConvergenceWarning
 import jensen
 from jensen.cli.arguments import convert, read_grid
 from jensen.cli.signatures import arguments_of
-from jensen.files.datasets import read_dataset, write_dataset
+from jensen.files.datasets import read_dataset
+from jensen.files.places import header_of
+from jensen.files.tables import write_dataset
 from jensen.registry import MODELS, RECIPES
 from shell import fail, run, succeed
 
@@ -99,7 +101,16 @@ def test_options_may_stand_anywhere_and_take_every_form(folder, tmp_path):
     succeed(
         *("fit", "--n-components", "2", "gaussian-mixture", "--tol=1e-2", "--warm-start", folder / "bare.csv", "-q"),
         *("--means-init", "[[5, 3, 1, 0], [6, 3, 5, 2]]", "--weights-init", "[0.5, 0.5]", "--freeze", "weights,means"),
-        *("--acceleration", "none", "--seed", "3", "--prior", '{"mean_precision": 0.1}', "-o", tmp_path / "m"),
+        *(
+            "--acceleration",
+            "none",
+            "--seed",
+            "3",
+            "--prior",
+            "ConjugatePrior(mean_precision=0.1)",
+            "-o",
+            tmp_path / "m",
+        ),
     )
     params = jensen.load(tmp_path / "m").get_params()
     assert params["n_components"] == 2
@@ -142,8 +153,9 @@ def test_a_text_is_read_by_its_annotation(text, annotation, value):
         (["--n-components", "three"], "--n-components 'three' cannot be read as int | none; its default is none"),
         (["--n-components"], "--n-components needs a value: int | none"),
         (["--n-components", 0], "'n_components' parameter of GaussianMixture must be an int"),
-        (["--means-init", "[[0, 0]"], "--means-init '[[0, 0]' cannot be read as number, word or JSON"),
-        (["--prior", '{"strength": 1}'], "as JSON object of weight_concentration, mean, mean_precision"),
+        (["--means-init", "[[0, 0]"], "--means-init '[[0, 0]' cannot be read as number, word or Python literal"),
+        (["--prior", "ConjugatePrior(strength=1)"], "as ConjugatePrior(weight_concentration, mean, mean_precision"),
+        (["--prior", '{"strength": 1}'], "is JSON; write it as in Python: --prior 'ConjugatePrior(strength=1)'"),
         (["--seed", 1, "--random-state", 2], "--seed 1 and --random-state 2 are the same option; give one"),
         (["more.csv"], "give one data file, got"),
         (["--label", "kind"], "there is no column 'kind'; there are sepal length, sepal width"),
@@ -298,7 +310,7 @@ def test_impute_draws_one_file_each(folder, iris, tmp_path):
     holes = iris[NAMES].isna().to_numpy()
     assert (first[~holes] == second[~holes]).all()
     assert (first[holes] != second[holes]).all()
-    assert "--draws 2 makes 2 tables, too many for standard output; give --output" in fail(*draws)
+    assert "--draws 2 makes 2 tables, and standard output takes one; give --output" in fail(*draws)
 
 
 def test_predict_gives_classes_with_probabilities(folder, iris, tmp_path):
@@ -328,7 +340,7 @@ def test_a_cell_that_is_no_number_is_named(tmp_path):
 
 def test_a_label_is_one_column(folder, tmp_path):
     message = fail("fit", "kmeans", folder / "iris.csv", "--label", "a", "--label", "b", "-o", tmp_path / "m")
-    assert "--label names a, b; give one column" in message
+    assert "--label was given 2 times: a, b; give one column" in message
 
 
 def test_a_model_with_a_latent_vector_transforms_and_does_not_predict(folder):
@@ -453,8 +465,8 @@ def test_a_grid_is_read_by_the_models_annotations(text, values):
         (["--grid", "n-components=1:1e9"], "the range 1:1e9 has no values, or more than 10000"),
         (["--grid", "n-components=1:2:0.5"], "--n-components '1.5' cannot be read as int | none"),
         (["--grid", "n-components=1:2:1:1"], "--n-components '1:2:1:1' cannot be read as int | none"),
-        (["--grid", "tol=1", "--grid", "tol=2"], "--grid 'tol=2' names tol a second time"),
-        (["--grid", "tol=1", "--tol", 2], "--tol is given as an option and in --grid; give it once"),
+        (["--grid", "tol=1", "--grid", "tol=2"], "--grid 'tol=2' names tol twice"),
+        (["--grid", "tol=1", "--tol", 2], "--tol is both an option and in --grid; give it once"),
         (["--grid", "tol=1", "--criterion", "best"], "criterion='best' is unknown; choose among 'auto', 'bic',"),
         (["--grid", "tol=1", "--criterion", "gap"], "which GaussianMixture does not have; use 'bic', 'held_out'"),
         (["--grid", "tol=1", "--criterion", "silhouette"], "X contains NaN, and criterion='silhouette' needs complete"),
@@ -564,8 +576,17 @@ def test_threads_sleep_while_they_wait_unless_told_otherwise(given, policy):
     assert done.stdout == f"{policy} False\n"
 
 
-def test_a_mistake_in_a_word_or_a_name_does_not_wait_for_libraries():
+def test_a_mistake_in_a_word_or_a_name_does_not_wait_for_libraries(tmp_path):
+    (tmp_path / "x.csv").write_text("id,a\n1,2\n")
     commands = [
+        "fit kmeans x.csv --drop idd -o m",
+        "fit kmeans x.csv --label kind -o m",
+        "fit kmeans x.csv --weight gone.npy -o m",
+        "fit kmeans x.csv --n-clusters three -o m",
+        "fit kmeans x.csv --n-clusters --tol 1 -o m",
+        "select kmeans x.csv --drop a,idd --grid n-clusters=1:2",
+        "compare x.csv --drop idd",
+        "predict x.csv x.csv --keep idd",
         "fit nosuch iris -o m",
         "fit kmeans gone.csv -o m",
         "fit kmeans iris --n-clustres 3 -o m",
@@ -593,9 +614,38 @@ def test_a_mistake_in_a_word_or_a_name_does_not_wait_for_libraries():
                 assert end.code == 2, words
             assert not {{"torch", "pandas", "numpy", "sklearn"}} & set(sys.modules), words
     """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert done.stderr.count("error: ") == done.stderr.count("\n") == len(commands)
+
+
+@pytest.mark.parametrize("name", [*MODELS.values(), *RECIPES])
+def test_plain_arguments_read_from_the_source_have_the_types_and_defaults_of_the_class(name):
+    parameters = inspect.signature(getattr(jensen, name), eval_str=True).parameters
+    for argument, about in (arguments_of(name) or {}).items():
+        if about.plain is not None:
+            assert about.plain.annotation == parameters[argument].annotation
+            assert about.plain.default == parameters[argument].default
+
+
+@pytest.mark.parametrize(
+    ("content", "names"),
+    [
+        ("a,b\n1,2\n", ["a", "b"]),
+        ("\ufeffa;b\n1;2\n", ["a", "b"]),
+        ('"a, b",c\n1,2\n', ["a, b", "c"]),
+        ("a,a\n1,2\n", None),
+        (",a\n1,2\n", None),
+        ("\na,b\n1,2\n", None),
+        ('"a\nb",c\n1,2\n', None),
+        ("", None),
+    ],
+)
+def test_a_header_that_is_read_without_pandas_is_that_of_pandas(content, names, tmp_path):
+    path = tmp_path / "x.csv"
+    path.write_text(content, encoding="utf-8")
+    assert header_of(path) == names
+    assert names is None or list(read_dataset(path).columns) == names
 
 
 @pytest.mark.parametrize("name", [*MODELS.values(), *RECIPES])
@@ -617,7 +667,7 @@ def test_an_output_is_refused_before_the_work(folder, monkeypatch):
     assert "cannot be written: it is a folder" in fail(*score, folder)
     assert "did you mean gaussian-mixture?" in fail("fit", "gausian-mixture", "iris", "-o", folder / "m.jensen")
     monkeypatch.setattr("jensen.cli.apply.open_model", None)
-    monkeypatch.setattr("jensen.cli.apply.open_both", None)
+    monkeypatch.setattr("jensen.cli.apply.open_rows", None)
     for verb in (("sample", folder / "plain.jensen"), ("impute", folder / "plain.jensen", folder / "bare.csv")):
         assert "--output nowhere/new.csv cannot be written" in fail(*verb, "-o", "nowhere/new.csv")
 
@@ -660,7 +710,7 @@ def test_limits_and_depots_of_stores(folder, tmp_path):
     model = jensen.load(tmp_path / "m.jensen")
     assert model.size_limits == (30.0, None)
     assert model.cluster_weights_.min() >= 30
-    out = json.loads(succeed(*common, "--depot", '{"location": [5, 3, 3, 1], "weight": 0.5}'))
+    out = json.loads(succeed(*common, "--depot", "Depot([5, 3, 3, 1], weight=0.5)"))
     assert out["cost"] == pytest.approx(out["inertia"] + out["supply_cost"])
 
 
@@ -670,4 +720,4 @@ def test_impute_says_what_the_model_does_not_know(tmp_path):
     fit = ("fit", "probabilistic-pca", tmp_path / "x.csv", "--drop", "note", "--n-components", 1, "--quiet")
     succeed(*fit, "-o", tmp_path / "m")
     result = run("impute", tmp_path / "m", tmp_path / "x.csv", "-o", tmp_path / "filled.csv")
-    assert "left empty, as the model does not know them: 2 cells of note\n" in result.stderr
+    assert "not imputed, in columns that the model was not trained on: 2 cells of note\n" in result.stderr

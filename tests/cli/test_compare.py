@@ -75,10 +75,10 @@ class TestFiles:
 
     def test_a_wrong_kind_is_told_before_any_fit(self, tmp_path):
         np.save(tmp_path / "x.npy", np.zeros((60, 3, 3)))
-        assert "new.png is a picture, and the rows are those of a table" in fail(
+        assert "new.png must be a .csv or .parquet file for the rows of a table" in fail(
             "compare", "iris", "--samples", tmp_path / "new.png"
         )
-        assert "new.csv is no picture, and the rows are images of shape (3, 3)" in fail(
+        assert "new.csv must be an image file (.png) for images of shape (3, 3)" in fail(
             "compare", tmp_path / "x.npy", "--samples", tmp_path / "new.csv"
         )
         assert "has the suffix '.xlsx'" in fail("compare", "iris", "-o", tmp_path / "board.xlsx")
@@ -99,7 +99,7 @@ class TestReport:
         assert result.stderr == f"wrote the report to {tmp_path / 'page.html'}\n"
         text = (tmp_path / "page.html").read_text()
         assert "<title>GaussianMixture of iris</title>" in text
-        assert "The rows it finds least likely" in text
+        assert "Least likely rows" in text
         assert ">of setosa<" in text or ">of 0<" in text
         assert "verbose" not in text
         assert "--output page.pdf must end in .html" in fail("report", tmp_path / "m", "iris", "-o", "page.pdf")
@@ -119,7 +119,7 @@ class TestReport:
 def test_mistakes_are_one_line(tmp_path):
     assert "there is no model 'none'" in fail("compare", "iris", "--models", "none")
     assert "effort='slow' is not known" in fail("compare", "iris", "--effort", "slow")
-    assert "--discrete maybe is not known" in fail("compare", "iris", "--discrete", "maybe")
+    assert "--discrete maybe is unknown" in fail("compare", "iris", "--discrete", "maybe")
     assert "no-such.csv" in fail("compare", tmp_path / "no-such.csv")
 
 
@@ -155,7 +155,7 @@ def test_a_model_of_other_units_and_rows_left_out_are_told(tmp_path):
         patched.setattr("jensen.evaluate.compare.EFFORTS", {"quick": Effort(1, 1, (8,), (2,), 8)})
         found = json.loads(succeed(*words, "--effort", "quick", "--json"))
         assert "1 of 80 held-out rows are left out for all models" in found["caption"]
-        patched.setattr("jensen.evaluate.candidates.Diffusion", partial(Diffusion, data_levels=10))
+        patched.setattr("jensen.models.diffusion.diffusion.Diffusion", partial(Diffusion, data_levels=10))
         found = json.loads(succeed(*words, "--effort", "quick", "--discrete", "no", "--json"))
     (left,) = (row for row in found["table"] if row["failure"])
     assert left["model"] == "diffusion"

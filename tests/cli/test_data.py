@@ -1,7 +1,8 @@
-"""The command line on a folder of images and on data of scikit-learn, wherever data are read."""
+"""How commands read data: tables, folders of images, and data of scikit-learn."""
 
 from __future__ import annotations
 
+import builtins
 import json
 from pathlib import Path
 
@@ -92,3 +93,47 @@ class TestEmbedded:
         assert json.loads(succeed(*words))["best"] == {"n_components": 3}
         words = ("compare", "iris", "--label", "target", "--models", "gaussian-mixture", "--effort", "quick", "--json")
         assert json.loads(succeed(*words))["best"] == "gaussian-mixture"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("fit", "gaussian-mixture", "x.csv", "--drop", "id", "--label", "kind", "-q", "-o", "new.jensen"),
+        ("score", "m.jensen", "x.csv", "--keep", "id", "-o", "scores.csv"),
+        ("predict", "m.jensen", "x.csv", "--keep", "kind,id", "-o", "classes.csv"),
+        ("impute", "m.jensen", "x.csv", "--draws", 2, "-o", "filled.csv"),
+        ("impute", "m.jensen", "x.csv", "--json"),
+        ("select", "gaussian-mixture", "x.csv", "--drop", "id,kind", "--grid", "n-components=1:2", "-q"),
+    ],
+)
+def test_a_command_reads_its_table_once(words, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rows = np.random.default_rng(0).normal(size=(30, 2))
+    frame = pd.DataFrame(rows, columns=["a", "b"]).assign(kind=["u", "v"] * 15)
+    frame.insert(0, "id", [f"{i:03d}" for i in range(30)])
+    frame.loc[3, "a"] = np.nan
+    frame.to_csv("x.csv", index=False)
+    succeed("fit", "gaussian-mixture", "x.csv", "--drop", "id", "--label", "kind", "-q", "-o", "m.jensen")
+    opened = []
+    true_open = builtins.open
+
+    def note(file, mode="r", *rest, **named):
+        # As text only the header line is read, to check names before libraries are loaded.
+        opened.extend([str(file)] * ("b" in mode))
+        return true_open(file, mode, *rest, **named)
+
+    monkeypatch.setattr(builtins, "open", note)
+    succeed(*words)
+    assert opened.count("x.csv") == 1
+
+
+def test_kept_columns_are_as_written_and_blank_lines_are_no_rows(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("x.csv").write_text("id,a,code\n007,1,1.50\n\n008,2,NA\n009,4,x\n\n010,3,\n")
+    succeed("fit", "gaussian-mixture", "x.csv", "--drop", "id,code", "-q", "-o", "m.jensen")
+    for words, expected in ((("id",), "id"), (("code,id",), "code,id"), (("code", "id"), "code,id")):
+        keep = [part for word in words for part in ("--keep", word)]
+        lines = succeed("predict", "m.jensen", "x.csv", *keep).splitlines()
+        assert lines[0] == f"{expected},prediction"
+        assert len(lines) == 5
+    assert [line.split(",")[:2] for line in lines[1:]] == [["1.50", "007"], ["NA", "008"], ["x", "009"], ["", "010"]]

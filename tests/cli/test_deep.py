@@ -1,4 +1,4 @@
-"""The command line on models that are trained by gradients: text, images, recipes, checkpoints and processes."""
+"""The command line on models that are trained by gradients: text, images, recipes and checkpoints."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -20,17 +19,12 @@ from sklearn.datasets import load_digits
 import jensen
 from jensen import MLP, VAE, Bernoulli, ConvEncoder, Elbo, Gaussian, Trainer
 from jensen.cli.arguments import convert, read_grid
-from jensen.files.datasets import read_dataset, write_dataset
-from shell import fail, run, succeed
+from jensen.files.datasets import read_dataset
+from jensen.files.tables import write_dataset
+from shell import COMMAND, fail, succeed
 
 SMALL = ("--encoder", "MLP(hidden=(20,))", "--decoder", "MLP((20,))", "--max-epochs", 15)
 COLUMNS = ["age", "smokes", "town"]
-# Ctrl-C as a terminal's program has it, however the tests were started.
-COMMAND = [
-    sys.executable,
-    "-c",
-    "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from jensen.cli.app import main; main()",
-]
 
 
 @pytest.fixture(scope="module")
@@ -169,7 +163,7 @@ class TestImages:
         write_dataset(tmp_path / "x.csv", load_digits().data[:100, 20:24])
         succeed("fit", "probabilistic-pca", tmp_path / "x.csv", "-o", tmp_path / "pca.jensen", "--n-components", 2)
         assert message in fail("score", tmp_path / "pca.jensen", digits)
-        assert "rows of shape (8, 8) are no table; write them to an .npy" in fail("sample", folder / "digits.jensen")
+        assert "rows of shape (8, 8) are not a table; write them to an .npy" in fail("sample", folder / "digits.jensen")
         assert "fitted on rows of shape (8, 8)" in fail("score", folder / "digits.jensen", folder / "channels.npy")
         assert "images of shape (8, 8) have no columns" in fail(
             "fit", "vae", digits, "--label", 3, "-o", tmp_path / "m"
@@ -184,14 +178,14 @@ class TestRecipes:
             ("encoder", "MLP(hidden=(50, 50), activation='relu')", MLP(hidden=(50, 50), activation="relu")),
             ("encoder", "ConvEncoder(dense=8)", ConvEncoder(dense=8)),
             ("encoder", "none", None),
-            ("trainer", "Trainer(clip=None, decay=null)", Trainer(clip=None, decay=None)),
-            ("trainer", '{"clip": 1.0, "averaging": null}', Trainer(clip=1.0, averaging=None)),
+            ("trainer", "Trainer(clip=None, decay=none)", Trainer(clip=None, decay=None)),
+            ("trainer", "Trainer(clip=1.0, averaging=None)", Trainer(clip=1.0, averaging=None)),
             ("objective", "Elbo(beta=4)", Elbo(beta=4)),
-            ("objective", '{"warm_up": 0.1}', Elbo(warm_up=0.1)),
+            ("objective", "Elbo(warm_up=0.1)", Elbo(warm_up=0.1)),
             ("likelihood", "bernoulli", "bernoulli"),
             ("likelihood", "Bernoulli(resample=true)", Bernoulli(resample=True)),
             ("likelihood", '{"sex": "bernoulli"}', {"sex": "bernoulli"}),
-            ("likelihood", '{"age": "Gaussian(variance=0.5)"}', {"age": Gaussian(variance=0.5)}),
+            ("likelihood", '{"age": Gaussian(variance=0.5)}', {"age": Gaussian(variance=0.5)}),
             ("checkpoint", "7", "7"),
         ],
     )
@@ -212,11 +206,14 @@ class TestRecipes:
             ("--encoder", "MLP(hiden=(50,))", "got an unexpected keyword argument 'hiden'; its default is none"),
             ("--encoder", "MLP(hidden=(50,)", "was never closed"),
             ("--encoder", "Trainer()", "cannot be read as ConvDecoder"),
-            ("--encoder", "MLP(activation=relu)", "relu is no recipe, and text stands in quotes; recipes are"),
+            ("--encoder", "MLP(activation=relu)", "relu is not a recipe, and text needs quotes; recipes are"),
             ("--encoder", "MLP(**{})", "arguments must be written one by one"),
-            ("--encoder", "MLP(__import__('os'))", "__import__ is no recipe"),
+            ("--encoder", "MLP(__import__('os'))", "__import__ is not a recipe"),
             ("--encoder", "MLP(hidden=(0,))", "hidden=(0,) are not layer sizes"),
-            ("--trainer", '{"clop": 1}', "cannot be read as JSON object of weight_decay, warm_up, "),
+            ("--trainer", "Trainer(clop=1)", "cannot be read as Trainer(weight_decay, warm_up, "),
+            ("--trainer", '{"clip": null}', "is JSON; write it as in Python: --trainer 'Trainer(clip=None)'"),
+            ("--trainer", "Trainer(clip=null)", "is JSON; write it as in Python: --trainer 'Trainer(clip=None)'"),
+            ("--likelihood", '{"a": "Gaussian()"}', "write it as in Python: --likelihood '{\"a\": Gaussian()}'"),
             ("--likelihood", "bernouli", "likelihood='bernouli' must be 'auto', 'gaussian'"),
         ],
     )
@@ -225,7 +222,7 @@ class TestRecipes:
 
     def test_the_list_of_options_says_what_there_is(self):
         words = " ".join(succeed("models", "vae").split())
-        for part in ("MLP(hidden,", "JSON object of", "--trainer", "--checkpoint"):
+        for part in ("MLP(hidden,", "Trainer(weight_dec", "--trainer", "--checkpoint"):
             assert part in words
         assert "MLP(hidden=(50, 50))" in succeed("fit", "--help")
 
@@ -342,47 +339,6 @@ class TestCheckpoints:
 
 
 ONE_THREAD = {**os.environ, "OMP_NUM_THREADS": "1"}
-
-
-class TestProcesses:
-    def test_two_processes_write_one_model_and_print_once(self, folder, tmp_path, capfd):
-        files = ("--checkpoint", tmp_path / "run.ckpt", "-o", tmp_path / "m")
-        fit = ("fit", "vae", folder / "digits.npy", *SMALL, "--likelihood", "bernoulli", "--processes", 2, *files)
-        assert succeed(*fit, "--json") == ""
-        # They have the terminal, not this process.
-        out, err = capfd.readouterr()
-        assert err == ""
-        assert json.loads(out)["epochs"] == 15
-        assert sorted(path.name for path in tmp_path.iterdir()) == ["m", "run.ckpt"]
-        assert jensen.load(tmp_path / "m").n_iter_ == 15
-
-    def test_are_for_models_trained_by_gradients(self, folder, tmp_path):
-        fit = ("fit", "kmeans", folder / "people.csv", "-o", tmp_path / "m", "--processes", 2)
-        assert "--processes is for models trained by gradients, which KMeans is not; leave it out" in fail(*fit)
-
-    def test_need_accelerate(self, folder, tmp_path, monkeypatch):
-        monkeypatch.setitem(sys.modules, "accelerate", None)
-        fit = ("fit", "vae", folder / "digits.npy", "-o", tmp_path / "m", "--processes", 2)
-        assert "--processes 2 needs accelerate: pip install 'jensen[scale]'" in fail(*fit)
-
-    def test_one_is_this_one(self, folder, tmp_path):
-        fit = ("fit", "vae", folder / "digits.npy", *SMALL, "--quiet", "-o", tmp_path / "m", "--processes", 1)
-        assert succeed(*fit) == ""
-
-    def test_a_mistake_in_the_data_is_told_once(self, tmp_path, monkeypatch):
-        told, data = [], tmp_path / "empty.csv"
-        data.touch()
-        monkeypatch.setattr("jensen.engines.sgd.launch.launch", lambda command, n: told.append(command) or (2, ""))
-        result = run("fit", "vae", data, "-o", tmp_path / "m", "--processes", 3)
-        assert (result.exit_code, result.output) == (2, "")
-        assert told[0][3:] == ["fit", "vae", str(data), "-o", str(tmp_path / "m"), "--processes", "3"]
-
-    def test_what_another_process_says_before_it_dies_is_told(self, tmp_path, monkeypatch):
-        monkeypatch.setattr(
-            "jensen.engines.sgd.launch.launch", lambda command, n: (1, "Traceback\nMemoryError: 3 GB\n")
-        )
-        result = run("fit", "vae", "iris", "-o", tmp_path / "m", "--processes", 3)
-        assert (result.exit_code, result.stderr) == (1, "in a process beside the first: MemoryError: 3 GB\n")
 
 
 def test_a_latent_diffusion_from_recipes(folder, people, tmp_path):

@@ -15,7 +15,8 @@ from sklearn.datasets import load_digits
 import jensen
 from jensen import MLP, VAE, Diffusion, ResidualMLP, Schedule, UNet
 from jensen.cli.arguments import convert
-from jensen.files.datasets import read_dataset, write_dataset
+from jensen.files.datasets import read_dataset
+from jensen.files.tables import write_dataset
 from shell import fail, run, succeed
 
 SHORT = ("--n-steps", 25, "--max-epochs", 2, "--quiet")
@@ -275,7 +276,9 @@ class TestImpute:
             assert picture.format == "PNG"
 
     def test_mistakes(self, folder, filling, tmp_path):
-        message = "rows of shape (8, 8) are no table; write them to an .npy or .png file, or to a folder, with --output"
+        message = (
+            "rows of shape (8, 8) are not a table; write them to an .npy or .png file, or to a folder, with --output"
+        )
         assert message in fail("impute", filling, folder / "half.npy")
         assert message in fail("impute", filling, folder / "half.npy", "-o", tmp_path / "f.csv")
         message = "--steps is for diffusions, which VAE is not; leave it out"
@@ -343,8 +346,8 @@ class TestSample:
             ("people", ("-o", "a.png"), "a.png is a picture, but Diffusion was fitted on a table and not on images; "),
             ("people", ("-o", "a.png"), "give a file that ends in .csv, .tsv, .parquet or .npy"),
             ("people", ("-o", "a.jpg"), "a.jpg has the suffix '.jpg'; give a file that ends in .csv, .tsv"),
-            ("digits", ("-o", "a.csv"), "rows of shape (8, 8) are no table; write them to an .npy or .png file"),
-            ("digits", (), "rows of shape (8, 8) are no table; write them to an .npy or .png file"),
+            ("digits", ("-o", "a.csv"), "rows of shape (8, 8) are not a table; write them to an .npy or .png file"),
+            ("digits", (), "rows of shape (8, 8) are not a table; write them to an .npy or .png file"),
             (
                 "digits",
                 ("-o", "nowhere/a.png"),
@@ -385,7 +388,7 @@ class TestOtherModels:
                 assert picture.mode == mode
         message = fail("sample", tmp_path / "2.jensen", "-o", tmp_path / "a.png")
         assert "2 channels; a picture has 1, 3 or 4" in message
-        assert "an .npy file takes all" in message
+        assert "an .npy file can hold all images" in message
 
 
 def test_help_says_what_there_is():

@@ -20,7 +20,7 @@ from jensen.cli.arguments import read_grid
 from jensen.cli.inputs import read_order
 from jensen.contract import gradient
 from jensen.evaluate.candidates import Effort
-from jensen.files.datasets import write_dataset
+from jensen.files.tables import write_dataset
 from jensen.registry import ANSWERS, MATERIAL, MODELS, PAGES, abilities, model_class
 from shell import fail, run, succeed
 
@@ -141,7 +141,7 @@ class TestEveryModel:
             assert_told_in_one_line(result)
 
     def test_is_compared_or_says_why_not(self, folder, name, monkeypatch):
-        monkeypatch.setattr(gradient, "USUAL_STEPS", 1)
+        monkeypatch.setattr(gradient, "DEFAULT_STEPS", 1)
         monkeypatch.setattr(gradient, "LEAST_EPOCHS", 1)
         tiny = Effort(steps=1, image_steps=1, channels=(8,), n_components=(1, 2), width=8)
         monkeypatch.setattr("jensen.evaluate.compare.EFFORTS", {"quick": tiny})
@@ -218,7 +218,7 @@ def test_the_list_of_models_fits_80_columns(monkeypatch):
 
 def test_the_root_says_what_exit_codes_mean():
     words = " ".join(succeed("--help").split())
-    assert "0 done; 2 a mistake in what was given, told in one line; 130 stopped by Ctrl-C" in words
+    assert "0 success; 2 wrong input, reported in one line; 130 stopped by Ctrl-C" in words
 
 
 def test_ctrl_c_is_130(fitted, folder, monkeypatch):

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import jensen
-from jensen.files.datasets import write_dataset
+from jensen.files.tables import write_dataset
 from jensen.models.autoencoders.module import VAEModule
 from jensen.runtime import progress as shown
 from jensen.runtime.interrupt import InterruptedFitWarning
@@ -184,10 +184,10 @@ class TestSummary:
         # Three questions, 10 draws of every class that check the error of one, and some samples.
         assert 0 < passes[False] <= 3 * 5000 + 100 + 200 < 3 * passes[True] / 3
         text = (tmp_path / "page.html").read_text(encoding="utf-8")
-        assert "a mean over 50 rows, each from 10 draws" in text
-        assert "Among 50 of 1000 rows, from 10 importance samples per row rather than 100" in text
-        assert "entries of 50 rows is hidden" in text
-        assert "Every filled entry rests on 10 draws" in text
+        assert "the mean over 50 rows, each with 10 draws" in text
+        assert "Out of 50 of 1000 rows with 10 importance samples per row instead of 100" in text
+        assert "entries of 50 rows was hidden" in text
+        assert "Every imputed entry is the mean of 10 draws" in text
 
     def test_small_models_are_scored_as_ever(self, tmp_path):
         fit = ("fit", "vae", "iris", *SMALL[:4], "--max-epochs", 500, "-o", tmp_path / "m", "--json")
@@ -214,7 +214,7 @@ class TestCtrlC:
         monkeypatch.setattr(jensen.VAE, "bound", long)
         result = run("fit", "vae", folder / "x.npy", *SMALL, "-o", tmp_path / "m")
         assert result.exit_code == 0, result.output
-        assert f"wrote the model so far to {tmp_path / 'm'}; `jensen score` gives" in " ".join(result.stderr.split())
+        assert f"wrote the model so far to {tmp_path / 'm'}; `jensen score` computes" in " ".join(result.stderr.split())
         assert "interrupted" in result.stdout
         assert jensen.load(tmp_path / "m").n_iter_ == 2
 

@@ -10,7 +10,8 @@ import pytest
 from sklearn.datasets import load_diabetes
 
 import jensen
-from jensen.files.datasets import read_dataset, write_dataset
+from jensen.files.datasets import read_dataset
+from jensen.files.tables import write_dataset
 from shell import fail, run, succeed
 
 NAMES = ["age", "bmi", "pressure"]
@@ -122,7 +123,7 @@ def test_mistakes(folder, tmp_path):
         *fit[:2], tmp_path / "holes.csv", *fit[3:], "--label", "a"
     )
     select = ("select", "ridge-regression", folder / "d.csv", "--grid", "alpha=1,2", "--label", "progress")
-    assert "select compares models of rows, not regressions" in fail(*select)
+    assert "select does not support regressions" in fail(*select)
     assert "RidgeRegression has no impute" in fail("impute", folder / "m", folder / "d.csv")
 
 

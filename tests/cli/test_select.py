@@ -10,7 +10,7 @@ from PIL import Image
 from sklearn.datasets import load_digits, load_iris
 
 import jensen
-from jensen.files.datasets import write_dataset
+from jensen.files.tables import write_dataset
 from shell import fail, run, succeed
 
 TINY = ("--encoder", "MLP(hidden=(4,))", "--decoder", "MLP(hidden=(4,))", "--max-epochs", 1)
@@ -85,7 +85,7 @@ def test_cold_leaves_out_the_neighbours(folder):
 @pytest.mark.parametrize(
     ("model", "arguments", "message"),
     [
-        ("gaussian-mixture", ("--plot", "x.txt"), "--plot x.txt is no picture that can be written; give one ending in"),
+        ("gaussian-mixture", ("--plot", "x.txt"), "--plot x.txt must end in .png, .pdf, .svg"),
         ("gaussian-mixture", ("--plot", "nowhere/x.png"), "nowhere/x.png cannot be written"),
         ("gaussian-mixture", ("--n-jobs", 0), "n_jobs=0 is no number of processes"),
         ("vae", ("--held-out", 2), "held_out=2.0 is no share of the rows to score"),
@@ -100,9 +100,9 @@ def test_mistakes(folder, model, arguments, message):
 
 def test_an_option_that_the_criterion_does_not_use_is_refused(folder):
     words = ("select", "kmeans", folder / "iris.csv", "--grid", "n-clusters=2,3")
-    assert "--cv is for the criterion cv, and here it is bic; leave it out, or give --criterion" in fail(
+    assert "--cv is for the criterion cv, and the criterion is bic; leave it out, or give --criterion" in fail(
         *words, "--cv", 3
     )
     message = fail(*words, "--criterion", "gap", "--held-out", 0.3)
-    assert "--held-out is for the criterion held-out and reconstruction, and here it is gap" in message
+    assert "--held-out is for the criterion held-out and reconstruction, and the criterion is gap" in message
     assert "--n-references is for the criterion gap" in fail(*words, "--criterion", "silhouette", "--n-references", 5)

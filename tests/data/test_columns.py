@@ -565,7 +565,11 @@ class TestErrorsOfLearning:
                 r"X holds dates or times \(datetime64\[Y\]\); turn them into",
             ),
             (np.array([[1.0, NAN]] * 2), "auto", r"X has no observed value in column 1; drop it"),
-            (one([None, None]), "auto", r"X has no observed value in column 'b'; drop it: nothing can be learnt of it"),
+            (
+                one([None, None]),
+                "auto",
+                r"X has no observed value in column 'b'; drop it: there is nothing to learn from",
+            ),
             (one([None, None], dtype="str"), "auto", r"X has no observed value in column 'b'"),
             (
                 np.array([[0, 1.0]] * 3 + [[0, np.inf]]),
@@ -610,7 +614,7 @@ class TestErrorsOfLearning:
             (
                 one(["1", "two", "3"]),
                 {"b": "continuous"},
-                r"X holds 'two' in row 1, column 'b', which is continuous, .* no number; leave the cell empty, or make",
+                r"X holds 'two' in row 1, column 'b', which is continuous, .* not a number; leave the cell",
             ),
             (one(pd.to_datetime(["2020-01-01"])), "auto", r"X holds dates or times in column 'b' \(datetime64"),
             (one(pd.to_timedelta([3], unit="s")), "auto", r"X holds dates or times in column 'b' \(timedelta64"),
@@ -648,8 +652,12 @@ class TestErrorsOfLearning:
                 r"kinds='cubic' asks for 'cubic'; choose 'auto', 'continuous', 'binary' or 'categorical'",
             ),
             (one([1.0]), {"b": None}, r"kinds=\{'b': None\} asks for None; choose"),
-            (one([1.0]), {"z": "binary"}, r"likelihood names the column 'z', which X has not; its columns are 'a'"),
-            (np.eye(2), {5: "binary"}, r"likelihood names the column 5, which X has not; its columns are 0, 1"),
+            (
+                one([1.0]),
+                {"z": "binary"},
+                r"likelihood names the column 'z', which X does not have; its columns are 'a'",
+            ),
+            (np.eye(2), {5: "binary"}, r"likelihood names the column 5, which X does not have; its columns are 0, 1"),
         ],
         ids=lambda value: None if isinstance(value, str) else type(value).__name__,
     )
@@ -690,7 +698,7 @@ class TestErrorsOfUse:
     def test_text_among_numbers(self):
         columns = learn_columns(one([1.0, 2.0]))
         with pytest.raises(
-            ValueError, match=r"X holds 'n/a' in row 1, column 'b', which is continuous, and this is no"
+            ValueError, match=r"X holds 'n/a' in row 1, column 'b', which is continuous, but this is not a"
         ):
             columns.encode(one([1.0, "n/a"], dtype=object))
         assert_allclose(columns.encode(one(["1", None]))[:, 1], [-1, NAN])
@@ -701,13 +709,13 @@ class TestErrorsOfUse:
 
     def test_other_columns(self):
         columns = learn_columns(one([1.0, 2.0]))
-        with pytest.raises(ValueError, match=r"X has 3 columns, but was learnt with 2: 'a', 'b'; give these"):
+        with pytest.raises(ValueError, match=r"X has 3 columns, but the model was fitted on 2: 'a', 'b'; give these"):
             columns.encode(np.zeros((2, 3)))
         with pytest.raises(
-            ValueError, match=r"X has 'b' as column 0, where 'a' was learnt; give the columns 'a', 'b' in"
+            ValueError, match=r"X has 'b' as column 0, but the model was fitted on 'a'; give the columns 'a', 'b' in"
         ):
             columns.encode(one([1.0, 2.0])[["b", "a"]])
-        with pytest.raises(ValueError, match=r"X has 'c' as column 1, where 'b' was learnt"):
+        with pytest.raises(ValueError, match=r"X has 'c' as column 1, but the model was fitted on 'b'"):
             columns.restore(one([1.0, 2.0]).rename(columns={"b": "c"}), torch.zeros(2, 2))
         assert_array_equal(columns.encode(one([1.0, 2.0]).to_numpy()), columns.encode(one([1.0, 2.0])))
 

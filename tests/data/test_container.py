@@ -4,7 +4,7 @@ import numpy as np
 import torch
 
 from jensen import VAE, GaussianMixture
-from jensen.data.container import read_weights
+from jensen.data.reader import read_weights
 
 
 def test_a_row_too_light_to_change_a_digit_is_left_out():

@@ -3,7 +3,6 @@
 import io
 import math
 import re
-import warnings
 
 import numpy as np
 import pandas as pd
@@ -24,7 +23,7 @@ from jensen import VAE, Autoencoder, Diffusion, GaussianMixture, KMeans, Probabi
 from jensen.evaluate.candidates import EFFORTS, Effort, entrants
 from jensen.evaluate.compare import count_classes
 from jensen.evaluate.footing import find_footing
-from jensen.runtime.interrupt import InterruptedFitWarning
+from jensen.runtime.interrupt import Interrupted
 
 IRIS = load_iris().data
 TWO = [GaussianMixture(1), ProbabilisticPCA(1)]
@@ -88,7 +87,7 @@ class TestFooting:
         assert np.isfinite(board.scores).all(axis=None)
 
     def test_what_has_no_rows_or_is_sparse_is_refused(self):
-        with pytest.raises(ValueError, match=r"X has shape \(0, 4\), and so nothing to learn from"):
+        with pytest.raises(ValueError, match=r"X has shape \(0, 4\), which is empty"):
             find_footing(IRIS[:0], "auto")
         with pytest.raises(TypeError, match=r"X is sparse, .* give X.toarray\(\)"):
             find_footing(csr_array(IRIS), "auto")
@@ -227,13 +226,12 @@ class TestTable:
         assert "Autoencoder is not ranked: " in board._repr_html_()
 
     def test_an_interrupted_fit_ends_the_comparison(self):
-        class Interrupted(GaussianMixture):
+        class Stopped(GaussianMixture):
             def fit(self, X, y=None):
-                warnings.warn("the best parameters so far are kept", InterruptedFitWarning, stacklevel=1)
-                return super().fit(X)
+                return Interrupted("the best parameters so far are kept", super().fit(X)).kept()
 
         with pytest.raises(KeyboardInterrupt):
-            compare(IRIS, [Interrupted(1)], cv=2)
+            compare(IRIS, [Stopped(1)], cv=2)
 
     def test_if_all_fail_there_is_an_error(self):
         with pytest.raises(ValueError, match="every model failed, GaussianMixture with: n_components=1000 needs"):
@@ -247,7 +245,10 @@ class TestTable:
         X = load_iris(as_frame=True).data
         X.iloc[::4, 1] = np.nan
         board = compare(X, [*TWO, Diffusion(n_steps=10, network=ResidualMLP(8, 1), max_epochs=1)])
-        assert "NaN, first in row 0, and a diffusion has a bound of complete rows alone" in board.failures["Diffusion"]
+        assert (
+            "NaN, first in row 0, and Diffusion scores complete rows only; impute X first"
+            in board.failures["Diffusion"]
+        )
         assert np.isfinite(board.scores).all(axis=None)
 
     def test_what_is_shown(self, tmp_path):
@@ -293,7 +294,7 @@ class TestBeforeAFit:
             patched.setattr("jensen.evaluate.compare.EFFORTS", few)
             caption = compare(X, effort="quick").caption
         assert "columns of text, categories and flags (town) have probabilities" in caption
-        assert "k-means, mixtures, subspaces and the latent curve take numbers alone, and are left out" in caption
+        assert "k-means, mixtures, subspaces and the latent curve take numbers only and are left out" in caption
 
 
 def test_a_name_is_the_entrant_of_the_effort():
@@ -331,7 +332,7 @@ class TestShown:
         assert made.shape == (8, 8)
 
     def test_rows_of_a_table_are_no_pictures(self):
-        with pytest.raises(ValueError, match="rows of a table are no pictures; take the samples from"):
+        with pytest.raises(ValueError, match="rows of a table cannot be drawn as images"):
             compare(IRIS, TWO, cv=2).plot_samples()
 
     @pytest.mark.parametrize("width", [80, 200])
@@ -380,7 +381,7 @@ class TestBadInput:
             ({"models": ["no-such"]}, "there is no model 'no-such'"),
             ({"y": [1, 2]}, "y has 2 labels, but X has 150 rows"),
             ({"cv": 1}, "cv=1 is no number of folds"),
-            ({"X": IRIS[:1]}, "X has 1 rows, and some are to be learnt from and others held out"),
+            ({"X": IRIS[:1]}, "X has 1 rows, which is too few to train on some and hold out others"),
         ],
     )
     def test_a_mistake_is_told_before_any_fit(self, options, message):
@@ -397,13 +398,13 @@ class TestBadInput:
 
     def test_a_score_that_is_no_likelihood_is_refused(self):
         board = compare(IRIS, [GaussianMixture(1), IsolationForest(n_estimators=5)], cv=2)
-        assert board.failures == {"IsolationForest": "its score says how unusual rows are, and is no likelihood"}
+        assert board.failures == {"IsolationForest": "its score measures how unusual rows are and is no likelihood"}
 
 
 class TestOtherLibraries:
     def test_their_word_is_taken_and_said_to_be(self):
         board = compare(IRIS, [KernelDensity(), Theirs(2)], cv=2)
-        assert set(board.table["value"]) == {"at its word"}
+        assert set(board.table["value"]) == {"as reported"}
 
     def test_their_samples_and_reports(self, tmp_path):
         board = compare(load_iris(as_frame=True).data, [KernelDensity(), Theirs(2)], cv=2)
@@ -425,7 +426,7 @@ def test_a_frame_of_numbers_stays_one_and_its_report_has_every_panel(tmp_path, h
     board.report(tmp_path / "page.html")
     text = (tmp_path / "page.html").read_text()
     assert "A fifth of the entries of" in text
-    assert "1 models, and what each makes of 25 rows" in text
+    assert "1 models, evaluated on 25 held-out rows" in text
 
 
 def test_small_classes_do_not_break_their_gaussians():
@@ -456,7 +457,7 @@ def test_a_report_shows_the_rows_of_the_user_and_no_noise(tmp_path):
     board = compare(X, [GaussianMixture(1)], cv=2)
     board.report(tmp_path / "page.html")
     text = (tmp_path / "page.html").read_text()
-    cells = re.findall(r'data-value="([^"]+)"', text.partition("The rows it finds least likely")[2])
+    cells = re.findall(r'data-value="([^"]+)"', text.partition("Least likely rows")[2])
     listed = np.array(cells, dtype=float).reshape(-1, 5)
     rows = listed[:, 0].astype(int)
     assert_allclose(listed[:, 1], board.scores["GaussianMixture"].loc[rows])

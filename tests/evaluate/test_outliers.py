@@ -23,9 +23,9 @@ from jensen import (
     UNet,
     outlier_scores,
 )
-from jensen.evaluate.outliers import band_levels, band_nats, profile
 from jensen.models.diffusion.inference import all_levels
 from jensen.models.diffusion.module import level_shares
+from jensen.models.diffusion.profile import band_levels, band_nats, profile
 from known_denoisers import known_module, mixture_rows
 
 CPU = torch.device("cpu")

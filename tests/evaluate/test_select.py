@@ -451,7 +451,7 @@ NO_DENSITY = "a dissimilarity has no density"
             rf"criterion='cv' needs score_samples, .* KMedoids does not have: {NO_DENSITY}.*; use 'silhouette'",
         ),
         (KMedoids(), "bic", r"criterion='bic' needs bic, which KMedoids does not have.*; use 'silhouette' or 'gap'"),
-        (DBSCAN(), "gap", r"inertia_, and a fit of DBSCAN leaves none"),
+        (DBSCAN(), "gap", r"inertia_, which a fit of DBSCAN does not have"),
         (
             KMedoids(metric="precomputed"),
             "gap",

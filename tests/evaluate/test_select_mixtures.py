@@ -20,17 +20,8 @@ from sklearn.mixture import GaussianMixture as SklearnMixture
 from jensen import ConjugatePrior, GaussianMixture, MixtureOfFactorAnalysers, MixtureOfPPCA, Selection, select
 from jensen.evaluate import warm_starts as neighbours
 from jensen.evaluate.trial import Task
-from jensen.evaluate.warm_starts import (
-    chains,
-    least_needed,
-    longest_axes,
-    nested,
-    parts_of,
-    refined,
-    slice_means,
-    split,
-    starts,
-)
+from jensen.evaluate.warm_starts import chains, nested, refined, starts
+from jensen.models.mixtures.neighbours import least_needed, longest_axes, parts_of, slice_means, split
 
 IRIS = load_iris().data
 K = list(range(1, 7))

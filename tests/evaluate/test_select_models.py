@@ -21,7 +21,7 @@ from torch.utils.data import TensorDataset
 from jensen import MLP, VAE, Autoencoder, Diffusion, GaussianMixture, KMedoids, LatentDiffusion, ResidualMLP, select
 from jensen.evaluate import parallel as pool
 from jensen.registry import MODELS, model_class
-from jensen.runtime.interrupt import InterruptedFitWarning
+from jensen.runtime.interrupt import Interrupted
 
 IRIS, SPECIES = load_iris(return_X_y=True)
 IMAGES = load_digits().images[:80]
@@ -159,7 +159,7 @@ class TestHeldOut:
     ("model", "arguments", "message"),
     [
         (vae(), {"held_out": 1.5}, r"held_out=1.5 is no share of the rows to score; give a number between 0 and 1"),
-        (vae(), {"held_out": 0.001}, r"held_out=0.001 of 150 rows leaves none to learn from, or none to score"),
+        (vae(), {"held_out": 0.001}, r"held_out=0.001 of 150 rows leaves none to train on, or none to score"),
         (vae(checkpoint="a.ckpt"), {}, r"checkpoint='a.ckpt' is one file, and select fits many models; leave it out"),
         (GaussianMixture(), {"n_jobs": 0}, r"n_jobs=0 is no number of processes; give 1 or more, or -1"),
         (GaussianMixture(), {"n_jobs": 1.5}, r"n_jobs=1.5 is no number of processes"),
@@ -248,7 +248,7 @@ class TestProcesses:
 
     def test_an_interrupted_training_ends_the_search(self):
         def interrupted() -> None:
-            warnings.warn("the best weights so far are kept", InterruptedFitWarning, stacklevel=1)
+            Interrupted("the best weights so far are kept", None).kept()
 
         with pytest.raises(KeyboardInterrupt):
             pool.run_all([interrupted], None, "select", False)

@@ -10,8 +10,9 @@ import pytest
 from PIL import Image
 from sklearn.datasets import load_digits, load_iris, load_wine
 
-from jensen.files.datasets import read_cells, read_dataset, select_features, split_columns, write_dataset
+from jensen.files.datasets import read_dataset, read_with_cells, select_features, split_columns
 from jensen.files.places import EMBEDDED
+from jensen.files.tables import write_dataset
 
 RNG = np.random.default_rng(0)
 GREY = RNG.integers(0, 256, (3, 4, 5), np.uint8)
@@ -122,7 +123,7 @@ class TestEmbedded:
             split_columns(read_dataset("digits", images=True), label="kind")
 
     def test_cells_are_those_of_the_table(self):
-        pd.testing.assert_frame_equal(read_cells("iris"), read_dataset("iris"))
+        pd.testing.assert_frame_equal(read_with_cells("iris")[1], read_dataset("iris"))
 
     def test_a_file_or_folder_of_that_name_comes_first(self, tmp_path, monkeypatch):
         monkeypatch.chdir(tmp_path)

@@ -20,8 +20,8 @@ from sklearn.datasets import load_iris
 import jensen
 from jensen import MLP, VAE, GaussianMixture, Trainer, write_report
 from jensen.files import replacing as aside
-from jensen.files.datasets import write_dataset
 from jensen.files.replacing import replacing
+from jensen.files.tables import write_dataset
 from jensen.report.images import write_png
 from shell import fail, succeed
 

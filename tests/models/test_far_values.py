@@ -6,7 +6,7 @@ import pytest
 
 from cases import CASES
 from jensen.contract.gradient import GradientEstimator
-from jensen.files.datasets import write_dataset
+from jensen.files.tables import write_dataset
 from shell import fail
 
 DEEP = {case.name: case for case in CASES if isinstance(case.make(), GradientEstimator)}

@@ -32,8 +32,14 @@ def warned(model, y=None):
         (GaussianMixture(**START, init_params="kmeans"), "init_params='kmeans' is not used: weights_init, means_init"),
         (GaussianMixture(**START, freeze=["covariances"], reg_covar=0.1), "reg_covar=0.1 is not used: freeze keeps"),
         (FactorAnalysis(1, svd_method="lapack", iterated_power=5), "iterated_power=5 is not used: svd_method='lapack'"),
-        (LatentCurve(n_basis=0, penalty=2.0, max_iter=2), "penalty=2.0 is not used: with n_basis=0 f has no bumps"),
-        (LatentCurve(n_basis=0, basis_width=2, max_iter=2), "basis_width=2 is not used: with n_basis=0 f has no bumps"),
+        (
+            LatentCurve(n_basis=0, penalty=2.0, max_iter=2),
+            "penalty=2.0 is not used: with n_basis=0 f has no basis functions",
+        ),
+        (
+            LatentCurve(n_basis=0, basis_width=2, max_iter=2),
+            "basis_width=2 is not used: with n_basis=0 f has no basis functions",
+        ),
     ],
 )
 def test_an_argument_without_use_is_a_warning(model, text):

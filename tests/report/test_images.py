@@ -129,7 +129,7 @@ class TestFiles:
 
     @pytest.mark.parametrize("array", [np.zeros((2, 2)), np.zeros((2, 2, 2), np.uint8), np.zeros(2, np.uint8)])
     def test_only_pixels_are_written(self, tmp_path, array):
-        with pytest.raises(ValueError, match=r"give uint8 pixels \(H, W\), .* as image_grid makes them"):
+        with pytest.raises(ValueError, match=r"give uint8 pixels \(H, W\), .* as image_grid returns"):
             write_png(array, tmp_path / "x.png")
 
 
@@ -141,12 +141,14 @@ class TestMistakes:
 
     @pytest.mark.parametrize("shape", [(5, 2, 8, 8), (5, 8, 8, 3)])
     def test_other_channels(self, shape):
-        with pytest.raises(ValueError, match=f"have {shape[1]} channels; a picture has 1, 3 or 4, .*put them second"):
+        with pytest.raises(
+            ValueError, match=f"have {shape[1]} channels; a picture has 1, 3 or 4, .*move channels to the second axis"
+        ):
             check_images(shape)
 
     @pytest.mark.parametrize("limits", [(1, 1), (2, 1), (0, np.nan), (0, np.inf), (-np.inf, 0)])
     def test_limits(self, limits):
-        with pytest.raises(ValueError, match="must be two numbers, first the black one, the lesser"):
+        with pytest.raises(ValueError, match="must be two finite numbers, black below white"):
             image_grid(RAMP, limits=limits)
 
     @pytest.mark.parametrize("name", ["n_columns", "scale"])

@@ -80,8 +80,8 @@ def small(name):
     return models[name]()
 
 
-ALWAYS = {"The bound by term", "Samples beside real rows", "Imputations", "The rows it finds least likely"}
-LEARNT = {"How it was learnt"}
+ALWAYS = {"Terms of the bound", "Samples beside real rows", "Imputations", "Least likely rows"}
+LEARNT = {"Training"}
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -96,8 +96,8 @@ LEARNT = {"How it was learnt"}
         ("MixtureOfPPCA", ALWAYS | LEARNT | {"Components"}),
         ("LatentCurve", ALWAYS | LEARNT | {"The latent map", "The curve"}),
         ("VAE", ALWAYS | LEARNT | {"The latent map"}),
-        ("Autoencoder", LEARNT | {"The latent map", "The rows it finds hardest to reconstruct"}),
-        ("Diffusion", ALWAYS | LEARNT | {"The bound by level"}),
+        ("Autoencoder", LEARNT | {"The latent map", "Rows with the largest reconstruction error"}),
+        ("Diffusion", ALWAYS | LEARNT | {"Bound by noise level"}),
         ("LatentDiffusion", ALWAYS | LEARNT | {"The latent map"}),
     ],
 )
@@ -105,8 +105,8 @@ def test_a_model_shows_what_it_can(name, expected, iris, tmp_path):
     X = iris.dropna() if name in ("KMedoids", "Autoencoder", "Diffusion") else iris
     jensen.write_report(small(name).fit(X), X, tmp_path / "page.html", load_iris().target[X.index])
     page = read(tmp_path / "page.html")
-    assert {heading for heading in page.headings if not heading.startswith("Rows that came")} == expected | {name}
-    assert "This cannot be shown" not in page.text
+    assert {heading for heading in page.headings if not heading.startswith("Rows with missing")} == expected | {name}
+    assert "Not available" not in page.text
 
 
 def test_a_regression_shows_coefficients_and_predictions(tmp_path):
@@ -114,7 +114,7 @@ def test_a_regression_shows_coefficients_and_predictions(tmp_path):
     model = jensen.RidgeRegression(alpha="evidence").fit(X, y)
     jensen.write_report(model, X, tmp_path / "page.html", y)
     page = read(tmp_path / "page.html")
-    assert {"Coefficients", "Predictions", "The rows it finds least likely"} <= set(page.headings)
+    assert {"Coefficients", "Predictions", "Least likely rows"} <= set(page.headings)
     error = np.sqrt(np.mean((model.predict(X)[:: len(X) // 300 + 1] - y[:: len(X) // 300 + 1]) ** 2))
     told = float(re.search(r"mean squared error is ([\d.]+)", page.text)[1])
     # The page asks about 300 rows, others than these.
@@ -125,7 +125,7 @@ def test_the_least_likely_rows_are_the_ones_with_the_least_score(iris, tmp_path)
     model = small("GaussianMixture").fit(iris)
     jensen.write_report(model, iris, tmp_path / "page.html")
     text = (tmp_path / "page.html").read_text()
-    rows = re.findall(r'<tr><td data-value="([\d.]+)">', text.partition("least likely</h3>")[2])
+    rows = re.findall(r'<tr><td data-value="([\d.]+)">', text.partition("Least likely rows</h3>")[2])
     assert [int(float(row)) for row in rows] == np.argsort(model.score_samples(iris))[:8].tolist()
 
 
@@ -156,7 +156,7 @@ def test_a_question_that_the_rows_do_not_allow_has_its_reason(iris, tmp_path):
     complete = iris.dropna()
     model = small("Diffusion").fit(complete)
     jensen.write_report(model, iris, tmp_path / "page.html")
-    assert "This cannot be shown: X holds NaN" in read(tmp_path / "page.html").text
+    assert "Not available: X holds NaN" in read(tmp_path / "page.html").text
 
 
 @pytest.mark.parametrize(
@@ -222,8 +222,8 @@ def test_where_all_rows_have_holes_there_is_no_truth_to_hide(tmp_path):
     X[np.arange(50), np.arange(50) % 3] = np.nan
     jensen.write_report(jensen.GaussianMixture(1).fit(X), X, tmp_path / "page.html")
     page = read(tmp_path / "page.html")
-    assert "No row is complete" in page.text
-    assert "Rows that came with holes" in page.headings
+    assert "Every row has missing values" in page.text
+    assert "Rows with missing values, imputed" in page.headings
 
 
 def test_of_many_rows_some_are_drawn(tmp_path):
@@ -260,7 +260,7 @@ def test_a_density_on_a_grid_is_told_in_the_unit_of_the_table(tmp_path):
     text = (tmp_path / "board.html").read_text()
     told = {name: float(value) for name, value in re.findall(r'data-tip="([^":]+): ([-\d.]+)"', text)}
     # A cell is a sixteenth wide in each of 64 pixels.
-    assert told["+ size of a cell"] == pytest.approx(-64 * np.log(16), abs=0.1)
+    assert told["+ log cell size"] == pytest.approx(-64 * np.log(16), abs=0.1)
     first = board.scores["PPCA"].iloc[:100]
     # One draw of the noise beside the mean of four.
     assert told["bound"] == pytest.approx(first.mean(), abs=3 * first.std() / 10)
@@ -308,7 +308,7 @@ class TestALeaderboard:
     ("arguments", "message"),
     [
         ((jensen.GaussianMixture, [[1.0]]), "GaussianMixture is a class; give a fitted model"),
-        (("mixture", [[1.0]]), "'mixture' is no model; give a fitted one"),
+        (("mixture", [[1.0]]), "'mixture' is not a model; give a fitted one"),
     ],
 )
 def test_what_is_no_model(arguments, message, tmp_path):
@@ -323,7 +323,7 @@ def test_a_model_that_is_not_fitted(iris, tmp_path):
 
 
 def test_other_columns(iris, tmp_path):
-    with pytest.raises(ValueError, match="X has 2 columns, but the model was fitted on 4; give the same ones"):
+    with pytest.raises(ValueError, match="X has 2 columns, but the model was fitted on 4; give the same columns"):
         jensen.write_report(small("GaussianMixture").fit(iris), iris.iloc[:, :2], tmp_path / "page.html")
 
 
@@ -332,7 +332,7 @@ def test_rows_of_any_kind(kind, tmp_path):
     X = load_iris().data
     rows = kind(X)
     jensen.write_report(jensen.KMeans(2, random_state=0).fit(rows), rows, tmp_path / "page.html")
-    assert "This cannot be shown" not in read(tmp_path / "page.html").text
+    assert "Not available" not in read(tmp_path / "page.html").text
 
 
 def test_a_label_for_every_row(iris, tmp_path):

@@ -73,7 +73,7 @@ def test_a_full_covariance_of_100_000_columns():
         (lambda x: LatentCurve(n_latent=2, n_grid=500).fit(x[:, :3]), "n_grid=500 and n_basis=.* for 2 axes takes"),
         (
             lambda x: KMedoids(2).fit(x.T),
-            "distances between all pairs of its 300 distinct rows takes .*, or choose KMeans",
+            "distances between all pairs of its 300 distinct rows takes .*, or use KMeans",
         ),
         (lambda x: ProbabilisticPCA(1).fit(x).get_covariance(), "a covariance of 300 features takes 1.37 MiB"),
         (lambda x: FactorAnalysis(1).fit(x).get_precision(), "a covariance of 300 features takes 1.37 MiB"),
@@ -83,7 +83,7 @@ def test_a_full_covariance_of_100_000_columns():
         ),
         (
             lambda x: KMeans(2, depot=Depot(np.zeros(30_000))).fit(scipy.sparse.csr_array((5, 30_000))),
-            r"X of shape \(5, 30000\), which is sparse, written out takes 2.29 MiB",
+            r"a sparse X of shape \(5, 30000\) as a dense array takes 2.29 MiB",
         ),
     ],
 )

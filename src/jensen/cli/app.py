@@ -1,8 +1,7 @@
 """The `jensen` command: models of tables and images, from the shell.
 
-Results go to standard output, messages to standard error; a mistake of the user's is one line and exit code 2, and
-Ctrl-C is 130.
-Libraries are imported inside functions, so that `jensen --help` answers at once.
+Results go to standard output, messages to standard error. A mistake of the user is one line and exit code 2; Ctrl-C is
+130. Libraries are imported inside functions, so that `jensen --help` is fast.
 """
 
 from __future__ import annotations
@@ -10,6 +9,7 @@ from __future__ import annotations
 import io
 import os
 import sys
+import time
 import warnings
 from typing import Annotated, Any
 
@@ -19,9 +19,10 @@ from typer.core import TyperGroup
 from jensen.cli.apply import impute, predict, sample, score, transform
 from jensen.cli.compare import compare
 from jensen.cli.fit import fit
-from jensen.cli.inputs import MODEL_OPTIONS, is_first_process
+from jensen.cli.inputs import MODEL_OPTIONS
 from jensen.cli.models import models
-from jensen.cli.output import noted, tell
+from jensen.cli.output import noted, show_message
+from jensen.cli.processes import GRACE, is_first_process, is_one_of_several
 from jensen.cli.report import report as report_page
 from jensen.cli.select import select
 from jensen.runtime.interrupt import InterruptedFitWarning
@@ -31,19 +32,19 @@ __all__ = ["app", "main"]
 
 
 class Commands(TyperGroup):
-    """One line for what is wrong with the input; other exceptions are bugs and keep their traceback."""
+    """Reports wrong input in one line. Other exceptions are bugs and keep their traceback."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        # What was typed, for processes that are to do the same.
+        # The words of the command, for other processes that run it.
         ctx.meta["words"] = [*args]
         return super().parse_args(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:
         def show(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
-            tell(f"warning: {message}")
+            show_message(f"warning: {message}")
             ctx.meta["is_interrupted"] = ctx.meta.get("is_interrupted") or issubclass(category, InterruptedFitWarning)
 
-        with warnings.catch_warnings(), shown_progress(tell), noted() as written:
+        with warnings.catch_warnings(), shown_progress(show_message), noted() as written:
             warnings.showwarning = show
             if not is_first_process():
                 warnings.simplefilter("ignore")
@@ -53,16 +54,18 @@ class Commands(TyperGroup):
             except BrokenPipeError:
                 raise
             except KeyboardInterrupt:
-                tell(f"interrupted; wrote {', '.join(written)}" if written else "interrupted; no output was written")
+                show_message(
+                    f"interrupted; wrote {', '.join(written)}" if written else "interrupted; no output was written"
+                )
                 raise typer.Exit(130) from None
             except (ValueError, TypeError, OSError, ImportError) as error:
-                tell(f"error: {error}")
+                show_message(f"error: {error}")
                 raise typer.Exit(2) from None
             except AttributeError as error:
-                # A method that a model does not offer says why in the cause; any other is a bug.
+                # For a method that a model does not offer, the cause is the reason; any other AttributeError is a bug.
                 if not isinstance(error.__cause__, AttributeError):
                     raise
-                tell(f"error: {error}: {error.__cause__}")
+                show_message(f"error: {error}: {error.__cause__}")
                 raise typer.Exit(2) from None
 
 
@@ -88,19 +91,19 @@ Version = Annotated[bool, typer.Option("--version", callback=print_version, is_e
 
 @app.callback()
 def root(version: Version = False) -> None:
-    """Latent-variable models of tables and images: learn p(x), then score, sample, impute and predict.
+    """Fit latent-variable models to tables and images, then score, sample, impute and predict.
 
-    Data are .csv, .tsv, .parquet and .npy files, folders of images, or the names
-    digits, iris and wine. Missing cells need no preparation, and every score is
-    in nats per row.
+    Data: .csv, .tsv, .parquet and .npy files, folders of images, or one of the
+    names digits, iris and wine. Missing values need no preparation. Scores are in
+    nats per row.
 
-    Exit codes: 0 done; 2 a mistake in what was given, told in one line;
-    130 stopped by Ctrl-C. A fit that Ctrl-C ends early writes its model: 0.
+    Exit codes: 0 success; 2 wrong input, reported in one line; 130 stopped by
+    Ctrl-C. A fit that Ctrl-C ends early writes its model and exits with 0.
 
     Examples:
       jensen fit gaussian-mixture iris.csv --label species -o iris.jensen
       jensen score iris.jensen new.csv
-      jensen impute iris.jensen holes.csv --output filled.csv
+      jensen impute iris.jensen gaps.csv --output filled.csv
       jensen fit diffusion digits -o digits.jensen
       jensen sample digits.jensen -n 64 --output grid.png
       jensen compare iris --effort quick
@@ -120,15 +123,17 @@ def main() -> None:
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            # An ASCII terminal shows \u03bb for λ; a file or a pipe gets the name as it is.
+            # An ASCII terminal shows \u03bb for λ; a file or a pipe gets the character itself.
             is_file = stream is sys.stdout and not stream.isatty() and not os.environ.get("PYTHONIOENCODING")
             stream.reconfigure(errors="backslashreplace", encoding="utf-8" if is_file else None)
     try:
         app(prog_name="jensen")
     except SystemExit as end:
-        if os.environ.get("WORLD_SIZE", "1") == "1":
+        if not is_one_of_several():
             raise
-        # Threads that talked to other processes may abort one that ends in the usual way.
+        if end.code and not is_first_process():
+            time.sleep(GRACE)
+        # Threads that communicate with other processes can abort a process that exits in the usual way.
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(end.code if isinstance(end.code, int) else int(end.code is not None))

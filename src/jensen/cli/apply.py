@@ -1,6 +1,6 @@
-"""What a fitted model is asked on the command line: score, sample, impute, predict and transform.
+"""Commands that apply a fitted model: score, sample, impute, predict and transform.
 
-Libraries are imported inside functions, so that `jensen --help` answers at once.
+Libraries are imported inside functions, so that `jensen --help` is fast.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import inspect
 import math
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -21,27 +21,39 @@ from jensen.cli.inputs import (
     SafeCsv,
     check_rows_fit,
     method,
-    open_both,
-    open_labelled,
+    named,
     open_model,
+    open_rows,
     options_for,
 )
-from jensen.cli.output import answer, columns_of, deliver, deliver_pictures, in_units, report, tell
+from jensen.cli.output import (
+    check_complete,
+    columns_of,
+    in_units,
+    missing_entries,
+    report,
+    show_message,
+    write_result,
+    write_rows,
+    write_table,
+)
+from jensen.files.places import SEPARATORS
 
-__all__ = ["impute", "predict", "sample", "score", "transform"]
+if TYPE_CHECKING:
+    from jensen.files.tables import Table
 
 Data = Annotated[Path, TABLE]
-Model = Annotated[Path, typer.Argument(help="Model file that `jensen fit` wrote.")]
+Model = Annotated[Path, typer.Argument(help="Model file written by `jensen fit`.")]
 Output = Annotated[Path | None, typer.Option("--output", "-o", help="File to write: .csv, .tsv, .parquet or .npy.")]
 RowsOutput = Annotated[
     Path | None,
     typer.Option(
         "--output",
         "-o",
-        help="File to write: .csv, .tsv, .parquet or .npy; images: .npy, to look at one .png or a folder of them.",
+        help="File to write: .csv, .tsv, .parquet or .npy. Images: .npy, one .png, or a folder of .png files.",
     ),
 ]
-Seed = Annotated[int | None, typer.Option(help="Random seed of what is drawn; without it the model's own.")]
+Seed = Annotated[int | None, typer.Option(help="Random seed. Default: the random_state of the model.")]
 
 
 def score(
@@ -49,11 +61,13 @@ def score(
     data: Data,
     label: Annotated[
         str | None,
-        typer.Option(metavar="COLUMN|FILE", help="What a regression predicts: a column (npy: its number), or a file."),
+        typer.Option(metavar="COLUMN|FILE", help="Target of a regression: a column (npy: its number) or a file."),
     ] = None,
     levels: Annotated[
         str | None,
-        typer.Option(metavar="all|N", help="Of a diffusion: sum over all levels of noise, or estimate from so many."),
+        typer.Option(
+            metavar="all|N", help="Diffusion only: sum over all noise levels, or estimate the sum from N of them."
+        ),
     ] = None,
     keep: Keep = None,
     seed: Seed = None,
@@ -61,10 +75,10 @@ def score(
     safe_csv: SafeCsv = False,
     as_json: Json = False,
 ) -> None:
-    """How likely are the rows of a table? ln p(x), or the model's lower bound of it.
+    """Score rows: the log-likelihood ln p(x), or the model's lower bound of it, in nats per row.
 
-    Of a regression ln p(y|x), and R²; --label names y. With --output also writes
-    a column log_likelihood, one value per row.
+    For a regression: ln p(y|x) and R²; --label names y. --output writes one value
+    per row, in a column log_likelihood.
 
     Examples:
       jensen score iris.jensen new.csv
@@ -73,52 +87,61 @@ def score(
       jensen score digits.jensen digits --levels all --seed 1
       jensen score faces.jensen faces/
     """
-    check_files(model, data, output)
+    check_files(model, data, output, keep=keep, label=label)
     check_safe(safe_csv, output, is_printed=False)
     import numpy as np
     import pandas as pd
+    from sklearn.base import is_regressor
 
-    beside = kept_columns(data, keep)
-    estimator, X, y = open_labelled(model, data, label, seed, is_shown=not as_json)
+    opened = open_rows(model, data, label=label, needs_label=True, keep=keep, seed=seed, is_shown=not as_json)
+    estimator, X, y = opened.estimator, opened.X, opened.y if is_regressor(opened.estimator) else None
+    if label is not None and y is None:
+        show_message(f"warning: {type(estimator).__name__} scores rows without their label; {named(label)} is left out")
     given = (X,) if y is None else (X, y)
     if levels is None:
         found = method(estimator, "score_samples")(*given)
     else:
         found = estimator.bound(X, **options_for(estimator, "bound", levels=value_of(levels, Any))).total
     scores = np.asarray(found, dtype=np.float64)
-    check_answered("score", scores)
+    check_complete("score", scores)
     summary = {
         **({} if y is None else {"r2": estimator.score(X, y)}),
-        **in_units(estimator, scores.mean(), X),
+        **in_units(estimator, scores.mean(), missing_entries(X)),
         "standard_error": scores.std(ddof=1) / math.sqrt(len(scores)) if len(scores) > 1 else None,
         "least_likely": [{"row": int(i), "nats": scores[i]} for i in scores.argsort()[:5]],
     }
     if output:
-        table = pd.DataFrame({**beside, "log_likelihood": scores})
-        deliver(table, output, is_told=not as_json, is_safe=safe_csv)
+        table = pd.DataFrame({**opened.kept, "log_likelihood": scores})
+        write_table(table, output, is_shown=not as_json, is_safe=safe_csv)
     report(estimator, len(scores), summary, output, as_json)
 
 
 def sample(
     model: Model,
     n_samples: Annotated[int, typer.Option("-n", "--n-samples", help="Number of rows.")] = 1,
-    y: Annotated[str | None, typer.Option(metavar="CLASS", help="Only from this class (or component).")] = None,
-    steps: Annotated[int | None, typer.Option(help="Of a diffusion: levels to go through; all if not given.")] = None,
+    y: Annotated[
+        str | None, typer.Option(metavar="CLASS", help="Class (or component) to sample from. Default: all.")
+    ] = None,
+    steps: Annotated[
+        int | None, typer.Option(help="Diffusion only: number of sampling steps. Default: all levels.")
+    ] = None,
     sampler: Annotated[
         str | None,
-        typer.Option(metavar="ancestral|ddim|dpm", help="Of a diffusion: the way down; ddim and dpm need few steps."),
+        typer.Option(metavar="ancestral|ddim|dpm", help="Diffusion only: sampler; ddim and dpm need few steps."),
     ] = None,
-    eta: Annotated[float | None, typer.Option(help="Of ddim: the share of the noise to keep, 0 to 1.")] = None,
-    guidance: Annotated[float | None, typer.Option(help="Of a diffusion: how far to go beyond the class.")] = None,
+    eta: Annotated[float | None, typer.Option(help="ddim only: share of the noise, 0 (deterministic) to 1.")] = None,
+    guidance: Annotated[
+        float | None, typer.Option(help="Diffusion only: strength of classifier-free guidance towards --y.")
+    ] = None,
     seed: Seed = None,
     output: RowsOutput = None,
     safe_csv: SafeCsv = False,
     as_json: Json = False,
 ) -> None:
-    """Draw new rows, with the column names of the fit; without --output as CSV to standard output.
+    """Draw new rows from a model.
 
-    Images go to an .npy file, side by side into one .png, or with a name without
-    a suffix to a folder of them.
+    Without --output, rows are printed as CSV. Images are written to an .npy file,
+    as a grid to one .png, or, if the name has no suffix, to a folder of .png files.
 
     Examples:
       jensen sample iris.jensen -n 100 --y setosa --seed 1 --output new.csv
@@ -138,125 +161,102 @@ def sample(
     options = options_for(estimator, "sample", steps=steps, sampler=sampler, eta=eta, guidance=guidance)
     check_rows_fit(estimator, output)
     rows, _ = draw(n_samples, y=wanted, random_state=seed, **options)
-    check_answered("sample", rows)
-    hand_over(estimator, rows, output, as_json, safe_csv)
+    check_complete("sample", rows)
+    write_rows(estimator, rows, output, as_json, safe_csv)
 
 
 def impute(
     model: Model,
     data: Data,
-    draws: Annotated[int | None, typer.Option(min=1, help="Draw this many tables instead of the mean.")] = None,
-    steps: Annotated[int | None, typer.Option(help="Of a diffusion: levels to go through.")] = None,
-    resamplings: Annotated[int | None, typer.Option(help="Of a diffusion: how often each step is taken.")] = None,
+    draws: Annotated[
+        int | None, typer.Option(min=1, help="Number of tables to draw instead of the posterior mean.")
+    ] = None,
+    steps: Annotated[int | None, typer.Option(help="Diffusion only: number of sampling steps.")] = None,
+    resamplings: Annotated[int | None, typer.Option(help="Diffusion only: repetitions of each step.")] = None,
     seed: Seed = None,
     output: RowsOutput = None,
     safe_csv: SafeCsv = False,
     as_json: Json = False,
 ) -> None:
-    """Fill empty cells with their posterior mean; all other cells and columns stay as they are.
+    """Fill missing values with their posterior mean.
 
-    With --draws N writes filled-1.csv to filled-N.csv, drawn from the posterior.
-    Pixels of images are missing where they are NaN.
+    All other cells and columns stay as they are. With --draws N, N tables are drawn
+    from the posterior and written to filled-1.csv to filled-N.csv. Missing pixels
+    of images are NaN.
 
     Examples:
-      jensen impute iris.jensen holes.csv > filled.csv
-      jensen impute iris.jensen holes.csv --draws 5 --seed 0 --output filled.csv
-      jensen impute digits.jensen holes.npy --steps 50 --output filled.npy
+      jensen impute iris.jensen gaps.csv > filled.csv
+      jensen impute iris.jensen gaps.csv --draws 5 --seed 0 --output filled.csv
+      jensen impute digits.jensen gaps.npy --steps 50 --output filled.npy
     """
     if draws and draws > 1 and output is None:
-        raise ValueError(f"--draws {draws} makes {draws} tables, too many for standard output; give --output")
+        raise ValueError(f"--draws {draws} makes {draws} tables, and standard output takes one; give --output")
     check_files(model, data)
     check_place(output)
     check_safe(safe_csv, output, is_printed=not as_json)
     import numpy as np
     import pandas as pd
 
-    from jensen.files.datasets import fill_cells, is_text, read_cells, read_dataset
+    from jensen.files.datasets import fill_cells
 
-    estimator, X = open_both(model, data, seed, is_shown=not as_json)
+    is_image = is_picture(output) or is_folder(output)
+    as_written = not as_json and (output is None or output.suffix.lower() in SEPARATORS)
+    opened = open_rows(model, data, as_written=as_written, seed=seed, is_shown=not as_json)
+    estimator, X, cells = opened.estimator, opened.X, opened.cells
     verb = "impute" if draws is None else "impute_draws"
     fill, options = method(estimator, verb), options_for(estimator, verb, steps=steps, resamplings=resamplings)
     check_rows_fit(estimator, output)
-    is_image = is_picture(output) or is_folder(output)
-    as_written = not as_json and (output is None or (not is_image and is_text(output)))
-    cells = read_cells(data) if as_written else read_dataset(data, images=True)
+    is_missing = np.asarray(pd.isna(X))
     tables = [fill(X, **options)] if draws is None else fill(X, draws, random_state=seed, **options)
     for filled in tables:
-        check_answered("impute", filled)
+        check_complete("impute", filled)
     for i, filled in enumerate(tables, start=1):
         file = output if output is None or draws is None else output.with_name(f"{output.stem}-{i}{output.suffix}")
-        table = filled if is_image else fill_cells(cells, X, filled)
-        hand_over(estimator, table, file, as_json, safe_csv, filled_entries=int(np.asarray(pd.isna(X)).sum()))
-    left = holes_outside(cells, X)
+        table = filled if is_image else fill_cells(cells, X, is_missing, filled)
+        write_rows(estimator, table, file, as_json, safe_csv, filled_entries=int(is_missing.sum()))
+    left = missing_elsewhere(cells, X)
     if left and not as_json:
-        hint = "; `jensen predict` tells classes" if hasattr(estimator, "classes_") else ""
-        tell(f"left empty, as the model does not know them: {left}{hint}")
+        hint = "; for classes use `jensen predict`" if hasattr(estimator, "classes_") else ""
+        show_message(f"not imputed, in columns that the model was not trained on: {left}{hint}")
 
 
-def check_answered(verb: str, table: Any) -> None:
-    """An error where a value is missing that the model should have returned."""
+def missing_elsewhere(cells: Table, X: Table) -> str:
+    """The number of missing values in every column that the model was not trained on."""
     import numpy as np
-    import pandas as pd
 
-    is_missing = np.asarray(table.to_pandas().isna() if hasattr(table, "to_pandas") else pd.isna(table))
-    if is_missing.any():
-        row, *place = (int(where[0]) for where in is_missing.nonzero())
-        column = "" if not place else f", column {shown_column(table, place)}"
-        raise ValueError(
-            f"{verb} returned no value for {int(is_missing.sum())} of {is_missing.size} cells, first in row {row}"
-            f"{column}; its values may be too far from those that the model was trained on"
-        )
-
-
-def shown_column(table: Any, place: list[int]) -> str:
-    """By its name, or by its number; of images the place of a pixel."""
-    if hasattr(table, "columns"):
-        return repr(table.columns[place[0]])
-    return str(place[0] if len(place) == 1 else tuple(place))
-
-
-def holes_outside(cells: Any, X: Any) -> str:
-    """The columns with empty cells that a model does not know, and how many."""
-    if not (hasattr(cells, "columns") and hasattr(X, "columns")):
+    if isinstance(cells, np.ndarray) or isinstance(X, np.ndarray):
         return ""
     others = cells.drop(columns=list(X.columns))
-    # As they are written, empty cells are empty texts.
+    # Cells as they are written: an empty one is an empty text.
     empty = (others.isna() | (others == "")).sum()
     return ", ".join(f"{n} cells of {name}" for name, n in empty.items() if n)
-
-
-def hand_over(
-    estimator: Any, rows: Any, output: Path | None, as_json: bool, is_safe: bool = False, **summary: Any
-) -> None:
-    """Rows that a model made: images as pictures where they are asked for, tables by their file or as text."""
-    if output is None or not (is_picture(output) or is_folder(output)):
-        return answer(estimator, rows, output, as_json, is_safe, **summary)
-    deliver_pictures(estimator, rows, output, is_told=not as_json)
-    if as_json:
-        report(estimator, len(rows), summary, output, as_json)
 
 
 def predict(
     model: Model,
     data: Data,
     output: Output = None,
-    proba: Annotated[bool, typer.Option("--proba", help="Also the probability of each class or component.")] = False,
-    std: Annotated[bool, typer.Option("--std", help="Also the standard deviation of a regression.")] = False,
-    budget: Annotated[int | None, typer.Option(help="Of a diffusion: levels of noise per class at most.")] = None,
+    proba: Annotated[bool, typer.Option("--proba", help="Add the probability of each class or component.")] = False,
+    std: Annotated[bool, typer.Option("--std", help="Regression only: add the standard deviation.")] = False,
+    budget: Annotated[
+        int | None, typer.Option(help="Diffusion only: maximum number of noise levels per class.")
+    ] = None,
     weighting: Annotated[
-        str | None, typer.Option(metavar="variational|simple", help="Of a diffusion: classes by bound or simple loss.")
+        str | None,
+        typer.Option(metavar="variational|simple", help="Diffusion only: compare classes by bound or by simple loss."),
     ] = None,
     class_prior: Annotated[
-        str | None, typer.Option(metavar="learned|uniform", help="Of a diffusion: how frequent classes are.")
+        str | None, typer.Option(metavar="learned|uniform", help="Diffusion only: prior probabilities of the classes.")
     ] = None,
     keep: Keep = None,
     seed: Seed = None,
     safe_csv: SafeCsv = False,
     as_json: Json = False,
 ) -> None:
-    """The class of every row, its component after a fit without labels, or the number of a regression.
+    """Predict the class of every row.
 
-    Without --output as CSV.
+    A model fitted without labels predicts components, a regression numbers.
+    Without --output, predictions are printed as CSV.
 
     Examples:
       jensen predict iris.jensen new.csv
@@ -264,22 +264,22 @@ def predict(
       jensen predict price.jensen new.csv --std
       jensen predict digits.jensen new.npy --budget 50 --seed 1
     """
-    check_files(model, data, output)
+    check_files(model, data, output, keep=keep)
     check_safe(safe_csv, output, is_printed=not as_json)
     import pandas as pd
     from sklearn.base import is_regressor
 
     from jensen.data.labels import decode_labels
 
-    beside = kept_columns(data, keep)
-    estimator, X = open_both(model, data, seed, is_shown=not as_json)
+    opened = open_rows(model, data, keep=keep, seed=seed, is_shown=not as_json)
+    estimator, X = opened.estimator, opened.X
     ask = method(estimator, "predict")
     if std and "return_std" not in inspect.signature(ask).parameters:
-        raise ValueError(f"--std is for regressions; {type(estimator).__name__} predicts no numbers")
+        raise ValueError(f"--std is for regressions; {type(estimator).__name__} does not predict numbers")
     asked = {"budget": budget, "weighting": weighting, "class_prior": class_prior}
     options = options_for(estimator, "predict", **asked) | ({"return_std": True} if std else {})
     if proba:
-        # The most probable class follows: to ask for it again may take minutes.
+        # The most probable class follows from these; a second call may take minutes.
         probabilities, classes = method(estimator, "predict_proba")(X, **options), getattr(estimator, "classes_", None)
         best = probabilities.argmax(1)
         values, deviations = best if classes is None else decode_labels(best, classes), []
@@ -287,25 +287,18 @@ def predict(
         values, *deviations = ask(X, **options) if std else (ask(X, **options),)
     if is_regressor(estimator):
         for numbers in (values, *deviations):
-            check_answered("predict", numbers)
+            check_complete("predict", numbers)
     tables = [columns_of("prediction", values), *(columns_of("standard_deviation", found) for found in deviations)]
-    result = pd.concat([pd.DataFrame(beside), *tables], axis=1)
+    result = pd.concat([pd.DataFrame(opened.kept), *tables], axis=1)
     if proba:
-        check_answered("predict", probabilities)
+        check_complete("predict", probabilities)
         known = [] if classes is None else classes
         names = [*known, *(f"component_{k}" for k in range(len(known), probabilities.shape[1]))]
         result[[f"probability_{name}" for name in names]] = probabilities
     if output or not as_json:
-        deliver(result, output, is_told=not as_json, is_safe=safe_csv)
+        write_table(result, output, is_shown=not as_json, is_safe=safe_csv)
     if as_json:
         report(estimator, len(result), {str(name): list(result[name]) for name in result}, output, as_json)
-
-
-def kept_columns(data: Path, keep: list[str] | None) -> dict[str, Any]:
-    """The columns that are to stand before an answer, by name."""
-    from jensen.files.datasets import some_columns
-
-    return {} if keep is None else {str(name): column for name, column in some_columns(data, keep).items()}
 
 
 def transform(
@@ -316,22 +309,23 @@ def transform(
     safe_csv: SafeCsv = False,
     as_json: Json = False,
 ) -> None:
-    """What is hidden in every row: the posterior mean of its latent vector.
+    """Compute the latent vector of every row: its posterior mean.
 
-    Of k-means and K medoids the distance to every centre. Without --output as CSV.
+    For k-means and k-medoids: the distance to every centre. Without --output,
+    vectors are printed as CSV.
 
     Examples:
       jensen transform pca.jensen new.csv
       jensen transform pca.jensen new.csv --keep id --output latent.csv
       jensen transform vae.jensen digits --json
     """
-    check_files(model, data, output)
+    check_files(model, data, output, keep=keep)
     check_safe(safe_csv, output, is_printed=not as_json)
     import pandas as pd
 
-    beside = kept_columns(data, keep)
-    estimator, X = open_both(model, data, is_shown=not as_json)
-    values = pd.DataFrame(method(estimator, "transform")(X), columns=estimator.get_feature_names_out())
-    check_answered("transform", values)
-    table = pd.concat([pd.DataFrame(beside), values.reset_index(drop=True)], axis=1)
-    answer(estimator, table, output, as_json, safe_csv)
+    opened = open_rows(model, data, keep=keep, is_shown=not as_json)
+    estimator = opened.estimator
+    values = pd.DataFrame(method(estimator, "transform")(opened.X), columns=estimator.get_feature_names_out())
+    check_complete("transform", values)
+    table = pd.concat([pd.DataFrame(opened.kept), values.reset_index(drop=True)], axis=1)
+    write_result(estimator, table, output, as_json, safe_csv)

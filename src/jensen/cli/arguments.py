@@ -1,16 +1,16 @@
 """A model's constructor arguments from words on the command line, by their annotations and defaults.
 
-A recipe is written as in Python, MLP(hidden=(50, 50)), also inside JSON: {"age": "Gaussian(variance='feature')"}. Where
-only one recipe is meant, a JSON object of its arguments will do.
+A value is a bare word, or it is written as in Python: a literal, [0.5, 0.5], or a recipe, MLP(hidden=(50, 50)). A
+literal may contain recipes: {"age": Gaussian(variance="feature")}.
 """
 
 from __future__ import annotations
 
 import ast
 import inspect
-import json
 import os
 import re
+import shlex
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from decimal import Decimal
@@ -20,47 +20,35 @@ from typing import Any, Union, get_args, get_origin
 
 from jensen.cli.signatures import arguments_of
 
-__all__ = [
-    "argument_descriptions",
-    "convert",
-    "default_text",
-    "flag_of",
-    "parts_with",
-    "read_arguments",
-    "read_grid",
-    "sort_grid",
-    "sort_words",
-    "type_text",
-    "unknown",
-    "value_of",
-]
-
 BOOLEANS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?"
 MANY = 10_000
-WORDS = {"true": True, "false": False, "none": None, "null": None}
+WORDS = {"true": True, "false": False, "none": None}
 
 
 def read_arguments(
     tokens: Sequence[str], parameters: Mapping[str, inspect.Parameter], refuse: Callable[[str], Exception]
 ) -> tuple[str, dict[str, Any]]:
-    """The data file, and the model's arguments from `--name value` and `--name=value`; a bare `--flag` is true."""
+    """The data file, and the arguments of the model from `--name value` and `--name=value`; a bare `--flag` is true."""
     switches = {name: isinstance(parameter.default, bool) for name, parameter in parameters.items()}
     path, texts = sort_words(tokens, switches, refuse)
-    for name, text in texts.items():
-        if text is None:
-            raise ValueError(f"{flag_of(name)} needs a value: {type_text(parameters[name])}")
-    return path, {name: convert(text, parameters[name]) for name, text in texts.items() if text is not None}
+    return path, {name: read_value(text, parameters[name]) for name, text in texts.items()}
+
+
+def read_value(text: str | None, parameter: inspect.Parameter) -> Any:
+    if text is None:
+        raise ValueError(f"{flag_of(parameter.name)} needs a value: {type_text(parameter)}")
+    return convert(text, parameter)
 
 
 def sort_words(
     tokens: Sequence[str], switches: Mapping[str, bool], refuse: Callable[[str], Exception]
 ) -> tuple[str, dict[str, str | None]]:
-    """The data file, and the text of every option; None where a text is missing.
+    """The data file, and the text of every option; None if an option has no text.
 
     Args:
-        switches: the options there are, and which of them need no text.
-        refuse: the error for an option that there is not.
+        switches: all options, and whether they need no text.
+        refuse: the error for an unknown option.
     """
     words: list[str] = []
     texts: dict[str, str | None] = {}
@@ -85,7 +73,7 @@ def sort_words(
 
 
 def read_grid(texts: Sequence[str], parameters: Mapping[str, inspect.Parameter]) -> dict[str, list[Any]]:
-    """Values to try, from texts such as `n-clusters=1:10` and `tol=1e-3,1e-4`; a:b and a:b:step end with b."""
+    """Values to try, from texts such as `n-clusters=1:10` and `tol=1e-3,1e-4`; a:b and a:b:step include b."""
     return {
         name: [convert(value, parameters[name]) for part in split(values) for value in spread(part.strip())]
         for name, values in sort_grid(texts, parameters).items()
@@ -93,7 +81,7 @@ def read_grid(texts: Sequence[str], parameters: Mapping[str, inspect.Parameter])
 
 
 def sort_grid(texts: Sequence[str], names: Collection[str]) -> dict[str, str]:
-    """The text of the values of every option in a grid."""
+    """The text with the values of every option in a grid."""
     grid: dict[str, str] = {}
     for text in texts:
         flag, equals, values = text.partition("=")
@@ -103,13 +91,13 @@ def sort_grid(texts: Sequence[str], names: Collection[str]) -> dict[str, str]:
         if name not in names:
             raise unknown(flag_of(name), map(flag_of, names))
         if name in grid:
-            raise ValueError(f"--grid {text!r} names {name} a second time; write all its values in one list")
+            raise ValueError(f"--grid {text!r} names {name} twice; write all values in one list")
         grid[name] = values
     return grid
 
 
 def split(text: str) -> list[str]:
-    """The parts between commas that stand in no brackets."""
+    """The parts between commas, except commas in brackets."""
     parts, depth = [""], 0
     for sign in text:
         depth += (sign in "([{") - (sign in ")]}")
@@ -121,10 +109,10 @@ def split(text: str) -> list[str]:
 
 
 def spread(text: str) -> list[str]:
-    """The values of a range a:b or a:b:step, as texts; any other text is itself."""
+    """The values of a range a:b or a:b:step, as texts; any other text is returned."""
     if not re.fullmatch(f"{NUMBER}:{NUMBER}(:{NUMBER})?", text, re.IGNORECASE):
         return [text]
-    # Decimals count exactly: 0.1:0.3:0.1 has three values.
+    # Decimals are exact: 0.1:0.3:0.1 has three values.
     start, stop, step = (*map(Decimal, text.split(":")), Decimal(1))[:3]
     if step <= 0 or not 0 <= (stop - start) / step < MANY:
         raise ValueError(
@@ -142,7 +130,7 @@ def unknown(flag: str, flags: Iterable[str], parts: Sequence[str] = ()) -> Value
 
 
 def parts_with(name: str, class_name: str) -> list[str]:
-    """How an argument is given that is one of a model's parts."""
+    """How to give an argument that belongs to a part of the model."""
     return [
         f"{flag_of(part)} '{kind}({name}=...)'"
         for part, argument in (arguments_of(class_name) or {}).items()
@@ -152,16 +140,21 @@ def parts_with(name: str, class_name: str) -> list[str]:
 
 
 def convert(text: str, parameter: inspect.Parameter) -> Any:
-    """The value that a text means for an argument, by its annotation, or else by its default."""
+    """Convert a text to a value of an argument, by its annotation, or else by its default."""
     kinds = kinds_of(parameter)
     if text.lower() == "none" and (parameter.default is None or NoneType in kinds):
         return None
     flag, default = flag_of(parameter.name), default_text(parameter.default)
     reason = ""
+    if any(get_origin(kind) is Mapping for kind in kinds):
+        # A dictionary by column may hold words and recipes of every kind.
+        kinds = (Any,)
     for kind in sorted((kind for kind in kinds if kind is not NoneType), key=lambda kind: kind is str):
         try:
             return value_of(text, kind)
-        except RecipeError as error:
+        except JsonError as error:
+            raise ValueError(f"{flag} {text!r} is JSON; write it as in Python: {flag} {error}") from None
+        except ExpressionError as error:
             reason = f": {error}"
             break
         except (ValueError, KeyError, TypeError):
@@ -170,9 +163,6 @@ def convert(text: str, parameter: inspect.Parameter) -> Any:
 
 
 def value_of(text: str, kind: Any) -> Any:
-    import numpy as np
-    from sklearn.base import BaseEstimator
-
     if get_origin(kind) in (Union, UnionType):
         if text.lower() == "none" and NoneType in get_args(kind):
             return None
@@ -186,39 +176,75 @@ def value_of(text: str, kind: Any) -> Any:
     if get_origin(kind) in (list, tuple, Sequence) or kind in (list, tuple):
         item = (get_args(kind) or (Any,))[0]
         return tuple(value_of(part.strip(" '\""), item) for part in text.strip("[]()").split(",") if part.strip())
+    import numpy as np
+
+    is_recipe = hasattr(kind, "get_params")
+    value = expression(text, kind.__name__ if is_recipe and not inspect.isabstract(kind) else None)
+    if is_recipe and not isinstance(value, kind):
+        raise TypeError
+    return np.array(value) if isinstance(value, (list, tuple)) else value
+
+
+class ExpressionError(ValueError):
+    """A text that begins like Python, but cannot be read."""
+
+
+class JsonError(ValueError):
+    """A text in JSON; the message is the same in Python, quoted for a shell."""
+
+
+def expression(text: str, recipe: str | None = None) -> Any:
+    """The value of a Python literal or of a call of a recipe; any other text is a word.
+
+    Args:
+        recipe: the only recipe that can be meant.
+    """
+    text = text.strip()
+    is_word = not (text.startswith(("[", "{", "(")) or calls_recipe(text))
     try:
-        value = json.loads(text)
-    except json.JSONDecodeError:
-        if text.startswith(("[", "{")):
-            raise
-        value = text
-    value = with_recipes(value)
-    if isinstance(kind, type) and issubclass(kind, BaseEstimator):
-        return value if isinstance(value, kind) else kind(**value)
-    return np.array(value) if isinstance(value, list) else value
+        node = parse(text)
+        if not is_word:
+            check_python(node, recipe)
+        return built(node)
+    except JsonError:
+        raise
+    except (SyntaxError, TypeError, ValueError) as error:
+        if is_word:
+            return text
+        raise ExpressionError(f"{error.msg if isinstance(error, SyntaxError) else error}") from None
 
 
-class RecipeError(ValueError):
-    """A recipe that is known, but not with these arguments."""
+class InPython(ast.NodeTransformer):
+    """What JSON writes as null and in quotes, as Python writes it."""
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        return ast.Constant(None) if node.id == "null" else node
+
+    def visit_Constant(self, node: ast.Constant) -> ast.expr:
+        return parse(node.value) if isinstance(node.value, str) and calls_recipe(node.value) else node
 
 
-def with_recipes(value: Any) -> Any:
-    """Texts that call a recipe become it, in lists and dictionaries, too."""
-    if isinstance(value, dict):
-        return {key: with_recipes(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [with_recipes(item) for item in value]
-    called = re.match(r"([A-Z]\w*)(\(|$)", value.strip()) if isinstance(value, str) else None
-    if called is None:
-        return value
+def check_python(node: ast.expr, recipe: str | None) -> None:
+    """An error for JSON: null, a recipe in quotes, or an object in place of a recipe."""
+    before = ast.unparse(node)
+    python = InPython().visit(node)
+    if recipe is not None and isinstance(python, ast.Dict):
+        pairs = zip(python.keys, python.values, strict=True)
+        named = [ast.keyword(getattr(key, "value", "?"), value) for key, value in pairs]
+        python = ast.Call(ast.Name(recipe), [], named)
+    if ast.unparse(python) != before:
+        raise JsonError(shlex.quote(ast.unparse(python).replace("'", '"')))
+
+
+def parse(text: str) -> ast.expr:
+    return ast.parse(text, mode="eval").body
+
+
+def calls_recipe(text: str) -> bool:
     from jensen.registry import RECIPES
 
-    if called[1] not in RECIPES:
-        return value
-    try:
-        return built(ast.parse(value.strip(), mode="eval").body)
-    except (SyntaxError, TypeError, ValueError) as error:
-        raise RecipeError(f"{error.msg if isinstance(error, SyntaxError) else error}") from None
+    called = re.match(r"([A-Z]\w*)(\(|$)", text)
+    return called is not None and called[1] in RECIPES
 
 
 def built(node: ast.expr) -> Any:
@@ -227,12 +253,17 @@ def built(node: ast.expr) -> Any:
 
     if isinstance(node, ast.Name) and node.id in WORDS:
         return WORDS[node.id]
+    if isinstance(node, (ast.List, ast.Tuple)):
+        items = [built(item) for item in node.elts]
+        return items if isinstance(node, ast.List) else tuple(items)
+    if isinstance(node, ast.Dict) and None not in node.keys:
+        return {built(key): built(value) for key, value in zip(node.keys, node.values, strict=True) if key}
     call = ast.Call(node, [], []) if isinstance(node, ast.Name) else node
     if isinstance(call, ast.Call):
         known = recipe_classes()
         name = ast.unparse(call.func)
         if name not in known:
-            raise ValueError(f"{name} is no recipe, and text stands in quotes; recipes are {', '.join(sorted(known))}")
+            raise ValueError(f"{name} is not a recipe, and text needs quotes; recipes are {', '.join(sorted(known))}")
         if any(keyword.arg is None for keyword in call.keywords):
             raise ValueError("arguments must be written one by one")
         named = {str(keyword.arg): built(keyword.value) for keyword in call.keywords}
@@ -252,10 +283,10 @@ def flag_of(name: str) -> str:
 
 
 def type_text(parameter: inspect.Parameter) -> str:
-    names = {Any: "number, word or JSON", NoneType: "none"}
+    names = {Any: "number, word or Python literal", NoneType: "none"}
     kinds = kinds_of(parameter)
     if Any in kinds:
-        # It says what words and objects are.
+        # Its text includes words and dictionaries.
         kinds = tuple(kind for kind in kinds if kind is not str and get_origin(kind) is not Mapping)
     return " | ".join(names.get(kind) or kind_text(kind) for kind in kinds if get_origin(kind) is not os.PathLike)
 
@@ -264,9 +295,8 @@ def kind_text(kind: Any) -> str:
     from jensen.registry import recipe_classes
 
     if hasattr(kind, "get_params"):
-        if inspect.isabstract(kind):
-            return " | ".join(call_text(recipe) for recipe in recipe_classes().values() if issubclass(recipe, kind))
-        return f"JSON object of {', '.join(inspect.signature(kind).parameters)} or {kind.__name__}(...)"
+        possible = recipe_classes().values() if inspect.isabstract(kind) else [kind]
+        return " | ".join(call_text(recipe) for recipe in possible if issubclass(recipe, kind))
     return re.sub(r"[\w.]+\.", "", inspect.formatannotation(kind))
 
 
@@ -281,7 +311,7 @@ def default_text(default: Any) -> str:
 
 
 def argument_descriptions(cls: type) -> dict[str, str]:
-    """What the class's docstring says of each argument."""
+    """The description of each argument in the docstring of a class."""
     section = re.search(r"^Args:\n(.*?)(?:\n\n|\Z)", inspect.getdoc(cls) or "", re.DOTALL | re.MULTILINE)
     entries = re.findall(r"^    (\w[\w, ]*): (.*(?:\n {8}.*)*)", section[1] if section else "", re.MULTILINE)
     return {name: " ".join(text.split()) for names, text in entries for name in names.split(", ")}

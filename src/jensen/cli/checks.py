@@ -1,34 +1,41 @@
-"""What is refused before the work, and before libraries are loaded: files that cannot be read or written."""
+"""Checks of files before any work, and before libraries are loaded."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
-from jensen.files.places import SEPARATORS, check_data, known_suffix
-
-__all__ = ["check_files", "check_page", "check_place", "check_safe", "check_writable", "is_folder", "is_picture"]
+from jensen.files.places import SEPARATORS, check_columns, check_data, known_suffix
 
 
-def check_files(model: Path, data: Path | None = None, output: Path | None = None) -> None:
-    """Errors of the files that are read and written, before libraries are loaded; the output is a table."""
+def check_files(
+    model: Path,
+    data: Path | None = None,
+    output: Path | None = None,
+    *,
+    keep: Sequence[str] | None = None,
+    label: str | None = None,
+) -> None:
+    """An error if files cannot be read, if columns are not there, or if a table cannot be written."""
     if data is not None:
         check_data(data)
+        check_columns(data, keep or [], [label])
     if not model.is_file():
-        raise FileNotFoundError(f"there is no model {model}; `jensen fit` writes one")
+        raise FileNotFoundError(f"there is no model file {model}; `jensen fit` writes one")
     if output is not None:
         check_writable(output)
         known_suffix(output)
 
 
 def check_place(output: Path | None) -> None:
-    """An error where there is no folder for an output of any kind, before libraries are loaded."""
+    """An error if there is no folder for an output of any kind."""
     if output is not None and not output.absolute().parent.is_dir():
         check_writable(output)
 
 
 def check_writable(output: Path, option: str = "--output") -> None:
-    """Before the work, not after it."""
+    """An error if a file cannot be written."""
     folder = output.parent
     if output.is_dir():
         raise ValueError(f"{option} {output} cannot be written: it is a folder; give a file")
@@ -39,7 +46,7 @@ def check_writable(output: Path, option: str = "--output") -> None:
 
 
 def check_safe(is_safe: bool, *files: Path | None, is_printed: bool) -> None:
-    """An error, before the work, where --safe-csv would have no effect on what is written."""
+    """An error if --safe-csv would have no effect."""
     if not is_safe:
         return
     given = [file for file in files if file is not None]
@@ -57,5 +64,5 @@ def is_picture(output: Path | None) -> bool:
 
 
 def is_folder(output: Path | None) -> bool:
-    """Whether images are to go to a folder, one file each: a name without a suffix, as a path drops its last slash."""
+    """Whether images are written to a folder, one file each: the name has no suffix. (A path drops its last slash.)"""
     return output is not None and not output.suffix

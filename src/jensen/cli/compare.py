@@ -1,6 +1,6 @@
-"""`jensen compare`: many models on one table of data.
+"""`jensen compare`: many models on the same data.
 
-Libraries are imported inside functions, so that `jensen --help` answers at once.
+Libraries are imported inside functions, so that `jensen --help` is fast.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ import typer
 
 from jensen.cli.checks import check_page, check_safe, check_writable
 from jensen.cli.inputs import Drop, Json, Quiet, SafeCsv, Word
-from jensen.cli.output import PICTURES, plain, tell, wrote
-from jensen.files.places import check_data, check_holds_text
+from jensen.cli.output import PICTURES, plain, show_message, wrote
+from jensen.files.places import check_columns, check_data, check_holds_text
 from jensen.registry import class_name
 
 __all__ = ["compare"]
@@ -22,35 +22,44 @@ __all__ = ["compare"]
 
 def compare(
     data: Word,
-    models: Annotated[str, typer.Option(help="auto, or names of models, a,b: kmeans,vae.")] = "auto",
+    models: Annotated[str, typer.Option(help="auto, or names of models: kmeans,vae.")] = "auto",
     label: Annotated[
-        str | None, typer.Option(metavar="COLUMN|FILE", help="Labels for models that read them; empty is unlabelled.")
+        str | None,
+        typer.Option(metavar="COLUMN|FILE", help="Labels for models that use them; empty cells are unlabelled."),
     ] = None,
     drop: Drop = None,
-    discrete: Annotated[str, typer.Option(metavar="auto|yes|no", help="Whether values have probabilities.")] = "auto",
+    discrete: Annotated[
+        str, typer.Option(metavar="auto|yes|no", help="Treat values as discrete (probability) or continuous (density).")
+    ] = "auto",
     cv: Annotated[
         int | None,
-        typer.Option(help="Folds; without it a fifth is held out, and of fewer than 500 rows 5 folds, but if quick."),
+        typer.Option(help="Number of folds. Default: one 80/20 split; 5 folds below 500 rows unless --effort quick."),
     ] = None,
-    effort: Annotated[str, typer.Option(metavar="quick|normal|thorough", help="Steps and sizes of auto.")] = "normal",
+    effort: Annotated[
+        str,
+        typer.Option(metavar="quick|normal|thorough", help="Training budget and model sizes tried by --models auto."),
+    ] = "normal",
     seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="File for the table: .csv or .parquet.")] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="File for the results table: .csv or .parquet.")
+    ] = None,
     report_to: Annotated[
         Path | None,
-        typer.Option("--report", help="Page of HTML to write: the table, and what every model makes of it."),
+        typer.Option("--report", help="HTML page to write: the results table, with a section per model."),
     ] = None,
     samples: Annotated[
         Path | None,
-        typer.Option(help="File for new rows of every model: .png for images, .csv or .parquet for tables."),
+        typer.Option(help="File for samples of every model: .png for images, .csv or .parquet for tables."),
     ] = None,
     safe_csv: SafeCsv = False,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Fit many models to the same rows and score them on others: one table, the best first.
+    """Fit many models and rank them by their score on held-out rows.
 
-    Nats per held-out row, bits per entry, and how far behind the best; a model that fails, or that gives a density
-    where the others give a probability, is a line with its reason.
+    The table has nats per held-out row, bits per entry and the distance to the best
+    model. A model that fails, or that has a density where the others have a
+    probability, is listed with the reason.
 
     Examples:
       jensen compare digits --effort quick
@@ -61,7 +70,7 @@ def compare(
     """
     answers: dict[str, str | bool] = {"auto": "auto", "yes": True, "no": False}
     if discrete not in answers:
-        raise ValueError(f"--discrete {discrete} is not known; choose auto, yes or no")
+        raise ValueError(f"--discrete {discrete} is unknown; choose auto, yes or no")
     check_safe(safe_csv, output, samples, is_printed=False)
     for option, file in {"--output": output, "--report": report_to, "--samples": samples}.items():
         if file:
@@ -74,8 +83,9 @@ def compare(
     for name in names if names != "auto" else ():
         class_name(name)
     check_data(data)
+    check_columns(data, drop or [], [label])
     from jensen.evaluate.compare import compare as compare_models
-    from jensen.files.datasets import write_dataset
+    from jensen.files.tables import write_dataset
 
     X, y = rows_of(data, label, drop or [])
     if samples:
@@ -94,7 +104,7 @@ def compare(
     if is_shown:
         from rich.console import Console
 
-        # Before the files: what may go wrong with these must not take it along.
+        # First, because an error in writing a file must not hide the table.
         console = Console()
         console.print(board.rich(console.width))
     writers = {
@@ -107,7 +117,7 @@ def compare(
         writers[what][1](file)
         wrote(file)
         if is_shown:
-            tell(f"wrote {what} to {file.resolve()}")
+            show_message(f"wrote {what} to {file.resolve()}")
     if as_json:
         rows = [{str(name): plain(value) for name, value in row.items()} for row in board.table.to_dict("records")]
         files = {what.removeprefix("the "): str(file.resolve()) for what, file in written.items()}
@@ -115,30 +125,26 @@ def compare(
 
 
 def check_samples(file: Path, X: Any) -> None:
-    """Images go to a picture and rows to a table."""
+    """An error unless the file suits the data: a picture for images, a table for rows."""
     from jensen.report.images import check_images
 
     is_picture = file.suffix.lower() in PICTURES
     if is_picture and len(X.shape) < 3:
-        raise ValueError(f"--samples {file} is a picture, and {data_kind(X)}; give a .csv or .parquet file")
+        raise ValueError(f"--samples {file} must be a .csv or .parquet file for the rows of a table")
     if not is_picture and len(X.shape) > 2:
-        raise ValueError(f"--samples {file} is no picture, and {data_kind(X)}; give a .png file")
+        raise ValueError(f"--samples {file} must be an image file (.png) for images of shape {X.shape[1:]}")
     if is_picture:
         check_images(X.shape)
     else:
         check_holds_text(file)
 
 
-def data_kind(X: Any) -> str:
-    return "the rows are those of a table" if len(X.shape) < 3 else f"the rows are images of shape {X.shape[1:]}"
-
-
 def write_samples(file: Path, board: Any, is_safe: bool) -> None:
-    """A line of images per model, or a table with the model's name in its first column."""
+    """One row of images per model, or a table with the name of the model in its first column."""
     import pandas as pd
 
-    from jensen.files.datasets import as_frame, write_dataset
     from jensen.files.replacing import replacing
+    from jensen.files.tables import as_frame, write_dataset
 
     if file.suffix.lower() in PICTURES:
         with replacing(file) as aside:
@@ -149,7 +155,7 @@ def write_samples(file: Path, board: Any, is_safe: bool) -> None:
 
 
 def rows_of(data: str, label: str | None, drop: list[str]) -> tuple[Any, Any]:
-    """Rows and labels of a file, a folder of images, or data that scikit-learn ships."""
+    """Rows and labels of a file, a folder of images, or a data set of scikit-learn."""
     from jensen.files.datasets import read_dataset, split_columns
 
     X, y, _ = split_columns(read_dataset(data, images=True), label=label, drop=drop)

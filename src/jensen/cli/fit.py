@@ -1,6 +1,6 @@
-"""`jensen fit`: one model, fitted to a table or images and written to a file.
+"""`jensen fit`: fit one model and write it to a file.
 
-Libraries are imported inside functions, so that `jensen --help` answers at once.
+Libraries are imported inside functions, so that `jensen --help` is fast.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from jensen.cli.inputs import (
     Quiet,
     Weight,
     Word,
-    is_first_process,
+    is_trained_by_gradients,
     only,
     predicts_numbers,
     read_order,
-    run_together,
     takes_images,
-    tell_of_ignored,
+    warn_of_ignored_label,
 )
-from jensen.cli.output import report, summary_of_fit, tell, wrote
+from jensen.cli.output import report, show_message, summary_of_fit, wrote
+from jensen.cli.processes import is_first_process, is_one_of_several, run_together
 
 __all__ = ["fit"]
 
@@ -42,23 +42,25 @@ def fit(
     weight: Weight = None,
     drop: Drop = None,
     seed: FitSeed = None,
-    processes: Annotated[int | None, typer.Option(min=1, help="Processes that train a deep model together.")] = None,
+    processes: Annotated[
+        int | None, typer.Option(min=1, help="Number of processes that train a deep model together.")
+    ] = None,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Learn a model from a table or images and write it to a file.
+    """Fit a model to a table or to images and write it to a file.
 
     Every option of the model is an option here; `jensen models NAME` lists them.
-    Lists are written a,b and arrays and objects as JSON; none is None.
-    Recipes are written as in Python, in quotes: 'MLP(hidden=(50, 50))'.
+    Lists are written a,b. Arrays, dictionaries and recipes are written as in
+    Python, in quotes: '[0.5, 0.5]', 'MLP(hidden=(50, 50))'.
 
-    Ctrl-C ends the training, and the best model so far is written; a second one
-    ends all at once. With --checkpoint the same command goes on from there.
+    Ctrl-C ends the training and writes the best model so far; a second Ctrl-C stops
+    at once. With --checkpoint, the same command resumes an interrupted training.
 
     Examples:
       jensen fit gaussian-mixture iris.csv --label species -o iris.jensen
       jensen fit gaussian-mixture x.npy --n-components 3 --n-init 5 -o x.jensen
-      jensen fit gaussian-mixture a.csv --drop id --prior '{}' -o a.jensen
+      jensen fit gaussian-mixture a.csv --prior ConjugatePrior -o a.jensen
       jensen fit ridge-regression b.csv --label price --alpha evidence -o b.jensen
       jensen fit vae c.csv --encoder 'MLP(hidden=(50,))' -o c.jensen
       jensen fit vae d.npy --checkpoint d.ckpt --processes 2 -o d.jensen
@@ -70,10 +72,13 @@ def fit(
     """
     check_writable(output)
     column = only("--label", label)
-    order = read_order(ctx, model, data, seed)
-    if run_together(order, ctx.meta["words"], processes):
-        return
+    order = read_order(ctx, model, data, seed, drop=drop or [], or_files=[column, weight])
     estimator, parameters = order.estimator, order.parameters
+    if processes and processes > 1 and not is_one_of_several():
+        if not is_trained_by_gradients(estimator):
+            name = type(estimator).__name__
+            raise ValueError(f"--processes is for models trained by gradients, which {name} is not; leave it out")
+        return run_together(ctx.meta["words"], processes)
     has_own_bar = "verbose" in parameters and "verbose" not in order.given
     if has_own_bar:
         estimator.set_params(verbose=int(not (as_json or quiet)))
@@ -89,8 +94,8 @@ def fit(
     estimator.fit(X, y, sample_weight=weights)
     if not is_first_process():
         return
-    tell_of_ignored(estimator, column)
-    # The bar and the checkpoint, of parts, too, are this command's, not properties of the model.
+    warn_of_ignored_label(estimator, column)
+    # The progress bar and checkpoints (also those of parts) belong to this command, not to the model.
     places = [name for name in estimator.get_params() if name.split("__")[-1] == "checkpoint"]
     estimator.set_params(**dict.fromkeys(places), **({"verbose": 0} if has_own_bar else {}))
     estimator.save(output)
@@ -98,8 +103,8 @@ def fit(
     is_interrupted = ctx.meta.get("is_interrupted", False)
     summary = summary_of_fit(estimator, X, y, weights, is_scored=not is_interrupted)
     if is_interrupted:
-        # A user who interrupts a fit does not want to wait for scores.
+        # A user who interrupts a fit does not want to wait for its scores.
         summary["interrupted"] = True
         if not as_json:
-            tell(f"wrote the model so far to {output}; `jensen score` gives the scores left out here")
+            show_message(f"wrote the model so far to {output}; `jensen score` computes its scores")
     report(estimator, len(X), summary, output, as_json, quiet)

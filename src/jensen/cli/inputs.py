@@ -1,63 +1,36 @@
-"""What a command is asked for: a model, its options, and tables, read from words and files.
+"""Inputs of commands: a model, its options and tables, read from words and files.
 
-Libraries are imported inside functions, so that `jensen --help` answers at once.
+Libraries are imported inside functions, so that `jensen --help` is fast.
 """
 
 from __future__ import annotations
 
 import inspect
-import os
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from jensen.cli.arguments import flag_of, parts_with, read_arguments, sort_grid, sort_words, unknown
+from jensen.cli.arguments import flag_of, parts_with, read_arguments, read_value, sort_grid, sort_words, unknown
 from jensen.cli.checks import check_files, check_writable, is_folder, is_picture
-from jensen.cli.output import tell
+from jensen.cli.output import show_message
 from jensen.cli.signatures import arguments_of
-from jensen.files.places import check_data, known_suffix
+from jensen.files.places import check_columns, check_data, known_suffix
 from jensen.runtime.progress import hide_progress
 
-__all__ = [
-    "MODEL_OPTIONS",
-    "TABLE",
-    "Drop",
-    "FitSeed",
-    "Json",
-    "Keep",
-    "Label",
-    "Name",
-    "Order",
-    "Quiet",
-    "SafeCsv",
-    "Weight",
-    "Word",
-    "check_rows_fit",
-    "is_first_process",
-    "is_trained_by_gradients",
-    "method",
-    "only",
-    "open_both",
-    "open_labelled",
-    "open_model",
-    "options_for",
-    "predicts_numbers",
-    "read_order",
-    "run_together",
-    "takes_images",
-    "tell_of_ignored",
-]
+if TYPE_CHECKING:
+    import numpy as np
+    import pandas as pd
+
+    from jensen.files.tables import Table
 
 
 @dataclass(frozen=True)
 class Order:
-    """What a command is asked for: a table, an estimator, which of its arguments were given, and which there are."""
+    """A table and an estimator, the arguments of it that were given, and all that it has."""
 
     path: str
     estimator: Any
@@ -65,11 +38,23 @@ class Order:
     parameters: Mapping[str, inspect.Parameter]
 
 
-def read_order(ctx: typer.Context, model: str, data: str, seed: int | None, grid: Sequence[str] = ()) -> Order:
-    """The model and its options among the words of the command line; of a grid the names are checked."""
+def read_order(
+    ctx: typer.Context,
+    model: str,
+    data: str,
+    seed: int | None,
+    grid: Sequence[str] = (),
+    *,
+    drop: Sequence[str] = (),
+    or_files: Sequence[str | None] = (),
+) -> Order:
+    """The model and its options among the words of the command line.
+
+    Names in a grid, columns to drop, and names of columns `or_files` are only checked.
+    """
     from jensen.registry import MODELS, class_name, model_class
 
-    # An unknown option may have been taken for a positional argument: the model's name tells which word is which.
+    # An unknown option may be among the positional arguments; the name of the model shows which word is which.
     words = [model, data, *ctx.args]
     words.remove(name := next((word for word in words if word in MODELS), model))
     own_flags = [flag for parameter in ctx.command.params for flag in parameter.opts if flag.startswith("--")]
@@ -80,11 +65,15 @@ def read_order(ctx: typer.Context, model: str, data: str, seed: int | None, grid
         return unknown(flag, [*map(flag_of, names), *own_flags], parts_with(option, class_name(name)))
 
     if known is not None:
-        # A mistake in a word need not wait for the import of torch.
+        # Mistakes in words are reported before torch is imported.
         switches = {option: argument.is_switch for option, argument in known.items()}
-        path, _ = sort_words(words, switches, partial(refuse, names=known))
+        path, texts = sort_words(words, switches, partial(refuse, names=known))
+        for option, text in texts.items():
+            if (parameter := known[option].plain) is not None:
+                read_value(text, parameter)
         sort_grid(grid, known)
         check_data(path)
+        check_columns(path, drop, or_files)
     cls = model_class(name)
     parameters = inspect.signature(cls, eval_str=True).parameters
     path, given = read_arguments(words, parameters, partial(refuse, names=parameters))
@@ -95,30 +84,30 @@ def read_order(ctx: typer.Context, model: str, data: str, seed: int | None, grid
 
 
 def only(flag: str, given: Sequence[str] | None) -> str | None:
-    """The value of an option that may be given once."""
+    """The value of an option that may be given only once."""
     if given and len(given) > 1:
-        raise ValueError(f"{flag} names {', '.join(given)}; give one column")
+        raise ValueError(f"{flag} was given {len(given)} times: {', '.join(given)}; give one column")
     return given[0] if given else None
 
 
 def check_rows_fit(estimator: Any, output: Path | None) -> None:
-    """An error where the rows of a model cannot go to this file: before they are drawn, which may take long."""
+    """An error if the rows of a model cannot be written to this file; drawing them may take long."""
     from jensen.report.images import check_images
 
-    shape = getattr(estimator, "_shape", ())
+    shape = getattr(estimator, "row_shape_", ())
     if output is not None and len(shape) > 1 and is_folder(output) and output.is_dir():
         if any(output.iterdir()):
-            raise ValueError(f"--output {output} is a folder with files in it; give a new or an empty one")
+            raise ValueError(f"--output {output} is a folder with files in it; give a new or empty one")
     elif output is not None:
         check_writable(output)
     if len(shape) > 1 and (is_picture(output) or is_folder(output)):
         try:
             check_images((1, *shape))
         except ValueError as error:
-            raise ValueError(f"--output {output}: {error}; an .npy file takes all") from None
+            raise ValueError(f"--output {output}: {error}; an .npy file can hold all images") from None
     elif len(shape) > 1 and (output is None or output.suffix.lower() != ".npy"):
         raise ValueError(
-            f"rows of shape {shape} are no table; write them to an .npy or .png file, or to a folder, with --output"
+            f"rows of shape {shape} are not a table; write them to an .npy or .png file, or to a folder, with --output"
         )
     elif is_picture(output):
         raise ValueError(
@@ -130,43 +119,15 @@ def check_rows_fit(estimator: Any, output: Path | None) -> None:
 
 
 def is_trained_by_gradients(estimator: Any) -> bool:
-    from jensen.contract.gradient import GradientEstimator
-
-    return isinstance(estimator, GradientEstimator)
+    return bool(estimator.capabilities.gradients)
 
 
 def takes_images(estimator: Any) -> bool:
-    from sklearn.utils import get_tags
-
-    return bool(get_tags(estimator).input_tags.three_d_array)
-
-
-def is_first_process() -> bool:
-    """Whether this process is to print and write: the others only help it to train."""
-    return os.environ.get("RANK", "0") == "0" or os.environ.get("WORLD_SIZE", "1") == "1"
-
-
-def run_together(order: Order, words: Sequence[str], processes: int | None) -> bool:
-    """Do what the words ask in several processes, unless this is one of them; whether it is done."""
-    if processes is None or processes == 1 or "WORLD_SIZE" in os.environ:
-        return False
-    if not is_trained_by_gradients(order.estimator):
-        name = type(order.estimator).__name__
-        raise ValueError(f"--processes is for models trained by gradients, which {name} is not; leave it out")
-    if find_spec("accelerate") is None:
-        raise ImportError(f"--processes {processes} needs accelerate: pip install 'jensen[scale]'")
-    from jensen.engines.sgd.launch import launch
-
-    code, unheard = launch([sys.executable, "-c", "from jensen.cli.app import main; main()", *words], processes)
-    if code:
-        for line in unheard.splitlines()[-1:]:
-            tell(f"in a process beside the first: {line}")
-        raise typer.Exit(code)
-    return True
+    return bool(estimator.capabilities.images)
 
 
 def predicts_numbers(estimator: Any, label: str | None) -> bool:
-    """Whether the label is a number to predict, which a regression cannot do without."""
+    """Whether the model is a regression; an error if it is and has no label."""
     from sklearn.base import is_regressor
 
     if is_regressor(estimator) and label is None:
@@ -174,12 +135,12 @@ def predicts_numbers(estimator: Any, label: str | None) -> bool:
     return bool(is_regressor(estimator))
 
 
-def tell_of_ignored(estimator: Any, label: str | None) -> None:
-    """A fit that read labels knows their classes, one that read numbers is a regression's."""
+def warn_of_ignored_label(estimator: Any, label: str | None) -> None:
+    """Warn if a fit did not use the labels: it has no classes and is not a regression."""
     from sklearn.base import is_regressor
 
     if label is not None and not (is_regressor(estimator) or hasattr(estimator, "classes_")):
-        tell(f"warning: {type(estimator).__name__} ignores --label; {named(label)} is left out")
+        show_message(f"warning: {type(estimator).__name__} ignores --label; {named(label)} is left out")
 
 
 def named(label: str) -> str:
@@ -187,7 +148,7 @@ def named(label: str) -> str:
 
 
 def open_model(model: Path, seed: int | None = None, is_shown: bool = True) -> Any:
-    """A fitted model, with a seed if one is given, and a bar on a terminal for what may take long."""
+    """Load a fitted model, with a seed if one is given, and with a progress bar on a terminal."""
     from jensen.registry import load
 
     check_files(model)
@@ -197,31 +158,55 @@ def open_model(model: Path, seed: int | None = None, is_shown: bool = True) -> A
     return estimator.set_params(**{name: value for name, value in asked.items() if name in known})
 
 
-def open_both(model: Path, data: Path, seed: int | None = None, is_shown: bool = True) -> tuple[Any, Any]:
-    """A fitted model, and its own columns of a table."""
-    estimator, X, _ = open_labelled(model, data, None, seed, is_shown, needed=False)
-    return estimator, X
+@dataclass(frozen=True)
+class Opened:
+    """A fitted model and a table.
+
+    Args:
+        X: the columns that the model was fitted on.
+        y: labels, or what a regression predicts.
+        cells: the whole table, as it is written in a text file if that was asked for.
+        kept: the columns of --keep by name, as they are written in a text file.
+    """
+
+    estimator: Any
+    X: Table
+    y: np.ndarray | None
+    cells: Table
+    kept: Mapping[str, pd.Series[Any]]
 
 
-def open_labelled(
-    model: Path, data: Path, label: str | None, seed: int | None = None, is_shown: bool = True, needed: bool = True
-) -> tuple[Any, Any, Any]:
-    """The same, and the column that a regression predicts; without it an error where it is needed."""
-    from jensen.files.datasets import need_table, read_dataset, select_features, split_columns
+def open_rows(
+    model: Path,
+    data: Path,
+    *,
+    label: str | None = None,
+    needs_label: bool = False,
+    keep: Sequence[str] | None = None,
+    as_written: bool = False,
+    seed: int | None = None,
+    is_shown: bool = True,
+) -> Opened:
+    """Read a model, and a table once. A regression that `needs_label` raises an error without one."""
+    from jensen.files.datasets import need_table, read_dataset, read_with_cells, select_features, split_columns
+    from jensen.files.tables import as_frame
 
-    table = read_dataset(data, images=True)
+    if as_written or keep is not None:
+        table, cells = read_with_cells(data, keep)
+    else:
+        table = cells = read_dataset(data, images=True)
     estimator = open_model(model, seed, is_shown)
     if not takes_images(estimator):
         need_table(data, table)
-    is_number = needed and predicts_numbers(estimator, label)
-    table, y, _ = split_columns(table, label=label, label_is_number=is_number)
-    if label is not None and not is_number:
-        tell(f"warning: {type(estimator).__name__} scores rows without their label; {named(label)} is left out")
-    return estimator, select_features(estimator, table), y if is_number else None
+    is_number = needs_label and predicts_numbers(estimator, label)
+    features, y, _ = split_columns(table, label=label, label_is_number=is_number)
+    beside = as_frame(cells).reset_index(drop=True).items() if keep is not None else ()
+    kept = {str(name): column for name, column in beside}
+    return Opened(estimator, select_features(estimator, features), y, cells, kept)
 
 
 def options_for(estimator: Any, verb: str, **asked: Any) -> dict[str, Any]:
-    """The options that were given, not None; an error where the model's verb does not take one."""
+    """The options that were given (not None); an error if the method does not take one."""
     given = {name: value for name, value in asked.items() if value is not None}
     taken = inspect.signature(getattr(estimator, verb, lambda: None)).parameters
     for name in given:
@@ -243,52 +228,52 @@ def method(estimator: Any, verb: str) -> Any:
         raise ValueError(f"{type(estimator).__name__} has no {verb}{reason}") from None
 
 
-# A model's own options are not known before its name.
+# The options of a model are known only after its name.
 MODEL_OPTIONS = {"allow_extra_args": True, "ignore_unknown_options": True}
 
 
 def silenced(wanted: bool) -> bool:
-    """An option that also hides progress."""
+    """Hide progress bars if an option is given."""
     if wanted:
         hide_progress()
     return wanted
 
 
 TABLE = typer.Argument(
-    help="Table: .csv, .tsv, .parquet or .npy; empty cells are missing. Images: a folder, or .npy of (n, h, w) or "
-    "(n, c, h, w). Or data of scikit-learn: digits, iris, wine."
+    help="Table: .csv, .tsv, .parquet or .npy; empty cells are missing values. Images: a folder, or .npy of shape "
+    "(n, h, w) or (n, c, h, w). Or a data set of scikit-learn: digits, iris or wine."
 )
 Name = Annotated[str, typer.Argument(help="Name of a model; `jensen models` lists them.")]
-# Where options of a model may follow, any word may land here.
+# In commands that take options of a model, any word may be parsed as this argument.
 Word = Annotated[str, TABLE]
 Label = Annotated[
     list[str] | None,
     typer.Option(
         metavar="COLUMN|FILE",
-        help="Labels: a column (npy: its number), or a file of one per row, .npy, .csv or .txt; empty, NaN and -1 are "
-        "unlabelled. `folder`: the subfolders of images. `target`: of digits, iris, wine. Of a regression what to "
-        "predict.",
+        help="Labels, or the target of a regression: a column (npy: its number), or a file with one value per row "
+        "(.npy, .csv or .txt). Empty cells, NaN and -1 are unlabelled. `folder`: subfolders of images are classes. "
+        "`target`: the labels of digits, iris and wine.",
     ),
 ]
 Weight = Annotated[
-    str | None, typer.Option(metavar="COLUMN|FILE", help="Row weights: a column (npy: its number), or a file.")
+    str | None, typer.Option(metavar="COLUMN|FILE", help="Row weights: a column (npy: its number) or a file.")
 ]
 Drop = Annotated[
-    list[str] | None, typer.Option(metavar="COLUMN", help="Column to leave out, or several: a,b; may be repeated.")
+    list[str] | None, typer.Option(metavar="COLUMN", help="Column to leave out, or several: a,b. May be repeated.")
 ]
 Keep = Annotated[
     list[str] | None,
-    typer.Option(metavar="COLUMN", help="Column of the data to stand before the answer, or several: a,b."),
+    typer.Option(metavar="COLUMN", help="Column to copy to the output, or several: a,b. May be repeated."),
 ]
-FitSeed = Annotated[int | None, typer.Option(help="Random seed; 0 when not given.")]
+FitSeed = Annotated[int | None, typer.Option(help="Random seed. Default: 0.")]
 SafeCsv = Annotated[
     bool,
     typer.Option(
         "--safe-csv",
-        help="Write a quote before text that a spreadsheet would read as a formula: text that begins with = + - or @.",
+        help="Put a quote before text that a spreadsheet would take for a formula: text that begins with = + - or @.",
     ),
 ]
-Json = Annotated[bool, typer.Option("--json", callback=silenced, help="Print one JSON object and nothing else.")]
+Json = Annotated[bool, typer.Option("--json", callback=silenced, help="Print the result as one JSON object.")]
 Quiet = Annotated[
-    bool, typer.Option("--quiet", "-q", callback=silenced, help="No progress bar, and nothing on standard output.")
+    bool, typer.Option("--quiet", "-q", callback=silenced, help="No progress bar and no results on standard output.")
 ]

@@ -1,6 +1,6 @@
 """`jensen models`: the models, what each can do, and the options of one.
 
-Libraries are imported inside functions, so that `jensen --help` answers at once.
+Libraries are imported inside functions, so that `jensen --help` is fast.
 """
 
 from __future__ import annotations
@@ -20,11 +20,12 @@ __all__ = ["models"]
 
 
 def models(
-    name: Annotated[str | None, typer.Argument(help="A model, to list its options.")] = None, as_json: Json = False
+    name: Annotated[str | None, typer.Argument(help="Name of a model whose options are listed.")] = None,
+    as_json: Json = False,
 ) -> None:
-    """List the models and what each can do, or all options of one with their defaults.
+    """List the models and what each can do, or the options of one model with their defaults.
 
-    A verb that a model cannot honour says why when it is asked for.
+    A command that a model does not support ends with the reason.
 
     Examples:
       jensen models
@@ -40,17 +41,18 @@ def models(
     if as_json:
         return typer.echo(json.dumps([{"model": known, "what": what[known], **found[known]} for known in MODELS]))
     show(("model", "what it is"), [*what.items()])
-    for heading, words in (("what it answers", ANSWERS), ("what it learns from", MATERIAL)):
-        show((heading, *words), [(known, *(mark(can[word]) for word in words)) for known, can in found.items()])
+    for heading, words in (("commands", ANSWERS), ("data", MATERIAL)):
+        rows = [(known, *(mark(can[word]) for word in words)) for known, can in found.items()]
+        show((heading, *map(shown, words)), rows)
     typer.echo(
-        "score: ln p(x) exactly, or a lower bound of it. predict, labels: after a fit\n"
-        "with labels only. holes: missing values. text: columns of words, too. batches:\n"
-        "partial_fit, in Python."
+        'score: exact is ln p(x), bound a lower bound of it. predict and labels: "labels"\n'
+        "means only after a fit with labels. missing: missing values. text: columns of\n"
+        "text. batches: partial_fit, in Python."
     )
 
 
 def show_model(name: str, as_json: bool) -> None:
-    """What a model is and can do, and its options."""
+    """Print what a model is, what it can do, and its options."""
     from jensen.registry import ANSWERS, MATERIAL, MODELS, PAGES, abilities, model_class
 
     cls = model_class(name)
@@ -61,15 +63,15 @@ def show_model(name: str, as_json: bool) -> None:
         for p in inspect.signature(cls, eval_str=True).parameters.values()
     ]
     if as_json:
-        told = [dict(zip(header, option, strict=True)) for option in options]
-        summary = {"model": name, "what": summary_of(cls), **can, "page": PAGES[name], "options": told}
+        listed_options = [dict(zip(header, option, strict=True)) for option in options]
+        summary = {"model": name, "what": summary_of(cls), **can, "page": PAGES[name], "options": listed_options}
         return typer.echo(json.dumps(summary))
     head = [
         ("model", f"{name}, the class {cls.__name__}"),
         ("what it is", summary_of(cls)),
-        ("what it answers", listed(can, ANSWERS)),
-        ("what it learns from", listed(can, MATERIAL)),
-        ("page of the documentation", PAGES[name]),
+        ("commands", listed(can, ANSWERS)),
+        ("data", listed(can, MATERIAL)),
+        ("documentation", PAGES[name]),
     ]
     show(("", ""), head)
     show(header, options)
@@ -80,8 +82,13 @@ def summary_of(cls: type) -> str:
 
 
 def listed(can: Mapping[str, bool | str], words: Sequence[str]) -> str:
-    """What a model can, in words: score (exact), sample, ..."""
-    return ", ".join(word if can[word] is True else f"{word} ({can[word]})" for word in words if can[word])
+    """What a model can do: score (exact), sample, ..."""
+    return ", ".join(shown(word) if can[word] is True else f"{word} ({can[word]})" for word in words if can[word])
+
+
+def shown(word: str) -> str:
+    """A key of the JSON output, as tables show it."""
+    return "missing" if word == "holes" else word
 
 
 def mark(ability: bool | str) -> str:

@@ -1,4 +1,4 @@
-"""What a command says: results to standard output, as a table, CSV or JSON, and messages to standard error."""
+"""Output of commands: results to standard output, as a table, CSV or JSON, and messages to standard error."""
 
 from __future__ import annotations
 
@@ -9,32 +9,30 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-__all__ = [
-    "PICTURES",
-    "answer",
-    "cell",
-    "columns_of",
-    "deliver",
-    "deliver_pictures",
-    "in_units",
-    "noted",
-    "plain",
-    "report",
-    "show",
-    "summary_of_fit",
-    "tell",
-    "wrote",
-]
+from jensen.cli.checks import is_folder, is_picture
 
-# Pictures that matplotlib writes.
+if TYPE_CHECKING:
+    import numpy as np
+
+    from jensen.files.tables import Table
+
+# Formats of pictures that matplotlib writes.
 PICTURES = (".png", ".pdf", ".svg")
 
 BITS_OF_A_DENSITY = "Bits of a density may be negative and are not a code length."
-WRITTEN: ContextVar[list[str]] = ContextVar("written", default=[])  # noqa: B039 (outside of a command nobody reads it)
+WRITTEN: ContextVar[list[str]] = ContextVar("written", default=[])  # noqa: B039 (outside of a command it is never read)
+
+
+def missing_entries(X: Table) -> np.ndarray:
+    """Whether a value is missing, of shape (n_rows, n_entries), for tables and images."""
+    import numpy as np
+    import pandas as pd
+
+    return np.asarray(pd.isna(X)).reshape(len(X), -1)
 
 
 def columns_of(name: str, values: Any) -> Any:
@@ -45,34 +43,39 @@ def columns_of(name: str, values: Any) -> Any:
     return pd.DataFrame(values, columns=names)
 
 
-def in_units(estimator: Any, nats: float, X: Any, weights: Any = None) -> dict[str, float]:
-    """Nats per row, and for a model of rows also bits per observed entry: a regression's density is of y."""
+def in_units(
+    estimator: Any, nats: float, is_missing: np.ndarray, weights: np.ndarray | None = None
+) -> dict[str, float]:
+    """Nats per row, and for a model of rows also bits per observed entry: a regression's density is of y.
+
+    Args:
+        is_missing: whether a value is missing, of shape (n_rows, n_entries).
+    """
     import numpy as np
-    import pandas as pd
     from sklearn.base import is_regressor
 
     if is_regressor(estimator):
         return {"nats_per_row": nats}
-    n_observed = np.average(np.asarray(pd.notna(X)).reshape(len(X), -1).sum(1), weights=weights)
+    n_observed = np.average((~is_missing).sum(1), weights=weights)
     return {"nats_per_row": nats, "bits_per_dimension": -nats / (max(n_observed, 1e-300) * math.log(2))}
 
 
 def summary_of_fit(estimator: Any, X: Any, y: Any, weights: Any, is_scored: bool = True) -> dict[str, Any]:
-    """The results of a fit by name; a model trained by gradients is scored on some rows, from few draws."""
+    """The results of a fit by name. A model trained by gradients is scored on some rows, with few draws."""
     import numpy as np
-    import pandas as pd
     from sklearn.base import is_regressor
 
     from jensen.bound import averaging
     from jensen.report.quick import Quick, quick_scores
 
-    summary = {"features": estimator.n_features_in_, "missing_entries": int(np.asarray(pd.isna(X)).sum())}
+    is_missing = missing_entries(X)
+    summary = {"features": estimator.n_features_in_, "missing_entries": int(is_missing.sum())}
     is_deep = hasattr(estimator, "history_")
     # Rows of weight 0 may hold anything.
     counted = np.ones(len(X)) if weights is None else weights
     rows = np.flatnonzero(counted > 0)
     if needs_complete_rows(estimator):
-        rows = rows[~np.asarray(pd.isna(X)).reshape(len(X), -1)[rows].any(1)]
+        rows = rows[~is_missing[rows].any(1)]
     quick = Quick.of(estimator, len(rows))
     rows = rows[quick.some(len(rows))]
     some = X.iloc[rows] if hasattr(X, "iloc") else X[rows]
@@ -85,7 +88,7 @@ def summary_of_fit(estimator: Any, X: Any, y: Any, weights: Any, is_scored: bool
             summary["levels_per_row" if quick.option == "levels" else "draws_per_row"] = quick.n_draws
         with averaging():
             scores = quick_scores(estimator, some, quick)
-        summary |= in_units(estimator, np.average(scores, weights=counted[rows]), some, counted[rows])
+        summary |= in_units(estimator, np.average(scores, weights=counted[rows]), is_missing[rows], counted[rows])
     found = {
         "components": "n_components_",
         "alpha": "alpha_",
@@ -99,32 +102,30 @@ def summary_of_fit(estimator: Any, X: Any, y: Any, weights: Any, is_scored: bool
     if getattr(estimator, "depot", None) is not None:
         found = {"cost": "cost_", "supply_cost": "supply_cost_"} | found
     values = {name: getattr(estimator, key) for name, key in found.items() if hasattr(estimator, key)}
-    # Noise may have a variance for every feature, too many for a table.
+    # With a noise variance for every feature there are too many for a table.
     summary |= {name: value for name, value in values.items() if name != "noise_variance" or np.size(value) == 1}
     if is_deep:
         best = estimator.history_.max(numeric_only=True)
         shown = {"objective": getattr(estimator, "lower_bound_", None), "held_out": best.get("held_out")}
-        # The simple loss of a diffusion is no nats, and beside nats per row it would look like some; of a prior trained
-        # alone it is of latent vectors.
+        # The simple loss of a diffusion is not in nats, but would look like it beside nats per row. The loss of a prior
+        # that is trained alone is that of latent vectors.
         if getattr(estimator, "objective", None) in ("simple", "hybrid") or hasattr(estimator, "vae_"):
             shown = {"held_out": shown["held_out"]}
         if needs_complete_rows(estimator) and summary["missing_entries"]:
-            # A sum over what is observed, which is no bound.
+            # A sum over observed values only, which is not a bound.
             shown = {}
         summary |= {f"{name}_per_row": float(value) for name, value in shown.items() if value is not None}
     return summary
 
 
 def needs_complete_rows(estimator: Any) -> bool:
-    """Whether a model may learn from rows with holes, but has no score of them."""
-    from jensen.models.diffusion.base import DenoisingModel
-
-    return isinstance(estimator, DenoisingModel)
+    """Whether a model can be trained on rows with missing values, but cannot score them."""
+    return bool(estimator.capabilities.scores_complete_rows_only)
 
 
-def deliver(table: Any, output: Path | None, is_told: bool = True, is_safe: bool = False) -> None:
-    """A table to a file, or as CSV to standard output."""
-    from jensen.files.datasets import as_frame, without_formulas, write_dataset
+def write_table(table: Any, output: Path | None, is_shown: bool = True, is_safe: bool = False) -> None:
+    """Write a table to a file, or as CSV to standard output."""
+    from jensen.files.tables import as_frame, without_formulas, write_dataset
 
     if output is None:
         frame = as_frame(table)
@@ -132,19 +133,19 @@ def deliver(table: Any, output: Path | None, is_told: bool = True, is_safe: bool
         return
     write_dataset(output, table, is_safe=is_safe)
     wrote(output)
-    if is_told:
-        tell(f"wrote {len(table)} rows to {output}")
+    if is_shown:
+        show_message(f"wrote {len(table)} rows to {output}")
 
 
-def answer(
+def write_result(
     estimator: Any, table: Any, output: Path | None, as_json: bool, is_safe: bool = False, **summary: Any
 ) -> None:
-    """A table to a file, or to standard output as CSV, or all in one JSON object."""
+    """Write a table to a file, or to standard output as CSV, or print one JSON object."""
     if output or not as_json:
-        deliver(table, output, is_told=not as_json, is_safe=is_safe)
+        write_table(table, output, is_shown=not as_json, is_safe=is_safe)
     if not as_json:
         return
-    from jensen.files.datasets import as_frame
+    from jensen.files.tables import as_frame
 
     if output is None:
         frame = as_frame(table).astype(object)
@@ -152,14 +153,47 @@ def answer(
     report(estimator, len(table), summary, output, as_json)
 
 
-def deliver_pictures(estimator: Any, images: Any, output: Path, is_told: bool = True) -> None:
-    """Images that a model made, side by side in one .png, or one by one in a folder, on the scale of the data."""
+def write_rows(
+    estimator: Any, rows: Any, output: Path | None, as_json: bool, is_safe: bool = False, **summary: Any
+) -> None:
+    """Write rows from a model: images as .png if that is asked for, else as a table."""
+    if output is None or not (is_picture(output) or is_folder(output)):
+        return write_result(estimator, rows, output, as_json, is_safe, **summary)
+    write_images(estimator, rows, output, is_shown=not as_json)
+    if as_json:
+        report(estimator, len(rows), summary, output, as_json)
+
+
+def check_complete(verb: str, table: Any) -> None:
+    """An error if a result has missing values."""
+    import numpy as np
+    import pandas as pd
+
+    is_missing = np.asarray(table.to_pandas().isna() if hasattr(table, "to_pandas") else pd.isna(table))
+    if is_missing.any():
+        row, *place = (int(where[0]) for where in is_missing.nonzero())
+        column = "" if not place else f", column {shown_column(table, place)}"
+        raise ValueError(
+            f"{verb} returned no value for {int(is_missing.sum())} of {is_missing.size} cells, first in row {row}"
+            f"{column}; its values may be too far from those that the model was trained on"
+        )
+
+
+def shown_column(table: Any, place: list[int]) -> str:
+    """The name or number of a column; in images the position of a pixel."""
+    if hasattr(table, "columns"):
+        return repr(table.columns[place[0]])
+    return str(place[0] if len(place) == 1 else tuple(place))
+
+
+def write_images(estimator: Any, images: Any, output: Path, is_shown: bool = True) -> None:
+    """Write images on the scale of the data: side by side in one .png, or one by one in a folder."""
     import numpy as np
 
     from jensen.report.images import image_grid, scale_of, write_png
 
     values, known = np.asarray(images), estimator.columns_.levels
-    # A file of an earlier version may have neither.
+    # A file of an older version may have neither.
     seen = np.concatenate(known).astype(float) if all(known) else getattr(estimator, "pixel_range_", None)
     limits = None if seen is None else scale_of(float(np.min(seen)), float(np.max(seen)))
     if output.suffix:
@@ -171,14 +205,14 @@ def deliver_pictures(estimator: Any, images: Any, output: Path, is_told: bool = 
         n_digits = len(str(len(values) - 1))
         for i, image in enumerate(values):
             write_png(image_grid(image[None], scale=1, limits=limits), output / f"{i:0{n_digits}}.png")
-    if is_told:
-        tell(f"wrote {len(values)} images to {output}")
+    if is_shown:
+        show_message(f"wrote {len(values)} images to {output}")
 
 
 def report(
     estimator: Any, n_rows: int, summary: dict[str, Any], output: Path | None, as_json: bool, quiet: bool = False
 ) -> None:
-    """One JSON object, or a table for people."""
+    """Print a summary as one JSON object or as a table."""
     summary = {"model": type(estimator).__name__, "rows": n_rows, **summary}
     if output:
         summary["output"] = str(output)
@@ -191,11 +225,11 @@ def report(
         caption = BITS_OF_A_DENSITY if "bits_per_dimension" in summary and "density" in estimator.measure_ else None
         show(("", ""), [(name.replace("_", " "), cell(value)) for name, value in summary.items()], caption)
         if least:
-            show(("least likely row, from 0", "nats"), [(cell(one["row"]), cell(one["nats"])) for one in least])
+            show(("least likely row (from 0)", "nats"), [(cell(one["row"]), cell(one["nats"])) for one in least])
 
 
 def plain(value: Any) -> Any:
-    """A value that JSON knows, or else its text."""
+    """A value that JSON can hold, or else its text."""
     import pandas as pd
 
     if value is None or (pd.api.types.is_scalar(value) and pd.isna(value)):
@@ -215,7 +249,7 @@ def show(header: Sequence[str], rows: Sequence[Sequence[str]], caption: str | No
     from rich.table import Column, Table
     from rich.text import Text
 
-    # A name that is broken in two cannot be copied.
+    # A name on two lines could not be copied.
     options: dict[str, Any] = {"caption": caption, "caption_justify": "left", "show_header": any(header)}
     table = Table(Column(header[0], no_wrap=True), *header[1:], **options)
     for row in rows:
@@ -225,7 +259,7 @@ def show(header: Sequence[str], rows: Sequence[Sequence[str]], caption: str | No
 
 @contextmanager
 def noted() -> Iterator[list[str]]:
-    """The list of the files that are written inside."""
+    """The list of files written within the context."""
     token = WRITTEN.set([])
     try:
         yield WRITTEN.get()
@@ -234,10 +268,10 @@ def noted() -> Iterator[list[str]]:
 
 
 def wrote(what: str | Path) -> None:
-    """Note what is written, for the line that ends an interrupted command."""
+    """Note a file, for the last line of an interrupted command."""
     WRITTEN.get().append(str(what))
 
 
-def tell(message: str) -> None:
-    """One line on standard error."""
+def show_message(message: str) -> None:
+    """Print one line on standard error."""
     typer.echo(" ".join(message.split()), err=True)

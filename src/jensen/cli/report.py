@@ -1,6 +1,6 @@
-"""`jensen report` on the command line: what a fitted model makes of rows, on one page.
+"""`jensen report`: a page about a fitted model.
 
-Libraries are imported inside functions, so that `jensen --help` answers at once.
+Libraries are imported inside functions, so that `jensen --help` is fast.
 """
 
 from __future__ import annotations
@@ -11,28 +11,26 @@ from typing import Annotated
 import typer
 
 from jensen.cli.checks import check_files, check_page, check_writable
-from jensen.cli.inputs import TABLE, Quiet, open_model, predicts_numbers, takes_images
-from jensen.cli.output import tell, wrote
-
-__all__ = ["report"]
+from jensen.cli.inputs import TABLE, Quiet, open_rows
+from jensen.cli.output import show_message, wrote
 
 
 def report(
-    model: Annotated[Path, typer.Argument(help="Model file that `jensen fit` wrote.")],
+    model: Annotated[Path, typer.Argument(help="Model file written by `jensen fit`.")],
     data: Annotated[Path, TABLE],
-    output: Annotated[Path, typer.Option("--output", "-o", help="Page to write.")] = Path("report.html"),
+    output: Annotated[Path, typer.Option("--output", "-o", help="HTML page to write.")] = Path("report.html"),
     label: Annotated[
         str | None,
-        typer.Option(metavar="COLUMN|FILE", help="Labels to colour rows by; of a regression what it predicts."),
+        typer.Option(metavar="COLUMN|FILE", help="Labels that colour the rows, or the target of a regression."),
     ] = None,
-    title: Annotated[str | None, typer.Option(help="Of the page; without it the model and the data.")] = None,
-    seed: Annotated[int, typer.Option(help="Random seed of samples, hidden entries and drawn rows.")] = 0,
+    title: Annotated[str | None, typer.Option(help="Title of the page. Default: the model and the data.")] = None,
+    seed: Annotated[int, typer.Option(help="Random seed for samples, hidden entries and the choice of rows.")] = 0,
     quiet: Quiet = False,
 ) -> None:
-    """Write one page of HTML on what a model makes of rows: a file that needs no network.
+    """Write an HTML report about a fitted model: one file that needs no network.
 
-    The bound by term, how it was learnt, samples beside real rows, what is hidden, imputations, the rows it finds least
-    likely, and what is special to the model.
+    It shows the terms of the bound, the training, samples beside real rows, latent
+    vectors, imputations, the least likely rows, and what is specific to the model.
 
     Examples:
       jensen report iris.jensen iris.csv --label species
@@ -40,19 +38,13 @@ def report(
     """
     check_page(output)
     check_writable(output)
-    check_files(model, data)
-    from jensen.files.datasets import need_table, read_dataset, select_features, split_columns
-
-    table = read_dataset(data, images=True)
-    estimator = open_model(model, None, not quiet)
-    if not takes_images(estimator):
-        need_table(data, table)
-    X, y, _ = split_columns(table, label=label, label_is_number=predicts_numbers(estimator, label))
+    check_files(model, data, label=label)
+    opened = open_rows(model, data, label=label, needs_label=True, is_shown=not quiet)
     from jensen.report.page import write_report
 
-    rows = select_features(estimator, X)
+    estimator = opened.estimator
     name = title or f"{type(estimator).__name__} of {Path(data).name}"
-    write_report(estimator, rows, output, y, title=name, random_state=seed, verbose=int(not quiet))
+    write_report(estimator, opened.X, output, opened.y, title=name, random_state=seed, verbose=int(not quiet))
     wrote(output)
     if not quiet:
-        tell(f"wrote the report to {output}")
+        show_message(f"wrote the report to {output}")

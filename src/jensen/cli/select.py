@@ -1,6 +1,6 @@
-"""`jensen select`: one model with many arguments.
+"""`jensen select`: one model with many settings.
 
-Libraries are imported inside functions, so that `jensen --help` answers at once.
+Libraries are imported inside functions, so that `jensen --help` is fast.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from jensen.cli.inputs import (
     only,
     read_order,
     takes_images,
-    tell_of_ignored,
+    warn_of_ignored_label,
 )
-from jensen.cli.output import PICTURES, plain, report, tell, wrote
+from jensen.cli.output import PICTURES, plain, report, show_message, wrote
 
 __all__ = ["select"]
 
@@ -36,25 +36,27 @@ def select(
     ctx: typer.Context,
     model: Name,
     data: Word,
-    grid: Annotated[list[str], typer.Option(help="Values to try: NAME=1:10, NAME=2:20:2 or NAME=a,b; repeatable.")],
+    grid: Annotated[
+        list[str], typer.Option(help="Values to try: NAME=1:10, NAME=2:20:2 or NAME=a,b; may be repeated.")
+    ],
     criterion: Annotated[
         str,
         typer.Option(
-            help="bic, held-out, cv, silhouette, gap or reconstruction; auto is bic, and of deep models held-out, the "
-            "bound of rows not learnt from."
+            help="bic, held-out, cv, silhouette, gap or reconstruction. auto is bic; for deep models it is held-out, "
+            "the bound on rows that the model was not trained on."
         ),
     ] = "auto",
-    cv: Annotated[int | None, typer.Option(help="Number of folds of cv; 5 if not given.")] = None,
+    cv: Annotated[int | None, typer.Option(help="Number of folds for cv. Default: 5.")] = None,
     held_out: Annotated[
-        float | None, typer.Option(help="Share of rows that held-out and reconstruction score; 0.2 if not given.")
+        float | None, typer.Option(help="Share of rows held out by held-out and reconstruction. Default: 0.2.")
     ] = None,
-    n_references: Annotated[
-        int | None, typer.Option(help="Number of reference tables of gap; 20 if not given.")
-    ] = None,
-    cold: Annotated[bool, typer.Option("--cold", help="No starts of mixtures from neighbours in the grid.")] = False,
-    n_jobs: Annotated[int, typer.Option(help="Processes; -1 is one on every core.")] = 1,
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="File to write the best model to.")] = None,
-    plot: Annotated[Path | None, typer.Option(help="Picture of the criterion: .png, .pdf or .svg.")] = None,
+    n_references: Annotated[int | None, typer.Option(help="Number of reference tables for gap. Default: 20.")] = None,
+    cold: Annotated[
+        bool, typer.Option("--cold", help="Do not start mixtures from neighbouring fits in the grid.")
+    ] = False,
+    n_jobs: Annotated[int, typer.Option(help="Number of processes; -1 is one per core.")] = 1,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Model file to write: the best model.")] = None,
+    plot: Annotated[Path | None, typer.Option(help="Plot of the criterion to write: .png, .pdf or .svg.")] = None,
     label: Label = None,
     weight: Weight = None,
     drop: Drop = None,
@@ -64,8 +66,9 @@ def select(
 ) -> None:
     """Choose the number of clusters, or other options of a model, by a criterion.
 
-    A matrix of all entries where several options vary, and those in the lead; the best is marked with a star.
-    Options of the model that stay the same are options here; `jensen models NAME` lists them.
+    The output lists the leading fits, and a matrix of all fits if several options
+    vary. A star marks the best. Options of the model that do not vary are options
+    here; `jensen models NAME` lists them.
 
     Examples:
       jensen select gaussian-mixture x.csv --grid n-components=1:9 -o best.jensen
@@ -79,19 +82,19 @@ def select(
         if file:
             check_writable(file)
     if plot and plot.suffix.lower() not in PICTURES:
-        raise ValueError(f"--plot {plot} is no picture that can be written; give one ending in {', '.join(PICTURES)}")
+        raise ValueError(f"--plot {plot} must end in {', '.join(PICTURES)}")
     column = only("--label", label)
-    order = read_order(ctx, model, data, seed, grid)
+    order = read_order(ctx, model, data, seed, grid, drop=drop or [], or_files=[column, weight])
     from sklearn.base import is_regressor
 
     from jensen.files.datasets import read_dataset, split_columns
 
     if is_regressor(order.estimator):
-        raise ValueError("select compares models of rows, not regressions; fit with --alpha evidence, or score each")
+        raise ValueError("select does not support regressions; fit with --alpha evidence, or score each model")
     values = read_grid(grid, order.parameters)
     twice = [flag_of(name) for name in values if name in order.given]
     if twice:
-        raise ValueError(f"{', '.join(twice)} is given as an option and in --grid; give it once")
+        raise ValueError(f"{', '.join(twice)} is both an option and in --grid; give it once")
     table = read_dataset(order.path, images=takes_images(order.estimator))
     X, y, weights = split_columns(table, label=column, weight=weight, drop=drop or [])
     from jensen.evaluate.select import select as select_model
@@ -112,7 +115,7 @@ def select(
         random_state=seed or 0,
         verbose=int(not (as_json or quiet)),
     )
-    tell_of_ignored(found.winner, column)
+    warn_of_ignored_label(found.winner, column)
     if output:
         found.winner.save(output)
         wrote(output)
@@ -137,11 +140,11 @@ def select(
         Console().print(found.rich())
         for file, what in ((output, "best model"), (plot, "picture")):
             if file:
-                tell(f"wrote the {what} to {file}")
+                show_message(f"wrote the {what} to {file}")
 
 
 def check_used(measured: Mapping[str, Any], criterion: str, estimator: Any) -> None:
-    """An error where an option has no part in the criterion."""
+    """An error if an option does not belong to the criterion."""
     from jensen.evaluate.offers import find_criterion
 
     name = find_criterion(criterion, [estimator]).name
@@ -150,6 +153,6 @@ def check_used(measured: Mapping[str, Any], criterion: str, estimator: Any) -> N
         if name not in users[option]:
             words = " and ".join(user.replace("_", "-") for user in users[option])
             raise ValueError(
-                f"{flag_of(option)} is for the criterion {words}, and here it is {name.replace('_', '-')}; leave it "
-                "out, or give --criterion"
+                f"{flag_of(option)} is for the criterion {words}, and the criterion is {name.replace('_', '-')}; leave "
+                "it out, or give --criterion"
             )

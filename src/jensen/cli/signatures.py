@@ -1,15 +1,19 @@
-"""The arguments of a public class, read from its source without an import: a typing error is reported at once."""
+"""The arguments of a public class, read from its source without an import, so that mistakes are reported at once."""
 
 from __future__ import annotations
 
 import ast
+import inspect
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, reduce
 from importlib.util import find_spec
+from operator import or_
+from types import NoneType
+from typing import Any
 
 from jensen import _HOMES
 
-__all__ = ["Argument", "arguments_of"]
+PLAIN = {"int": int, "float": float, "bool": bool, "str": str}
 
 
 @dataclass(frozen=True)
@@ -18,15 +22,17 @@ class Argument:
     Args:
         is_switch: whether its default is true or false.
         parts: the public classes that its annotation names.
+        plain: the argument as `inspect` has it, if its annotation names only types such as int and str.
     """
 
     is_switch: bool
     parts: tuple[str, ...]
+    plain: inspect.Parameter | None
 
 
 @cache
 def arguments_of(class_name: str) -> dict[str, Argument] | None:
-    """The constructor's arguments by name; None where the source is not available or has *args or **kwargs."""
+    """The arguments of the constructor by name; None if the source is not available or has *args or **kwargs."""
     source = source_of(_HOMES[class_name])
     if source is None:
         return None
@@ -38,18 +44,21 @@ def arguments_of(class_name: str) -> dict[str, Argument] | None:
     named = [*given.posonlyargs, *given.args][1:]
     defaults = [*[None] * (len(named) - len(given.defaults)), *given.defaults, *given.kw_defaults]
     pairs = zip([*named, *given.kwonlyargs], defaults, strict=False)
-    return {argument.arg: Argument(is_boolean(default), parts_of(argument.annotation)) for argument, default in pairs}
+    return {
+        argument.arg: Argument(is_boolean(default), parts_of(argument.annotation), plain(argument, default))
+        for argument, default in pairs
+    }
 
 
 def source_of(module: str) -> str | None:
-    """The parents of a module are imported on the way; they hold no more than their docstring."""
+    """The source of a module. Its packages are imported; they contain only their docstring."""
     spec = find_spec(module)
     read = getattr(getattr(spec, "loader", None), "get_source", None)
     return None if read is None else read(module)
 
 
 def constructor_of(class_name: str, classes: dict[str, ast.ClassDef]) -> ast.FunctionDef | None:
-    """Of a class or the first of its parents in the same file that has one."""
+    """The constructor of a class, or of its first base class in the same file that has one."""
     node = classes.get(class_name)
     if node is None:
         return None
@@ -67,3 +76,14 @@ def is_boolean(default: ast.expr | None) -> bool:
 def parts_of(annotation: ast.expr | None) -> tuple[str, ...]:
     nodes = () if annotation is None else ast.walk(annotation)
     return tuple(node.id for node in nodes if isinstance(node, ast.Name) and node.id in _HOMES)
+
+
+def plain(argument: ast.arg, default: ast.expr | None) -> inspect.Parameter | None:
+    nodes = [] if argument.annotation is None else list(ast.walk(argument.annotation))
+    kinds: list[Any] = [PLAIN.get(node.id) for node in nodes if isinstance(node, ast.Name)]
+    others = [node for node in nodes if not isinstance(node, (ast.Name, ast.BinOp, ast.BitOr, ast.Constant, ast.Load))]
+    if not kinds or None in kinds or others or not isinstance(default, ast.Constant):
+        return None
+    with_none = [*kinds, NoneType] if any(isinstance(node, ast.Constant) for node in nodes) else kinds
+    hint = reduce(or_, with_none)
+    return inspect.Parameter(argument.arg, inspect.Parameter.KEYWORD_ONLY, default=default.value, annotation=hint)

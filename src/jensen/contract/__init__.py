@@ -1,18 +1,17 @@
-"""The contract: what every model answers, and the two ways of fitting one.
+"""The contract: the methods of every model, and the two ways to fit one.
 
-Persistent -> LatentVariableModel -> EMEstimator | GradientEstimator -> final classes, some of which share an abstract
-class of their kind: mixtures, one Gaussian around a subspace, models that are fitted by EM alone.
+Persistent -> LatentVariableModel -> EMEstimator | GradientEstimator -> final classes. Some of these share an abstract
+class: mixtures, one Gaussian around a subspace, models that are fitted by EM alone.
+
+Names are looked up when they are used, so that `contract.capabilities` can be imported without torch.
 """
 
-from jensen.contract.em import Answers, EMEstimator, Problem, Stream
-from jensen.contract.model import (
-    LatentVariableModel,
-    Persistent,
-    Rows,
-    not_offered,
-    warn_unused,
-    whole_number,
-)
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from jensen.contract.em import Answers, EMEstimator, Problem, Stream
+    from jensen.contract.model import LatentVariableModel, Persistent, Rows, not_offered, warn_unused, whole_number
 
 __all__ = [
     "Answers",
@@ -26,3 +25,10 @@ __all__ = [
     "warn_unused",
     "whole_number",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module 'jensen.contract' has no attribute {name!r}")
+    home = "em" if name in ("Answers", "EMEstimator", "Problem", "Stream") else "model"
+    return getattr(import_module(f"jensen.contract.{home}"), name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -15,17 +15,11 @@ from torch import Tensor
 
 from jensen.contract.model import LatentVariableModel, Rows, warn_unused, whole_number
 from jensen.engines.em import loop as em
-from jensen.engines.em.sources import ArraySource, Frame
+from jensen.engines.em.frame import Frame
+from jensen.engines.em.sources import Source
+from jensen.runtime.interrupt import Interrupted
 from jensen.runtime.messages import levels_inside
 from jensen.runtime.threads import threads_for
-
-__all__ = [
-    "Answers",
-    "EMEstimator",
-    "IteratedModel",
-    "Problem",
-    "Stream",
-]
 
 
 @dataclass(frozen=True)
@@ -42,30 +36,37 @@ class Problem:
         is_monotone: whether a step can only raise the objective; if not, the best theta seen is kept.
     """
 
-    verbs: em.Verbs
-    source: ArraySource
+    verbs: em.Verbs[Any, Any]
+    source: Source
     start: Callable[[torch.Generator], Any]
     plausibility: Callable[[Any, float, float], float]
     stop: em.Stop
-    algorithm: em.Algorithm = em.plain
+    algorithm: em.Algorithm[Any, Any] = em.plain
     is_monotone: bool = True
 
 
 @dataclass(frozen=True)
 class Stream:
-    """What stepwise EM keeps between batches: units, verbs, mean statistics and, where the model's own theta is another
-    form of it, the theta they belong to.
+    """What stepwise EM keeps between batches.
+
+    Args:
+        frame: the units of the statistics and of theta.
+        verbs: E- and M-step.
+        running: mean statistics of all rows so far, and their weight.
+        theta: the parameters of the last step.
+        exponent: of the step size (seen weight)^-exponent; with 1 all rows count alike.
     """
 
     frame: Frame
-    verbs: em.Verbs
-    running: em.Running
-    theta: Any = None
+    verbs: em.Verbs[Any, Any]
+    running: em.Running[Any]
+    theta: Any
+    exponent: float = 0.7
 
 
 @dataclass(frozen=True)
 class Answers:
-    """What a fitted theta says about rows (n, d) in the user's units, as pure functions.
+    """Inference with a fitted theta for rows (n, d) in the user's units, as pure functions.
 
     Args:
         log_evidence: ln p(x) of every row (n,), over what is observed.
@@ -82,27 +83,70 @@ class EMEstimator(LatentVariableModel):
     """A model that gives verbs to the EM engine, and answers from its theta."""
 
     _answers: ClassVar[Answers]
+    _stream: Stream | None
     max_iter: int
     tol: float
     verbose: int
 
-    def _run(self, problem: Problem, generator: torch.Generator, n_init: int, progress_every: int = 1) -> em.Fit:
+    def _problem(self, rows: Rows, start: Any, frame: Frame | None) -> tuple[Problem, Frame]:
+        """What EM solves, from `start` or from a start of its own, in units of the frame or of the rows.
+
+        A model that is not fitted by EM alone has its own `fit` and `_resume` instead.
+        """
+        raise NotImplementedError
+
+    def _remember(self, rows: Rows) -> None:
+        """What later calls need to know of the rows of the fit."""
+        self._kind = rows.kind.of_other_rows()
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Fit by EM from the most promising start.
+
+        Args:
+            X: rows (n, d), NaN where missing.
+            y: labels (n,), -1, None or NaN where unknown; None ignores labels, and so do models without classes.
+            sample_weight: a count per row: 2 is the row twice, 0 leaves it out.
+        """
+        self._validate_params()
+        rows = self._read_rows(X, y if self.capabilities.labels else None, sample_weight, reset=True)
+        warn_unused(self, self._unused(rows))
+        start = self.theta_ if getattr(self, "warm_start", False) and hasattr(self, "theta_") else None
+        problem, frame = self._problem(rows, start, None)
+        n_init, every = getattr(self, "n_init", 1), getattr(self, "verbose_interval", 1)
+        fitted = self._run(problem, self._generator(), n_init, every)
+        self.theta_ = self._presented(fitted.theta.outside(frame))
+        self.converged_, self.n_iter_ = fitted.converged, fitted.n_iter
+        self.lower_bound_, self.lower_bounds_ = fitted.objective, fitted.history[1:]
+        self.total_weight_ = fitted.weight
+        self._remember(rows)
+        running = em.Running(fitted.stats * (1 / fitted.weight), fitted.weight)
+        self._stream = Stream(frame, problem.verbs, running, fitted.theta)
+        return self
+
+    def _run(
+        self, problem: Problem, generator: torch.Generator, n_init: int, progress_every: int = 1
+    ) -> em.Fit[Any, Any]:
         """The most plausible of `n_init` fits."""
-        best, best_value, collapse = None, -np.inf, None
+        best, best_value, collapse, is_interrupted = None, -np.inf, None, False
         for attempt in range(n_init):
             try:
                 with threads_for(problem.source.n_numbers):
-                    fitted = em.fit(
-                        problem.verbs,
-                        problem.start(generator),
-                        problem.source,
-                        max_iter=self.max_iter,
-                        stop=problem.stop,
-                        algorithm=problem.algorithm,
-                        is_monotone=problem.is_monotone,
-                        progress=f"{type(self).__name__} {attempt + 1}/{n_init}" if self.verbose else None,
-                        progress_every=progress_every,
-                    )
+                    # A start has nothing to keep when Ctrl-C ends it.
+                    start = problem.start(generator)
+                    try:
+                        fitted = em.fit(
+                            problem.verbs,
+                            start,
+                            problem.source,
+                            max_iter=self.max_iter,
+                            stop=problem.stop,
+                            algorithm=problem.algorithm,
+                            is_monotone=problem.is_monotone,
+                            progress=f"{type(self).__name__} {attempt + 1}/{n_init}" if self.verbose else None,
+                            progress_every=progress_every,
+                        )
+                    except Interrupted as interrupted:
+                        fitted, is_interrupted = interrupted.kept(), True
             except em.CollapseError as error:
                 collapse = error
                 continue
@@ -110,14 +154,50 @@ class EMEstimator(LatentVariableModel):
             # Fits to one maximum differ by rounding, and the first of them is kept, whatever the order of the rows.
             if best is None or value > best_value + 1e-9 * abs(best_value):
                 best, best_value = fitted, value
-            if fitted.interrupted:
+            if is_interrupted:
                 break
         if best is None:
             assert collapse is not None
             raise collapse
-        if not best.converged and not best.interrupted and self.max_iter > 0:
+        if not best.converged and not is_interrupted and self.max_iter > 0:
             self._warn_of_no_convergence()
         return best
+
+    def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """One step of stepwise EM with a batch of rows; the first batch is a `fit`, which sets units and classes.
+
+        After `fit` or `jensen.load` it resumes from there. A batch changes less the more weight was seen before it.
+        """
+        if not hasattr(self, "theta_"):
+            return self.fit(X, y, sample_weight)
+        self._validate_params()
+        rows = self._read_rows(X, y if self.capabilities.labels else None, sample_weight, reset=False)
+        stream, source = self._resume(rows)
+        with threads_for(source.n_numbers):
+            theta, running = em.stepwise(stream.verbs, stream.theta, source, stream.running, stream.exponent)
+        self._take_step(replace(stream, running=running, theta=theta), rows)
+        return self
+
+    def _resume(self, rows: Rows) -> tuple[Stream, Source]:
+        """The statistics that a batch is added to, and the batch in their units."""
+        stream = getattr(self, "_stream", None)
+        frame = stream.frame if stream else self.theta_.frame()
+        problem, _ = self._problem(rows, self.theta_, frame)
+        if stream is None:
+            # A loaded model has no statistics; those expected under the model stand in for them.
+            theta = self.theta_.within(frame)
+            running = em.Running(theta.expected_moments(), self.total_weight_)
+            stream = Stream(frame, problem.verbs, running, theta)
+        return stream, problem.source
+
+    def _take_step(self, stream: Stream, rows: Rows) -> None:
+        """Keep what a step of `partial_fit` found."""
+        self.theta_, self.total_weight_ = self._presented(stream.theta.outside(stream.frame)), stream.running.weight
+        self._stream = stream
+
+    def _presented(self, theta: Any) -> Any:
+        """The theta to keep, among all that are the same model."""
+        return theta
 
     def _unused(self, rows: Rows) -> dict[str, str]:
         """Constructor arguments that a fit to these rows does not use, and why."""
@@ -162,71 +242,3 @@ class EMEstimator(LatentVariableModel):
     def aic(self, X: Any) -> float:
         """-2 Σ ln p(x) + 2 (number of parameters), ln p or its bound; smaller is better (Akaike 1974)."""
         return float(-2 * self.score_samples(X).sum() + 2 * self.n_parameters_)
-
-
-class IteratedModel(EMEstimator):
-    """`fit` runs EM to its end, `partial_fit` one step of stepwise EM for a batch."""
-
-    _reads_labels: ClassVar[bool]
-    _stream: Stream | None
-
-    @abstractmethod
-    def _problem(self, rows: Rows, start: Any, frame: Frame | None) -> tuple[Problem, Frame]:
-        """What EM has to solve from `start`, or from a start of its own where that is None, in units of the frame, or
-        of the rows' own.
-        """
-
-    def _presented(self, theta: Any) -> Any:
-        """The theta to keep, among all that are the same model."""
-        return theta
-
-    def _remember(self, rows: Rows) -> None:
-        """What later calls need to know of the rows of the fit."""
-        self._kind = rows.kind.of_other_rows()
-
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Fit by EM from the most promising start.
-
-        Args:
-            X: rows (n, d), NaN where missing.
-            y: labels (n,), -1, None or NaN where unknown; None ignores labels, and so do models without classes.
-            sample_weight: a count per row: 2 is the row twice, 0 leaves it out.
-        """
-        self._validate_params()
-        rows = self._read_rows(X, y if self._reads_labels else None, sample_weight, reset=True)
-        warn_unused(self, self._unused(rows))
-        start = self.theta_ if getattr(self, "warm_start", False) and hasattr(self, "theta_") else None
-        problem, frame = self._problem(rows, start, None)
-        n_init, every = getattr(self, "n_init", 1), getattr(self, "verbose_interval", 1)
-        fitted = self._run(problem, self._generator(), n_init, every)
-        self.theta_ = self._presented(fitted.theta.outside(frame))
-        self.converged_, self.n_iter_ = fitted.converged, fitted.n_iter
-        self.lower_bound_, self.lower_bounds_ = fitted.objective, fitted.history[1:]
-        self.total_weight_ = fitted.weight
-        self._remember(rows)
-        running = em.Running(fitted.stats * (1 / fitted.weight), fitted.weight)
-        self._stream = Stream(frame, problem.verbs, running, fitted.theta)
-        return self
-
-    def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """One step of stepwise EM with a batch of rows; the first batch is a `fit`, for the units and the classes.
-
-        After `fit` or `jensen.load` it goes on from there; what a batch changes falls with the weight seen before it.
-        """
-        if not hasattr(self, "theta_"):
-            return self.fit(X, y, sample_weight)
-        self._validate_params()
-        rows = self._read_rows(X, y if self._reads_labels else None, sample_weight, reset=False)
-        stream = getattr(self, "_stream", None)
-        frame = stream.frame if stream else self.theta_.frame()
-        problem, _ = self._problem(rows, self.theta_, frame)
-        if stream is None:
-            # A loaded model has no statistics, but they are those of its own rows.
-            theta = self.theta_.within(frame)
-            running = em.Running(theta.expected_moments(), self.total_weight_)
-            stream = Stream(frame, problem.verbs, running, theta)
-        with threads_for(problem.source.n_numbers):
-            theta, running = em.stepwise(stream.verbs, stream.theta, problem.source, stream.running)
-        self.theta_, self.total_weight_ = self._presented(theta.outside(frame)), running.weight
-        self._stream = Stream(frame, stream.verbs, running, theta)
-        return self

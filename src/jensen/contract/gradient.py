@@ -18,6 +18,7 @@ from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
+from jensen.contract.capabilities import Capabilities
 from jensen.contract.model import LatentVariableModel, warn_unused
 from jensen.contract.training import F, M, TrainingArguments, TrainingSpec, split_rows
 from jensen.data.columns import Columns
@@ -53,6 +54,7 @@ class GradientEstimator(LatentVariableModel, Generic[F, M]):
     Columns may be of any kind: a number has a density, a level a probability.
     """
 
+    capabilities = Capabilities(missing_in_fit=True, text=True, images=True, weights=True, gradients=True)
     theta_: M
     classes_: np.ndarray
     max_epochs: int | None
@@ -109,6 +111,12 @@ class GradientEstimator(LatentVariableModel, Generic[F, M]):
         """Kind, levels and scaling of every column."""
         check_is_fitted(self)
         return self._columns
+
+    @property
+    def row_shape_(self) -> tuple[int, ...]:
+        """The shape of a row: (d,) in a table, (h, w) or (c, h, w) in images."""
+        check_is_fitted(self)
+        return self._shape
 
     @property
     def measure_(self) -> tuple[str, ...]:
@@ -238,7 +246,7 @@ class GradientEstimator(LatentVariableModel, Generic[F, M]):
 
     def _present(self, values: Tensor, kind: Kind) -> Any:
         """Rows (n, d) in the network's units as the kind of table that the user gave."""
-        if kind.container in ("pandas", "polars"):
+        if kind.is_frame:
             return self._columns.frame(values.double(), index=kind.index, container=kind.container)
         return kind.values(self._decoded_matrix(values))
 
@@ -249,8 +257,8 @@ class GradientEstimator(LatentVariableModel, Generic[F, M]):
 
     def _restored(self, X: Any, missing: Tensor, filled: Tensor, kind: Kind) -> Any:
         """X with its missing values (n, d) from `filled`, in the network's units; all others bit for bit."""
-        if kind.container in ("pandas", "polars"):
-            return self._columns.restore(X, filled.double())
+        if kind.is_frame:
+            return self._columns.restore(X, filled.double(), missing)
         values = self._decoded_matrix(filled)
         given = torch.as_tensor(as_array(X).astype(kind.dtype))
         return kind.values(torch.where(missing.reshape(given.shape), values.to(given), given))
@@ -311,8 +319,6 @@ class GradientEstimator(LatentVariableModel, Generic[F, M]):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.non_deterministic = True
-        tags.input_tags.three_d_array = True
-        tags.input_tags.categorical = tags.input_tags.string = True
         return tags
 
 

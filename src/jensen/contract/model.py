@@ -1,16 +1,15 @@
-"""What every model answers, whichever way it is fitted."""
+"""The methods of every model, however it is fitted."""
 
 from __future__ import annotations
 
 import inspect
-import math
 import os
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from numbers import Integral, Real
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
@@ -21,22 +20,13 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from jensen.bound import Bound
-from jensen.data.container import (
-    CONTAINERS,
-    Kind,
-    check_columns,
-    check_spread,
-    column_names,
-    n_rows,
-    read_table,
-    read_weights,
-)
+from jensen.contract.capabilities import Capabilities
+from jensen.data.container import CONTAINERS, Kind, Table, n_entries, n_rows
 from jensen.data.labels import encode_labels
+from jensen.data.reader import check_columns, check_spread, column_names, read_table, read_weights
 from jensen.files.records import write_record
 from jensen.runtime.memory import need_memory
 from jensen.runtime.messages import levels_inside
-
-__all__ = ["LatentVariableModel", "Persistent", "Rows", "not_offered", "warn_unused", "whole_number"]
 
 
 @dataclass(frozen=True)
@@ -53,6 +43,7 @@ class Rows:
 class Persistent(BaseEstimator, ABC):
     """An estimator that one file can hold."""
 
+    capabilities: ClassVar[Capabilities] = Capabilities()
     theta_: Any
     _kind: Kind
 
@@ -72,8 +63,13 @@ class Persistent(BaseEstimator, ABC):
         fitted = {"theta": self._theta_record(), "kind": kind, "attributes": attributes}
         write_record(path, {"class": type(self).__name__, "params": self.get_params(deep=False), "fitted": fitted})
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        self.capabilities.write_tags(tags)
+        return tags
+
     def _restore(self, fitted: dict[str, Any]) -> None:
-        """Take over what `save` wrote of a fit."""
+        """Set the fitted attributes that `save` wrote."""
         self._validate_params()
         for name, value in fitted["attributes"].items():
             if not is_attribute(name):
@@ -88,26 +84,26 @@ class Persistent(BaseEstimator, ABC):
 class LatentVariableModel(Persistent):
     """A model of rows x with something hidden z: p(x) = ∫ p(x|z) p(z) dz.
 
-    NaN in X is missing and never needs filling in before. Scores are nats per row in the units of X. A method that a
-    model cannot honour does not exist on it.
+    NaN in X is a missing value and need not be filled in first. Scores are nats per row in the units of X. A method
+    that a model cannot provide does not exist on it.
     """
 
     random_state: Any
 
     @abstractmethod
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+    def fit(self, X: Table, y: Any = None, sample_weight: Any = None) -> Self:
         """Learn p(x); -1, None or NaN in y means unlabelled."""
 
     @abstractmethod
-    def score_samples(self, X: Any) -> Any:
+    def score_samples(self, X: Table) -> Any:
         """ln p(x) of every row, or the tightest lower bound the model is configured for."""
 
     @abstractmethod
-    def bound(self, X: Any) -> Bound:
+    def bound(self, X: Table) -> Bound:
         """The evidence lower bound of every row, term by term."""
 
     @abstractmethod
-    def posterior(self, X: Any) -> torch.distributions.Distribution:
+    def posterior(self, X: Table) -> torch.distributions.Distribution:
         """q(z|x), one distribution per row."""
 
     @abstractmethod
@@ -115,42 +111,46 @@ class LatentVariableModel(Persistent):
         """New rows, and what they came from."""
 
     @abstractmethod
-    def impute(self, X: Any) -> Any:
+    def impute(self, X: Table) -> Any:
         """X with every missing entry replaced by its posterior mean; observed entries come back bit for bit."""
 
     @abstractmethod
-    def impute_draws(self, X: Any, n_draws: int = 1, random_state: Any = None) -> list[Any]:
+    def impute_draws(self, X: Table, n_draws: int = 1, random_state: Any = None) -> list[Any]:
         """`n_draws` copies of X with missing entries drawn from their posterior."""
 
     @property
     def measure_(self) -> tuple[str, ...]:
-        """What scores are of every column: "density" of its numbers or "probability" of its values."""
+        """For each column whether its score is a "density" (of numbers) or a "probability" (of values)."""
         check_is_fitted(self)
-        self.score_samples  # noqa: B018 (without scores there is none, and the cause says why)
+        self.score_samples  # noqa: B018 (raises the reason if the model has no scores)
         return ("density",) * int(self.n_features_in_)
 
-    def find_measure(self, X: Any) -> tuple[str, ...]:
-        """`measure_` of a fit to X, found without fitting."""
+    def find_measure(self, X: Table) -> tuple[str, ...]:
+        """`measure_` of a fit to X, without fitting."""
         self.score_samples  # noqa: B018
-        return ("density",) * int(math.prod(np.shape(X)[1:]))
+        return ("density",) * n_entries(X)
 
-    def can_score(self, X: Any) -> np.ndarray:
+    def can_score(self, X: Table) -> np.ndarray:
         """Which rows (n,) have a score."""
         check_is_fitted(self)
         self.score_samples  # noqa: B018
         return np.ones(n_rows(X), dtype=bool)
 
-    def score(self, X: Any, y: Any = None) -> float:
+    def score(self, X: Table, y: Any = None) -> float:
         """Mean of `score_samples` over the rows; y is ignored."""
         return float(self.score_samples(X).mean())
 
-    def _read(self, X: Any) -> tuple[Tensor, Kind]:
-        """Rows to answer about."""
+    def describe_score(self) -> str:
+        """Whether `score_samples` is exact or a bound, and what it is estimated from."""
+        return self.capabilities.score or "none"
+
+    def _read(self, X: Table) -> tuple[Tensor, Kind]:
+        """Rows for a fitted model."""
         check_is_fitted(self)
         return read_table(self, X, reset=False)
 
-    def _read_rows(self, X: Any, y: Any, sample_weight: Any, *, reset: bool) -> Rows:
-        """Rows to learn from; those of weight 0 are left out."""
+    def _read_rows(self, X: Table, y: Any, sample_weight: Any, *, reset: bool) -> Rows:
+        """Rows to train on; rows of weight 0 are left out."""
         x, kind = read_table(self, X, reset=reset)
         weight = read_weights(sample_weight, len(x))
         known = None if reset else getattr(self, "classes_", np.array([]))
@@ -164,7 +164,7 @@ class LatentVariableModel(Persistent):
         return Rows(x, weight, label, classes, kind)
 
     def _column(self, column: int | str) -> int:
-        """The number of a feature given by number or name."""
+        """The number of a feature given by its number or name."""
         check_is_fitted(self)
         names = list(getattr(self, "feature_names_in_", []))
         if column in names:
@@ -188,8 +188,14 @@ class LatentVariableModel(Persistent):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.estimator_type = "density_estimator"
-        tags.input_tags.allow_nan = True
         return tags
+
+
+def restored(cls: type[Persistent], params: Mapping[str, Any], fitted: dict[str, Any]) -> Persistent:
+    """The fitted model that a file describes by its constructor's arguments and by what `save` wrote of the fit."""
+    model = cls(**params)
+    model._restore(fitted)
+    return model
 
 
 def whole_number(name: str, value: Any) -> int:
@@ -212,7 +218,7 @@ def warn_unused(model: BaseEstimator, unused: Mapping[str, str]) -> None:
 
 
 def not_offered(name: str, reason: str) -> Any:
-    """A method of the contract that a model cannot honour: it does not exist there, and the error's cause says why."""
+    """A method of the contract that a model cannot provide: it does not exist, and the error's cause is the reason."""
 
     def refuse(model: LatentVariableModel) -> bool:
         raise AttributeError(reason)
@@ -225,7 +231,7 @@ def not_offered(name: str, reason: str) -> Any:
 
 
 def check_features(model: Any) -> None:
-    """What a file says about the columns of X, on which every check after it relies."""
+    """Check the columns of X in a file, on which all later checks rely."""
     d, names = model.n_features_in_, getattr(model, "feature_names_in_", None)
     if isinstance(d, bool) or not isinstance(d, Integral) or d < 1:
         raise ValueError(f"n_features_in_={d!r} is no number of columns; the file is damaged")
@@ -234,7 +240,7 @@ def check_features(model: Any) -> None:
 
 
 def kind_from(record: dict[str, Any], n_features: int) -> Kind:
-    """The kind of table that a file says the model was fitted on."""
+    """The kind of table that the model in a file was fitted on."""
     kind = Kind(**record)
     columns = kind.columns is None or (isinstance(kind.columns, list) and len(kind.columns) == n_features)
     if not (columns and kind.container in CONTAINERS and kind.dtype in ("float32", "float64")):
@@ -243,7 +249,7 @@ def kind_from(record: dict[str, Any], n_features: int) -> Kind:
 
 
 def check_same_kind(given: dict[str, Any], restored: dict[str, Any]) -> None:
-    """Parameters come back with the types and shapes that they have in the file, so none was converted on the way."""
+    """An error if a parameter has another type or shape in the file than in a fit."""
     for name, value in given.items():
         own = restored[name]
         if isinstance(own, Tensor) and (value.dtype, value.shape) != (own.dtype, own.shape):
@@ -254,5 +260,5 @@ def check_same_kind(given: dict[str, Any], restored: dict[str, Any]) -> None:
 
 
 def is_attribute(name: str) -> bool:
-    """scikit-learn's mark of what a fit leaves: a public name that ends in an underscore."""
+    """Whether a name is that of a fitted attribute: public, with an underscore at the end."""
     return name.endswith("_") and not name.startswith("_")

@@ -1,63 +1,61 @@
-"""The cells of a table of any container: one matrix of numbers, and text beside it.
+"""The one reader of tables: a matrix of numbers, and text beside it, from any container.
 
-Missing is NaN, None, pd.NA, pd.NaT and polars' null.
+Every model takes its rows from `Cells`: models of numbers the matrix, models of mixed columns also text and levels.
+Missing is NaN, None, pd.NA, pd.NaT and polars' null. What a column's type means is decided in `read_column` alone.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import date, time, timedelta
+from decimal import Decimal
 from functools import cached_property
 from typing import Any
 
+import narwhals.stable.v2 as nw
 import numpy as np
-import torch
+from scipy.sparse import issparse
 from torch import Tensor
 
-from jensen.data.container import as_array, check_finite, check_names, column_name, shown
+from jensen.data.container import Kind, Table, as_array, is_frame, kind_of_frame, names_in
+from jensen.data.names import check_names, column_name, shown
 
-__all__ = [
-    "Cells",
-    "fill_frame",
-    "fill_matrix",
-    "pandas_frame",
-    "polars_frame",
-    "read_cells",
-    "shown",
-]
-
-NUMERIC = {
-    "integer": "int",
-    "floating": "float",
-    "mixed-integer-float": "float",
-    "decimal": "float",
-    "boolean": "bool",
-    "empty": "float",
-}
+# What the kinds of numpy's types hold, and below the types of Python objects; all else is "other".
+SORTS = {"f": "float", "i": "int", "u": "int", "b": "bool", "m": "time", "M": "time"}
+TRUTHS, WHOLE = (bool, np.bool_), (int, np.integer)
+NUMBERS = (*WHOLE, float, np.floating, Decimal)
+TIMES = (date, time, timedelta, np.datetime64, np.timedelta64)
+# A column of objects may hold text and numbers.
+TEXTS = (str, *TRUTHS, *WHOLE, float, np.floating)
 
 
 @dataclass(frozen=True)
 class Cells:
-    """A table, read.
+    """A table after reading, column by column: name, type, sort, numbers and texts.
 
     Args:
-        container: "numpy", "torch", "pandas" or "polars".
+        kind: what the user gave.
         names: of the columns; their numbers for arrays.
         dtypes: the columns' types as their container writes them.
-        sorts: what is in the cells of each column: "float", "int", "bool" or "text".
-        numbers: (n, d) float64, NaN exactly where a cell is missing, 0 where it holds text. It may share memory with
-            the table: it is not for writing.
-        texts: {column: objects (n,)} of the columns that are not numbers.
+        sorts: what the cells of each column are: "float", "int", "bool", "text", "time" (dates, too) or "other".
+        numbers: (n, d) float32 or float64, NaN exactly where a cell is missing, 0 where it is no number; a CSR matrix
+            where the reader was asked for one. It may share memory with the table: it is not for writing.
+        texts: {column: objects (n,)} of the columns of text.
         orders: {column: values} of columns whose type lists the values they may have.
+        foreign: {column: type} of the columns of times and others, for messages.
+        row_numbers: (n,) of the rows in the table that the user gave, None if these are all of it.
     """
 
-    container: str
+    kind: Kind
     names: tuple[str | int, ...]
     dtypes: tuple[str, ...]
     sorts: tuple[str, ...]
     numbers: np.ndarray
     texts: Mapping[int, np.ndarray] = field(default_factory=dict)
     orders: Mapping[int, list[Any]] = field(default_factory=dict)
+    foreign: Mapping[int, str] = field(default_factory=dict)
+    row_numbers: np.ndarray | None = None
 
     @cached_property
     def limits(self) -> tuple[np.ndarray, np.ndarray]:
@@ -66,13 +64,62 @@ class Cells:
 
     @property
     def is_frame(self) -> bool:
-        return self.container in ("pandas", "polars")
+        return self.kind.is_frame
+
+    def row(self, place: int) -> int:
+        """The number of a row in the user's table, for messages."""
+        return int(place if self.row_numbers is None else self.row_numbers[place])
+
+    def take(self, rows: np.ndarray) -> Cells:
+        """The rows with these numbers, in ascending order; consecutive ones are not copied."""
+        is_run = len(rows) and rows[-1] - rows[0] + 1 == len(rows)
+        part = slice(rows[0], rows[-1] + 1) if is_run else rows
+        texts = {column: objects[part] for column, objects in self.texts.items()}
+        return replace(self, numbers=self.numbers[part], texts=texts, row_numbers=rows)
+
+    def check_readable(self) -> None:
+        """An error for a column of neither numbers nor text."""
+        for column, dtype in self.foreign.items():
+            name = shown(self.names[column])
+            if self.sorts[column] == "time":
+                # numpy would convert dates to nanoseconds without a warning.
+                raise ValueError(
+                    f"X holds dates or times in column {name} ({dtype}); "
+                    "turn them into numbers, such as days since a date, or drop the column"
+                )
+            raise ValueError(
+                f"X holds values of the type {dtype} in column {name}, which are neither numbers nor text; "
+                "convert them to one of these, or drop the column"
+            )
+
+    def with_numbers_only(self) -> Cells:
+        """The same with text that writes out numbers as numbers; other columns are an error that names them all."""
+        if not (self.texts or self.foreign):
+            return self
+        bad, numbers = dict.fromkeys(self.foreign, ""), self.numbers.copy()
+        for column, objects in self.texts.items():
+            numbers[:, column], is_number = parse_numbers(objects, ~np.isnan(self.numbers[:, column]))
+            wrong = np.flatnonzero(~is_number)
+            if len(wrong):
+                is_rare = len(wrong) < len(objects)
+                bad[column] = f", first {objects[wrong[0]]!r} in row {wrong[0]}" if is_rare else ""
+        if bad:
+            columns = ", ".join(f"{str(self.names[j])!r} ({self.dtypes[j]}{bad[j]})" for j in sorted(bad))
+            raise ValueError(
+                f"X has columns that are not numbers: {columns}; encode them as numbers, leave cells empty where "
+                "they are missing, or drop the column"
+            )
+        sorts = tuple("float" if sort == "text" else sort for sort in self.sorts)
+        return replace(self, numbers=numbers, sorts=sorts, texts={})
 
 
-def read_cells(X: Any) -> Cells:
-    container = type(X).__module__.split(".")[0] if hasattr(X, "columns") else "numpy"
-    cells = read_frame(X, container) if container in ("pandas", "polars") else read_matrix(X)
-    check_finite(cells.numbers, [shown(name) for name in cells.names])
+def read_cells(X: Table | Cells) -> Cells:
+    """A table of numbers and text, checked; `Cells` are returned unchanged."""
+    if isinstance(X, Cells):
+        return X
+    cells = read_frame(X) if is_frame(X) else read_matrix(X)
+    cells.check_readable()
+    check_finite(cells)
     return cells
 
 
@@ -86,7 +133,7 @@ def read_matrix(X: Any) -> Cells:
     if array.dtype.kind in "mM":
         raise ValueError(f"X holds dates or times ({array.dtype}); turn them into numbers, such as days since a date")
     try:
-        numbers = array.astype(np.float64, copy=False) if array.dtype.kind in "biufO" else None
+        numbers = as_floats(array) if array.dtype.kind in "biufO" else None
     except (TypeError, ValueError):
         numbers = None
     if numbers is None:
@@ -94,10 +141,23 @@ def read_matrix(X: Any) -> Cells:
             f"X is an array of type {array.dtype}, and arrays are read as numbers; "
             "give a data frame, whose columns may hold text"
         )
-    d = array.shape[1]
-    sort = {"i": "int", "u": "int", "b": "bool"}.get(array.dtype.kind, "float")
-    container = "torch" if isinstance(X, Tensor) else "numpy"
-    return Cells(container, tuple(range(d)), (str(array.dtype),) * d, (sort,) * d, numbers)
+    kind = Kind("torch" if isinstance(X, Tensor) else "numpy", numbers.dtype.name)
+    return replace(cells_of_numbers(numbers, kind), **same_type(array))
+
+
+def cells_of_numbers(numbers: np.ndarray, kind: Kind, row_numbers: np.ndarray | None = None) -> Cells:
+    """Numbers (n, d) in floating point, not checked."""
+    names = tuple(range(numbers.shape[1]))
+    return Cells(kind, names, numbers=numbers, row_numbers=row_numbers, **same_type(numbers))
+
+
+def same_type(array: np.ndarray) -> dict[str, Any]:
+    sort, d = SORTS.get(array.dtype.kind, "float"), array.shape[1]
+    return {"dtypes": (str(array.dtype),) * d, "sorts": (sort,) * d}
+
+
+def as_floats(array: np.ndarray) -> np.ndarray:
+    return array if array.dtype in (np.float32, np.float64) else array.astype(np.float64)
 
 
 # Data frames
@@ -111,212 +171,123 @@ class Column:
     numbers: np.ndarray
     objects: np.ndarray | None = None
     order: list[Any] | None = None
+    foreign: str | None = None
 
 
-def read_frame(X: Any, container: str) -> Cells:
-    check_names(X)
-    names = tuple(column_name(name) for name in X.columns)
-    columns = []
-    for number, (name, dtype) in enumerate(zip(names, X.dtypes, strict=True)):
-        check_no_time(str(dtype), name)
-        columns.append(
-            pandas_column(X.iloc[:, number], name) if container == "pandas" else polars_column(X[:, number], name)
-        )
-    numbers = np.empty((len(X), len(columns)))
-    for number, column in enumerate(columns):
-        numbers[:, number] = column.numbers
+def read_frame(X: Any) -> Cells:
+    """A data frame of any library that narwhals knows; its values are not checked."""
+    names = tuple(column_name(name) for name in names_in(X))
+    check_names(names, X.shape[0])
+    frame = nw.from_native(X, eager_only=True)
+    types = frame.schema.dtypes()
+    dtypes = tuple(map(dtype_text, X.dtypes)) if hasattr(X, "iloc") else tuple(map(str, types))
+    if all(dtype.is_integer() or dtype.is_float() for dtype in types):
+        numbers = as_floats(frame.to_numpy())
+        sorts = tuple("int" if dtype.is_integer() else "float" for dtype in types)
+        return Cells(kind_of_frame(frame, numbers.dtype.name), names, dtypes, sorts, numbers)
+    columns = [read_column(frame[:, j], dtype) for j, dtype in enumerate(dtypes)]
+    numbers = np.empty((len(frame), len(columns)))
+    for j, column in enumerate(columns):
+        numbers[:, j] = column.numbers
     return Cells(
-        container,
+        kind_of_frame(frame, "float64"),
         names,
-        tuple(map(dtype_text, X.dtypes)),
+        dtypes,
         tuple(column.sort for column in columns),
         numbers,
-        {number: column.objects for number, column in enumerate(columns) if column.objects is not None},
-        {number: column.order for number, column in enumerate(columns) if column.order is not None},
+        {j: column.objects for j, column in enumerate(columns) if column.objects is not None},
+        {j: column.order for j, column in enumerate(columns) if column.order is not None},
+        {j: column.foreign for j, column in enumerate(columns) if column.foreign is not None},
     )
 
 
 def dtype_text(dtype: Any) -> str:
-    """Whether categories have an order is not in pandas' own text."""
+    """A type as pandas writes it, but for the order of categories, which it does not write."""
     return "ordered category" if str(dtype) == "category" and dtype.ordered else str(dtype)
 
 
-def check_no_time(dtype: str, name: str | int) -> None:
-    # Dates convert to numbers without a word, nanoseconds that nobody means.
-    if any(word in dtype.split("(")[0].lower() for word in ("date", "time", "duration", "period")):
-        raise ValueError(
-            f"X holds dates or times in column {shown(name)} ({dtype}); "
-            "turn them into numbers, such as days since a date, or drop the column"
-        )
+def read_column(column: nw.Series[Any], dtype: str) -> Column:
+    """What a column holds: the one list of rules for types."""
+    values, order, sort = column.to_numpy(), None, ""
+    if column.dtype in (nw.Categorical, nw.Enum):
+        categories = column.cat.get_categories()
+        # Categories of polars and pyarrow have the order in which they occurred, unless it is an Enum.
+        if isinstance(column.dtype, nw.Enum) or column.implementation.is_pandas_like():
+            order = categories.to_list()
+        sort = read_column(categories, "").sort
+    elif column.dtype.is_integer():
+        sort = "int"  # beside missing cells they are floats in numpy
+    if values.dtype.kind in "biuf":
+        return Column(sort or SORTS[values.dtype.kind], values.astype(np.float64, copy=False), order=order)
+    seen = ~column.is_null().to_numpy()
+    numbers = np.where(seen, 0.0, np.nan)
+    found = object_sort(values[seen]) if values.dtype.kind in "OUT" else SORTS.get(values.dtype.kind, "other")
+    if found == "text":
+        return Column("text", numbers, values.astype(object, copy=False), order)
+    if found in ("time", "other"):
+        names = ", ".join(sorted({type(value).__name__ for value in values[seen]}))
+        return Column(found, numbers, foreign=names if dtype == "object" else dtype)
+    numbers[seen] = values[seen].astype(np.float64)
+    return Column(found, numbers, order=order)
 
 
-def pandas_column(column: Any, name: str | int) -> Column:
-    import pandas as pd  # slow to import, and only data frames come here
+def object_sort(objects: np.ndarray) -> str:
+    """What observed objects are. A column of numbers or truth values and None often comes as objects."""
+    types = set(map(type, objects))
 
-    dtype, types = column.dtype, pd.api.types
-    if isinstance(dtype, pd.CategoricalDtype):
-        categories = column.cat.categories
-        check_no_time(str(categories.dtype), name)
-        inner = pandas_column(categories.to_series(), name)
-        if inner.objects is not None:
-            return text_column(column.to_numpy(dtype=object), categories.tolist())
-        # The code of a missing cell is -1, which is the last place.
-        numbers = np.append(inner.numbers, np.nan)[column.cat.codes.to_numpy()]
-        return Column(inner.sort, numbers, order=categories.tolist())
-    if types.is_object_dtype(dtype):
-        return object_column(column.to_numpy(), name)
-    if types.is_string_dtype(dtype):
-        return text_column(column.to_numpy(dtype=object))
-    if types.is_numeric_dtype(dtype) and not types.is_complex_dtype(dtype):
-        sort = "bool" if types.is_bool_dtype(dtype) else "int" if types.is_integer_dtype(dtype) else "float"
-        return Column(sort, column.to_numpy(dtype=np.float64, na_value=np.nan))
-    raise unreadable(str(dtype), name)
+    def are(known: tuple[type, ...]) -> bool:
+        return all(issubclass(kind, known) for kind in types)
+
+    if types and are((str,)):
+        return "text"
+    if types and are(TRUTHS):
+        return "bool"
+    if not any(issubclass(kind, TRUTHS) for kind in types) and are(NUMBERS):
+        return "int" if types and are(WHOLE) else "float"
+    if are(TIMES) or {kind.__name__ for kind in types} == {"Period"}:
+        return "time"
+    return "text" if are(TEXTS) else "other"
 
 
-def polars_column(column: Any, name: str | int) -> Column:
-    import polars as pl
-
-    dtype = column.dtype
-    if dtype in (pl.String, pl.Categorical, pl.Enum):
-        order = dtype.categories.to_list() if isinstance(dtype, pl.Enum) else None
-        return text_column(column.cast(pl.String).to_numpy(), order)
-    if dtype.is_numeric() or dtype in (pl.Boolean, pl.Null):
-        sort = "bool" if dtype == pl.Boolean else "int" if dtype.is_integer() else "float"
-        return Column(sort, column.cast(pl.Float64).to_numpy())
-    raise unreadable(str(dtype), name)
-
-
-def object_column(objects: np.ndarray, name: str | int) -> Column:
-    """Objects that are all numbers are read as numbers: a column of numbers and None often comes as objects."""
-    import pandas as pd
-
-    observed = ~pd.isna(objects)
-    inferred = pd.api.types.infer_dtype(objects[observed], skipna=False)
-    check_no_time(inferred, name)
-    if inferred in NUMERIC:
-        numbers = np.full(len(objects), np.nan)
-        numbers[observed] = objects[observed].astype(np.float64)
-        return Column(NUMERIC[inferred], numbers)
-    usual = (str, bool, int, float, np.bool_, np.integer, np.floating)
-    strange = sorted({kind.__name__ for kind in set(map(type, objects[observed])) if not issubclass(kind, usual)})
-    if strange:
-        raise unreadable(", ".join(strange), name)
-    return text_column(objects)
-
-
-def text_column(objects: np.ndarray, order: list[Any] | None = None) -> Column:
-    import pandas as pd
-
-    return Column("text", np.where(pd.isna(objects), np.nan, 0.0), objects, order)
-
-
-def unreadable(dtype: str, name: str | int) -> ValueError:
-    return ValueError(
-        f"X holds values of the type {dtype} in column {shown(name)}, which are neither numbers nor text; "
-        "turn them into such, or drop the column"
-    )
-
-
-def fill_matrix(X: Any, missing: np.ndarray, values: np.ndarray) -> Any:
-    """A copy of an array or tensor with the cells where `missing` (n, d) taken from `values`, and all others as is."""
-    if isinstance(X, Tensor):
-        table, holes = X.detach().clone(), torch.from_numpy(missing).to(X.device)
-        table[holes] = torch.from_numpy(values[missing]).to(X.device, X.dtype)
-        return table
-    array = np.array(as_array(X))
-    array[missing] = values[missing]
-    return array
-
-
-def fill_frame(X: Any, missing: np.ndarray, values: Mapping[int, np.ndarray]) -> Any:
-    """The same for a data frame, with {column: values (n,)} of the columns that have holes."""
-    if hasattr(X, "iloc"):
-        frame = X.copy()
-        for column, cells in values.items():
-            frame.isetitem(column, filled_pandas(X.iloc[:, column], missing[:, column], cells))
-        return frame
-    series = X.get_columns()
-    for column, cells in values.items():
-        series[column] = filled_polars(series[column], missing[:, column], cells)
-    return type(X)(series)
-
-
-def filled_pandas(column: Any, missing: np.ndarray, values: np.ndarray) -> Any:
-    import pandas as pd
-
-    types = pd.api.types
-    cells = column.array.copy()
-    if isinstance(column.dtype, pd.CategoricalDtype):
-        known = set(column.cat.categories)
-        cells = cells.add_categories([value for value in pd.unique(values[missing]).tolist() if value not in known])
-    elif types.is_integer_dtype(column.dtype) and values.dtype.kind == "f":
-        cells = cells.astype("Float64")  # a mean of whole numbers is not one
-    elif types.is_numeric_dtype(column.dtype) and values.dtype == object:
-        cells = cells.astype(object)
-    elif column.dtype != object and types.is_string_dtype(column.dtype) and values.dtype != object:
-        values = values.astype(str)
+def parse_numbers(objects: np.ndarray, seen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The numbers (n,) that objects write out, NaN for the others, and which (n,) are numbers or missing."""
     try:
-        cells[missing] = values[missing]
-    except (TypeError, ValueError):  # the type of the column cannot hold such values
-        cells = cells.astype(object)
-        cells[missing] = values[missing]
-    return pd.Series(cells, index=column.index, dtype=cells.dtype)
+        return np.where(seen, objects, np.nan).astype(np.float64), np.ones(len(objects), dtype=bool)
+    except (TypeError, ValueError):
+        numbers, is_number = np.full(len(objects), np.nan), ~seen
+        for row in np.flatnonzero(seen):
+            try:
+                numbers[row], is_number[row] = float(objects[row]), True
+            except (TypeError, ValueError):
+                continue
+        return numbers, is_number
 
 
-def filled_polars(column: Any, missing: np.ndarray, values: np.ndarray) -> Any:
-    import polars as pl
+def check_finite(cells: Cells, largest: float = np.inf, names: Sequence[str | int] | None = None) -> None:
+    """An error for infinity and for values beyond `largest`, the most that a model can square.
 
-    new, dtype = pl.Series(column.name, values[missing].tolist()), column.dtype
-    if dtype in (pl.String, pl.Categorical, pl.Enum):
-        new = new.cast(pl.String)
-        if isinstance(dtype, pl.Enum) and not set(new) <= set(dtype.categories):
-            column = column.cast(pl.String)
-    elif dtype == pl.Null or new.dtype == pl.String or (dtype == pl.Boolean and new.dtype != pl.Boolean):
-        column = column.cast(new.dtype)
-    elif new.dtype.is_float() and not dtype.is_float():
-        column = column.cast(pl.Float64)  # a mean of whole numbers is not one
-    place = np.zeros(len(values), dtype=np.int64)
-    place[missing] = np.arange(len(new))
-    return new.cast(column.dtype).gather(place).zip_with(pl.Series(missing), column)
-
-
-def pandas_frame(
-    names: Sequence[str | int],
-    columns: Sequence[np.ndarray],
-    dtypes: Sequence[str],
-    levels: Sequence[tuple[Any, ...]],
-    index: Any = None,
-) -> Any:
-    """A data frame whose columns have the types named, where these can hold them; "" leaves a type to pandas."""
-    import pandas as pd
-
-    def typed(values: np.ndarray, dtype: Any, known: tuple[Any, ...]) -> Any:
-        if "category" in dtype and known:
-            return pd.Categorical(values, categories=list(known), ordered=dtype == "ordered category")
-        # None would become False.
-        lacks = dtype == "bool" and values.dtype != bool
-        if not dtype or lacks or not (known or "float" in dtype.lower()):
-            return values
-        try:
-            return pd.Series(values, index=index, dtype=dtype)
-        except (TypeError, ValueError):  # a whole number or a truth value that is missing
-            return values
-
-    data = {j: typed(*column) for j, column in enumerate(zip(columns, dtypes, levels, strict=True))}
-    frame = pd.DataFrame(data, index=index)
-    frame.columns = pd.Index(names)
-    return frame
-
-
-def polars_frame(
-    names: Sequence[str | int], columns: Sequence[np.ndarray], dtypes: Sequence[str], levels: Sequence[tuple[Any, ...]]
-) -> Any:
-    """The same of polars."""
-    import polars as pl
-
-    def typed(name: str | int, values: np.ndarray, dtype: str, known: tuple[Any, ...]) -> Any:
-        chosen = pl.Enum(known) if dtype.startswith("Enum") else getattr(pl, dtype, None)
-        cells = values.tolist() if values.dtype == object else values
-        return pl.Series(str(name), cells, dtype=chosen if known else None, strict=False, nan_to_null=bool(known))
-
-    return pl.DataFrame([typed(*column) for column in zip(names, columns, dtypes, levels, strict=True)])
+    `names` are those that the user knows the columns by, where X has none.
+    """
+    array: Any = cells.numbers
+    is_sparse = issparse(array)
+    values: np.ndarray = array.data if is_sparse else array
+    # One product shows in one pass that all values are fine; NaN or a sum that overflows needs a closer look.
+    flat = values.ravel(order="K")
+    with np.errstate(over="ignore", invalid="ignore"):
+        if np.isfinite(np.dot(flat, flat)):
+            return
+        beyond = np.abs(values) > largest if largest < np.inf else np.isinf(values)
+    if beyond.any():
+        where = int(np.flatnonzero(beyond)[0])
+        row, column = divmod(where, array.shape[1])
+        if is_sparse:
+            row, column = int(np.searchsorted(array.indptr, where, side="right")) - 1, int(array.indices[where])
+        name = (cells.names if names is None else names)[column]
+        value, place = values.flat[where], f"row {cells.row(row)}, column {shown(name)}"
+        if np.isinf(value):
+            raise ValueError(
+                f"X contains infinity, first in {place}; replace it by NaN to treat it as missing, or drop the row"
+            )
+        raise ValueError(
+            f"X contains {value:g} in {place}, too large to square; rescale it, or replace it by NaN if it is a mistake"
+        )

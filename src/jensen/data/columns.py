@@ -1,10 +1,10 @@
-"""What each column of a table is: its kind, its levels and its scale, learnt once for every model of mixed data.
+"""What each column of a table is: its kind, its levels and its scale.
 
     continuous   x -> (x - location) / scale
     grid         equal steps -> 0, 1, 2, ... (all columns or none)
     binary       two levels -> 0, 1; or numbers from 0 to 1, grey values, as they are
     categorical  levels -> 0, 1, 2, ...
-A density of encoded values is one of the data after ln p(x) = ln p(encoded) - Σ ln scale over the observed cells.
+The density of the data follows from that of encoded values: ln p(x) = ln p(encoded) - Σ ln scale over observed cells.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from jensen.data.cells import Cells, fill_frame, fill_matrix, pandas_frame, polars_frame, read_cells, shown
-from jensen.data.container import CONTAINERS
+from jensen.data.cells import Cells, read_cells
+from jensen.data.container import CONTAINERS, FRAMES, Table, fill_frame, fill_matrix, is_frame, make_frame
 from jensen.data.levels import (
     KINDS,
     check_grey,
@@ -27,13 +27,11 @@ from jensen.data.levels import (
     is_off,
     level_numbers,
     level_values,
-    listed,
     numbers_of_text,
     numbers_on_grid,
     numpy_type,
 )
-
-__all__ = ["Columns"]
+from jensen.data.names import listed, shown
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,10 +42,10 @@ class Columns:
         names: for messages and data frames; the numbers of the columns of an array.
         kinds: "continuous", "binary", "categorical" or "grid", one per column.
         levels: the values of a column that is not continuous, in order; () for a continuous one.
-        location: (d,) float64, what is subtracted from numbers; 0 for levels without an order.
-        scale: (d,) float64, what numbers are divided by, of a grid its step; 1 for levels without an order.
+        location: (d,) float64, subtracted from numbers; 0 for levels without an order.
+        scale: (d,) float64, by which numbers are divided, for a grid its step; 1 for levels without an order.
         dtypes: the types of the columns as their container writes them.
-        container: "numpy", "torch", "pandas" or "polars".
+        container: "numpy", "torch", "pandas", "polars" or "pyarrow".
 
     Example:
         >>> import pandas as pd
@@ -74,12 +72,12 @@ class Columns:
 
     @property
     def n_levels(self) -> tuple[int, ...]:
-        """1 for a continuous column, 2 for a binary one."""
+        """The number of levels of each column; 1 for a continuous one."""
         return tuple(max(len(levels), 1) for levels in self.levels)
 
     @property
     def measure(self) -> tuple[str, ...]:
-        """Of every column "density", of its numbers, or "probability", of its levels."""
+        """For each column "density" (of its numbers) or "probability" (of its levels)."""
         return tuple("density" if kind == "continuous" else "probability" for kind in self.kinds)
 
     @property
@@ -94,20 +92,20 @@ class Columns:
 
     @property
     def is_grid(self) -> bool:
-        """Whether all numbers stand on one grid."""
+        """Whether all numbers are on one grid."""
         return self.kinds[0] == "grid"
 
     @property
     def is_frame(self) -> bool:
-        return self.container in ("pandas", "polars")
+        return self.container in FRAMES
 
-    def encode(self, X: Any) -> Tensor:
+    def encode(self, X: Table | Cells) -> Tensor:
         """Numbers (n, d) float64 as a model sees them, NaN where missing; a new tensor."""
         cells = read_cells(X)
         self.check_names(cells)
         values = (cells.numbers - self.location.numpy()) / self.scale.numpy()
         if self.is_grid:
-            return torch.from_numpy(numbers_on_grid(values, self.names, self.levels[0]))
+            return torch.from_numpy(numbers_on_grid(cells, values, self.names, self.levels[0]))
         grey = self.grey_columns(cells)
         check_grey(cells, grey)
         for j in sorted(set(range(len(self.names))) - set(grey)):
@@ -117,7 +115,7 @@ class Columns:
                 values[:, j] = (numbers_of_text(cells, j) - self.location[j].item()) / self.scale[j].item()
         return torch.from_numpy(values)
 
-    def are_known(self, X: Any, takes_missing: bool = True) -> np.ndarray:
+    def are_known(self, X: Table | Cells, takes_missing: bool = True) -> np.ndarray:
         """Which cells (n, d) of X hold a number or a level of the fit, or are missing where `takes_missing`."""
         cells = read_cells(X)
         self.check_names(cells)
@@ -142,10 +140,10 @@ class Columns:
         ]
 
     def decode(self, values: Tensor) -> Any:
-        """Undo `encode`: {name: array (n,)} if a data frame was learnt, else an array (n, d) of floats.
+        """Undo `encode`: {name: array (n,)} for the columns of a data frame, else an array (n, d) of floats.
 
         A binary value counts as its second level from ½ on. A continuous column of whole numbers comes back as floats,
-        since a sample of it is no whole number. NaN comes back as missing.
+        since a sample of it is not a whole number. NaN comes back as missing.
         """
         numbers = self.as_array(values)
         if not self.is_frame:
@@ -153,35 +151,38 @@ class Columns:
         return {name: self.decode_column(j, numbers[:, j]) for j, name in enumerate(self.names)}
 
     def frame(self, values: Tensor, index: Any = None, container: str = "pandas") -> Any:
-        """`decode` as a data frame of pandas, with an index, or of polars; types as learnt from such a frame."""
+        """`decode` as a data frame, in pandas with an index; with its own types if it came from the same library."""
         numbers = self.as_array(values)
         decoded = [self.decode_column(j, numbers[:, j]) for j in range(len(self.names))]
-        if container not in ("pandas", "polars"):
-            raise ValueError(f'container={container!r} is not known; choose "pandas" or "polars"')
+        if container not in FRAMES:
+            raise ValueError(f'container={container!r} is not known; choose "pandas" or "polars" or "pyarrow"')
         dtypes = self.dtypes if container == self.container else ("",) * len(self.names)
-        if container == "polars":
-            return polars_frame(self.names, decoded, dtypes, self.levels)
-        return pandas_frame(self.names, decoded, dtypes, self.levels, index)
+        return make_frame(container, self.names, decoded, dtypes, self.levels, index)
 
-    def restore(self, X: Any, values: Tensor) -> Any:
-        """X with its missing cells, and no others, taken from `decode(values)`; a new table of the same container."""
-        cells = read_cells(X)
-        self.check_names(cells)
+    def restore(self, X: Table, values: Tensor, missing: Tensor | None = None) -> Any:
+        """X with its missing cells, and no others, taken from `decode(values)`; a new table of the same container.
+
+        `missing` (n, d) marks these cells, if the caller has read X already.
+        """
         numbers = self.as_array(values)
-        if numbers.shape != cells.numbers.shape:
+        if missing is None:
+            cells = read_cells(X)
+            self.check_names(cells)
+            missing = torch.from_numpy(np.isnan(cells.numbers))
+        if numbers.shape != missing.shape:
             raise ValueError(
-                f"values has shape {numbers.shape}, but X has {cells.numbers.shape}; encode X for its values"
+                f"values has shape {numbers.shape}, but X has {tuple(missing.shape)}; encode X for its values"
             )
-        missing = np.isnan(cells.numbers) & ~np.isnan(numbers)
-        if not cells.is_frame:
-            return fill_matrix(X, missing, self.matrix(numbers))
-        holed = np.flatnonzero(missing.any(axis=0)).tolist()
-        return fill_frame(X, missing, {j: self.decode_column(j, numbers[:, j]) for j in holed})
+        filled = missing.cpu().numpy() & ~np.isnan(numbers)
+        if not is_frame(X):
+            return fill_matrix(X, filled, self.matrix(numbers))
+        columns = np.flatnonzero(filled.any(axis=0)).tolist()
+        return fill_frame(X, filled, {j: self.decode_column(j, numbers[:, j]) for j in columns})
 
     def log_jacobian(self, observed: Tensor) -> Tensor:
         """-Σ_j ln scale_j over the observed continuous cells (n, d) of each row: (n,)."""
         if self.is_grid:
-            return torch.zeros(len(observed), dtype=torch.float64)  # of a probability there is none
+            return torch.zeros(len(observed), dtype=torch.float64)  # a probability has no units
         return -(observed.double() @ self.scale.log().to(observed.device))
 
     def expand(self, encoded: Tensor) -> Tensor:
@@ -233,14 +234,14 @@ class Columns:
         d = len(self.names)
         if len(cells.names) != d:
             raise ValueError(
-                f"X has {len(cells.names)} columns, but was learnt with {d}: {listed(self.names)}; give these"
+                f"X has {len(cells.names)} columns, but the model was fitted on {d}: {listed(self.names)}; give these"
             )
         if not (self.is_frame and cells.is_frame):
             return
-        for j, (given, learnt) in enumerate(zip(cells.names, self.names, strict=True)):
-            if given != learnt:
+        for j, (given, known) in enumerate(zip(cells.names, self.names, strict=True)):
+            if given != known:
                 raise ValueError(
-                    f"X has {shown(given)} as column {j}, where {shown(learnt)} was learnt; "
+                    f"X has {shown(given)} as column {j}, but the model was fitted on {shown(known)}; "
                     f"give the columns {listed(self.names)} in this order"
                 )
 
@@ -310,7 +311,7 @@ def without_nan(x: Tensor) -> Tensor:
 
 
 def claims(columns: Columns) -> Iterator[tuple[str, bool]]:
-    """What is true of columns that were learnt: the field, and whether it is so; later ones rely on those before."""
+    """Fields of columns, and whether their values are possible; later checks rely on earlier ones."""
     names, kinds, levels = columns.names, columns.kinds, columns.levels
     yield "names", isinstance(names, tuple) and all_are((str, int), names) and 0 < len(names) == len(set(names))
     d = len(names)
@@ -330,7 +331,7 @@ def are_kinds(kinds: tuple[Any, ...]) -> bool:
 
 
 def all_are_levels(levels: tuple[Any, ...], kinds: tuple[str, ...]) -> bool:
-    # The columns of a grid share their levels, and these are looked at once.
+    # The columns of a grid share their levels, which are checked once.
     different = {(id(own), kind): own for own, kind in zip(levels, kinds, strict=True)}
     return all(are_levels(own, kind) for (_, kind), own in different.items())
 

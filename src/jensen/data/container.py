@@ -1,79 +1,31 @@
-"""Tables in, tables out: numpy, pandas, polars, torch and lists become one tensor, and results go back in kind."""
+"""Containers of rows: numpy, torch, pandas, polars, pyarrow and lists, and results in the container that came in.
+
+narwhals reads and writes data frames. The types of pandas have names of their own, which narwhals does not keep: they
+are written here.
+"""
 
 from __future__ import annotations
 
-from collections import Counter
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import date
-from numbers import Integral, Real
-from typing import Any
+from typing import Any, TypeAlias, Union
 
+import narwhals.stable.v2 as nw
 import numpy as np
 import torch
-from scipy.sparse import issparse
-from sklearn.base import BaseEstimator
-from sklearn.utils.validation import validate_data
+from narwhals.stable.v2.typing import IntoDataFrame
+from scipy.sparse import sparray, spmatrix
 from torch import Tensor
 from torch.utils.data import Dataset, Subset
 
-__all__ = [
-    "CONTAINERS",
-    "Kind",
-    "as_array",
-    "check_columns",
-    "check_finite",
-    "check_names",
-    "check_spread",
-    "column_name",
-    "column_names",
-    "n_rows",
-    "read_array",
-    "read_items",
-    "read_table",
-    "read_weights",
-    "shown",
-    "take",
-]
+from jensen.data.names import name_to_keep
 
+# Rows as a user may give them.
+Table: TypeAlias = Union[np.ndarray, Tensor, Sequence[Any], "Dataset[Any]", spmatrix, sparray, IntoDataFrame]
 
-def n_rows(X: Any) -> int:
-    return int(X.shape[0]) if hasattr(X, "shape") else len(X)
-
-
-def take(X: Any, rows: np.ndarray) -> Any:
-    """Some rows of a table, or entries of a vector, of any kind."""
-    if hasattr(X, "iloc"):
-        return X.iloc[rows]
-    if isinstance(X, Dataset):
-        return Subset(X, rows.tolist())
-    return X[rows] if hasattr(X, "shape") else [X[i] for i in rows]
-
-
-def as_array(values: Any) -> np.ndarray:
-    """Of a tensor, a Dataset, a list or a frame; NaN where an array is masked. Memory is shared where it can be."""
-    if isinstance(values, Dataset):
-        return read_items(values, np.arange(len(values)))  # type: ignore[arg-type]
-    if isinstance(values, Tensor):
-        values = values.detach().cpu()
-        return np.asarray(values.float() if values.dtype == torch.bfloat16 else values)  # numpy has no such type
-    if isinstance(values, np.ma.MaskedArray):
-        return np.asarray(np.ma.filled(values.astype(np.result_type(values.dtype, np.float32)), np.nan))
-    return np.asarray(values)
-
-
-def read_items(dataset: Any, numbers: np.ndarray) -> np.ndarray:
-    """Items of a torch Dataset (b, ...); an item is x, or a tuple that begins with it."""
-    wanted = numbers.tolist()
-    items = dataset.__getitems__(wanted) if hasattr(dataset, "__getitems__") else [dataset[i] for i in wanted]
-    values = [item[0] if isinstance(item, (tuple, list)) else item for item in items]
-    return np.stack([np.asarray(value) for value in values])
-
-
-# Squares of values outside these, and sums of them, leave the range of float64.
-SMALLEST, LARGEST = 1e-150, 1e153
-# Weights between this and its inverse survive single precision; lighter rows than the heaviest by this count as 0.
-HEAVIEST = 1e30
-CONTAINERS = ("numpy", "torch", "pandas", "polars")
+FRAMES = ("pandas", "polars", "pyarrow")
+CONTAINERS = ("numpy", "torch", *FRAMES)
 
 
 @dataclass(frozen=True)
@@ -81,11 +33,11 @@ class Kind:
     """What the user gave, and so what they get back.
 
     Args:
-        container: "numpy", "pandas", "polars" or "torch".
+        container: "numpy", "torch", "pandas", "polars" or "pyarrow".
         dtype: the name of the floating type, "float32" or "float64".
-        index: a pandas index, to stand beside results of the same rows.
+        index: a pandas index, for results that belong to the same rows.
         columns: the names of a data frame's columns.
-        device: of a tensor.
+        device: where a tensor is.
     """
 
     container: str
@@ -93,6 +45,10 @@ class Kind:
     index: Any = None
     columns: list[Any] | None = None
     device: str = "cpu"
+
+    @property
+    def is_frame(self) -> bool:
+        return self.container in FRAMES
 
     def of_other_rows(self) -> Kind:
         """The same without the index, which belongs to the rows it came with."""
@@ -112,210 +68,178 @@ class Kind:
 
             index = self.index if self.index is not None and len(self.index) == len(values) else None
             return pd.DataFrame(values, columns=self.columns, index=index)
-        if self.container == "polars":
-            import polars as pl
-
-            # Left to guess, polars takes the rows of a square table for its columns.
+        if self.is_frame:
             names = None if self.columns is None else [str(name) for name in self.columns]
-            return pl.DataFrame(values, schema=names, orient="row")
+            return nw.from_numpy(values, schema=names, backend=backend_of(self.container)).to_native()
         return values
 
 
-def read_table(estimator: BaseEstimator, X: Any, *, reset: bool, largest: float = LARGEST) -> tuple[Tensor, Kind]:
-    """Rows (n, d) as float64, NaN where missing, and their kind; checked against what the estimator was fitted on.
-
-    The tensor may share memory with X: it is not for writing.
-    """
-    array, kind = read_array(estimator, X, reset=reset, largest=largest)
-    # A read-only memory map would make torch warn about writes that never come.
-    return torch.from_numpy(array.astype(np.float64, copy=not array.flags.writeable)), kind
+def is_frame(X: Any) -> bool:
+    return bool(nw.dependencies.is_into_dataframe(X))
 
 
-def read_array(
-    estimator: BaseEstimator, X: Any, *, reset: bool, sparse: bool = False, largest: float = LARGEST
-) -> tuple[Any, Kind]:
-    """The same rows in their own floating type, as an array, or where `sparse` allows it as a CSR matrix.
+def names_in(frame: Any) -> list[Any]:
+    """The names of a data frame's columns as it has them; those of pandas may be no texts, or not unique."""
+    return list(frame.columns if hasattr(frame, "iloc") else nw.from_native(frame, eager_only=True).columns)
 
-    Values above the largest are refused, as infinity always is.
-    """
-    check_table(X)
+
+def kind_of_frame(frame: nw.DataFrame[Any], dtype: str) -> Kind:
+    container = frame.implementation.value
+    columns = [name_to_keep(name) for name in frame.columns]
+    return Kind(container if container in FRAMES else "numpy", dtype, nw.maybe_get_index(frame), columns)
+
+
+def backend_of(container: str) -> Any:
+    return nw.Implementation.from_backend(container)  # type: ignore[arg-type]
+
+
+def n_rows(X: Any) -> int:
+    return int(X.shape[0]) if hasattr(X, "shape") else len(X)
+
+
+def n_entries(X: Any) -> int:
+    """How many entries a row has."""
+    return math.prod(X.shape[1:] if hasattr(X, "shape") else np.shape(X)[1:])
+
+
+def take(X: Any, rows: np.ndarray) -> Any:
+    """Some rows of a table, or entries of a vector, of any kind."""
+    if hasattr(X, "iloc"):
+        return X.iloc[rows]
+    if isinstance(X, Dataset):
+        return Subset(X, rows.tolist())
+    if is_frame(X):
+        return nw.from_native(X, eager_only=True)[rows].to_native()
+    return X[rows] if hasattr(X, "shape") else [X[i] for i in rows]
+
+
+def as_array(values: Any) -> np.ndarray:
+    """A tensor, Dataset, list or data frame as an array; NaN where an array is masked. Memory is shared if possible."""
+    if isinstance(values, Dataset):
+        return read_items(values, np.arange(len(values)))  # type: ignore[arg-type]
+    if isinstance(values, Tensor):
+        values = values.detach().cpu()
+        return np.asarray(values.float() if values.dtype == torch.bfloat16 else values)  # numpy has no such type
+    if isinstance(values, np.ma.MaskedArray):
+        return np.asarray(np.ma.filled(values.astype(np.result_type(values.dtype, np.float32)), np.nan))
+    return np.asarray(values)
+
+
+def read_items(dataset: Any, numbers: np.ndarray) -> np.ndarray:
+    """Items of a torch Dataset (b, ...); an item is x, or a tuple that begins with it."""
+    wanted = numbers.tolist()
+    items = dataset.__getitems__(wanted) if hasattr(dataset, "__getitems__") else [dataset[i] for i in wanted]
+    values = [item[0] if isinstance(item, (tuple, list)) else item for item in items]
+    return np.stack([np.asarray(value) for value in values])
+
+
+# Missing values filled
+
+
+def fill_matrix(X: Any, missing: np.ndarray, values: np.ndarray) -> Any:
+    """A copy of an array or tensor with the cells where `missing` (n, d) taken from `values`, and all others as is."""
     if isinstance(X, Tensor):
-        validate_data(estimator, X, reset=reset, skip_check_array=True)
-        dtype = torch.float32 if X.dtype == torch.float32 else torch.float64
-        # Sums need float64, which not every device has: the work is done on the CPU, answers go back to the device.
-        array = X.detach().to("cpu", dtype).numpy()
-        kind = Kind("torch", array.dtype.name, device=str(X.device))
-    else:
-        if isinstance(X, np.ma.MaskedArray):
-            X = as_array(X)
-        texts = X if isinstance(X, np.ndarray) and X.dtype.kind in "US" else None
-        if texts is not None:
-            raise ValueError(f"X holds text, such as {str(texts.flat[0])!r}, and no numbers; encode it as numbers")
-        container = type(X).__module__.split(".")[0] if hasattr(X, "columns") else "numpy"
-        if container in ("pandas", "polars"):
-            check_names(X)
-            check_numeric(X)
-        array = validate_data(
-            estimator,
-            X,
-            reset=reset,
-            dtype=[np.float64, np.float32],
-            ensure_all_finite=False,
-            accept_sparse="csr" if sparse else False,
-        )
-        columns = [name_to_keep(name) for name in X.columns] if container in ("pandas", "polars") else None
-        kind = Kind(container, array.dtype.name, getattr(X, "index", None), columns)
-    check_finite(array, column_names(estimator), largest)
-    # torch knows no negative strides, which a reversed view has.
-    is_reversed = isinstance(array, np.ndarray) and min(array.strides) < 0
-    return array.copy() if is_reversed else array, kind
+        table, where = X.detach().clone(), torch.from_numpy(missing).to(X.device)
+        table[where] = torch.from_numpy(values[missing]).to(X.device, X.dtype)
+        return table
+    array = np.array(as_array(X))
+    array[missing] = values[missing]
+    return array
 
 
-def read_weights(sample_weight: Any, n_rows: int) -> Tensor | None:
-    """Row weights (n,), or None when all are 1."""
-    if sample_weight is None:
-        return None
-    if isinstance(sample_weight, Real):
-        weight = torch.full((n_rows,), float(sample_weight), dtype=torch.float64)
-    else:
-        try:
-            weight = torch.as_tensor(np.array(sample_weight, dtype=np.float64))
-        except (TypeError, ValueError) as error:
-            raise ValueError(f"sample_weight must hold numbers, one per row: {error}") from None
-    if weight.shape != (n_rows,):
-        raise ValueError(
-            f"sample_weight has shape {tuple(weight.shape)}, but X has {n_rows} rows; give one weight per row"
-        )
-    if not weight.isfinite().all():
-        raise ValueError("sample_weight holds NaN or infinity; give finite weights, 0 to leave a row out")
-    if (weight < 0).any():
-        raise ValueError(f"sample_weight has a negative entry, {float(weight.min())}; weights are counts, 0 or more")
-    heaviest = float(weight.max())
-    if not heaviest:
-        raise ValueError("sample_weight is zero for all rows; at least one row must count")
-    if not 1 / HEAVIEST <= heaviest <= HEAVIEST:
-        raise ValueError(
-            f"sample_weight reaches {heaviest}; weights are counts, and the largest must be between {1 / HEAVIEST:g} "
-            f"and {HEAVIEST:g}: rescale them, such as sample_weight / max(sample_weight)"
-        )
-    # Beside the heaviest row, a row of so little weight changes no digit of any sum.
-    weight = torch.where(weight < heaviest / HEAVIEST, 0.0, weight)
-    return None if bool((weight == 1).all()) else weight
+def fill_frame(X: Any, missing: np.ndarray, values: Mapping[int, np.ndarray]) -> Any:
+    """The same for a data frame, with {column: values (n,)} of the columns that have missing cells."""
+    if hasattr(X, "iloc"):
+        copy = X.copy()
+        for j, cells in values.items():
+            copy.isetitem(j, filled_pandas(X.iloc[:, j], missing[:, j], cells))
+        return copy
+    frame = nw.from_native(X, eager_only=True)
+    return frame.with_columns(*(filled(frame[:, j], missing[:, j], cells) for j, cells in values.items())).to_native()
 
 
-def check_table(X: Any) -> None:
-    """An error for images and other shapes than (n, d); scikit-learn reports what is left."""
-    shape = tuple(X.shape) if hasattr(X, "shape") else np.shape(X) if isinstance(X, list) else None
-    if shape is not None and len(shape) > 2:
-        raise ValueError(
-            f"X has shape {shape}, and this model takes rows and features (n, d); images become rows by "
-            "X.reshape(len(X), -1)"
-        )
-    if isinstance(X, Tensor) and X.ndim != 2:
-        raise ValueError(f"X has shape {shape}; expected rows and features (n, d): reshape it")
+def filled(column: nw.Series[Any], missing: np.ndarray, values: np.ndarray) -> nw.Series[Any]:
+    backend, dtype = column.implementation, column.dtype
+    new = nw.new_series(column.name, values[missing].tolist(), backend=backend)
+    if dtype in (nw.String, nw.Categorical, nw.Enum):
+        new = new.cast(nw.String)
+        if isinstance(dtype, nw.Enum) and not {*new} <= {*dtype.categories}:
+            column = column.cast(nw.String)
+    elif dtype == nw.Unknown or new.dtype == nw.String or (dtype == nw.Boolean and new.dtype != nw.Boolean):
+        column = column.cast(new.dtype)
+    elif new.dtype.is_float() and not dtype.is_float():
+        column = column.cast(nw.Float64)  # a mean of whole numbers is not one
+    place = np.zeros(len(values), dtype=np.int64)
+    place[missing] = np.arange(len(new))
+    return new.cast(column.dtype)[place].zip_with(nw.new_series("missing", missing, backend=backend), column)
 
 
-def check_names(frame: Any) -> None:
-    """A data frame must have columns, each with a name of its own."""
-    if not frame.shape[1]:
-        raise ValueError(f"X has {frame.shape[0]} rows and 0 columns; give at least one of each")
-    twice = [name for name, count in Counter(map(column_name, frame.columns)).items() if count > 1]
-    if twice:
-        raise ValueError(f"X has more than one column of the name {', '.join(map(shown, twice))}; rename them")
-
-
-def column_name(name: Any) -> str | int:
-    return int(name) if isinstance(name, Integral) else str(name)
-
-
-def name_to_keep(name: Any) -> Any:
-    """A name as a frame has it, where a file can hold that."""
-    kept = isinstance(name, (float, bytes, date)) and name == name
-    return tuple(map(name_to_keep, name)) if isinstance(name, tuple) else name if kept else column_name(name)
-
-
-def shown(name: str | int) -> str:
-    """A column's name in a message: quoted, or its number."""
-    return repr(name) if isinstance(name, str) else str(name)
-
-
-def column_names(estimator: BaseEstimator) -> list[str]:
-    """Names for messages: the data frame's, or the column's number."""
-    names = getattr(estimator, "feature_names_in_", range(estimator.n_features_in_))
-    return [repr(str(name)) if isinstance(name, str) else str(name) for name in names]
-
-
-def check_numeric(frame: Any) -> None:
-    """Every column must be a number; polars and pandas both name their types."""
-    bad = []
-    for number, (name, dtype) in enumerate(zip(frame.columns, frame.dtypes, strict=True)):
-        kind = str(dtype).lower()
-        # Dates convert to numbers without a word, nanoseconds that nobody means.
-        usable = not any(word in kind for word in ("date", "time", "duration"))
-        if usable and not any(word in kind for word in ("int", "float", "bool", "decimal")):
-            try:
-                np.asarray(frame.iloc[:, number] if hasattr(frame, "iloc") else frame[:, number], dtype=np.float64)
-            except (TypeError, ValueError):
-                usable = False
-        if not usable:
-            cell = first_text(frame.iloc[:, number]) if hasattr(frame, "iloc") else ""
-            bad.append(f"{str(name)!r} ({dtype}{cell})")
-    if bad:
-        raise ValueError(
-            f"X has columns that are not numbers: {', '.join(bad)}; encode them as numbers, leave cells empty where "
-            "they are missing, or drop the column"
-        )
-
-
-def first_text(column: Any) -> str:
-    """The first cell that is not a number, where most are."""
+def filled_pandas(column: Any, missing: np.ndarray, values: np.ndarray) -> Any:
     import pandas as pd
 
-    rows = np.flatnonzero(pd.to_numeric(column, errors="coerce").isna() & column.notna())
-    return f", first {column.iloc[rows[0]]!r} in row {rows[0]}" if 0 < len(rows) < len(column) else ""
+    types = pd.api.types
+    cells = column.array.copy()
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        known = set(column.cat.categories)
+        cells = cells.add_categories([value for value in pd.unique(values[missing]).tolist() if value not in known])
+    elif types.is_integer_dtype(column.dtype) and values.dtype.kind == "f":
+        cells = cells.astype("Float64")  # a mean of whole numbers is not one
+    elif types.is_numeric_dtype(column.dtype) and values.dtype == object:
+        cells = cells.astype(object)
+    elif column.dtype != object and types.is_string_dtype(column.dtype) and values.dtype != object:
+        values = values.astype(str)
+    try:
+        cells[missing] = values[missing]
+    except (TypeError, ValueError):  # the type of the column cannot hold such values
+        cells = cells.astype(object)
+        cells[missing] = values[missing]
+    return pd.Series(cells, index=column.index, dtype=cells.dtype)
 
 
-def check_finite(array: Any, names: list[str], largest: float = np.inf) -> None:
-    """An error for infinity and for values beyond `largest`, the most that a model can square."""
-    is_sparse = issparse(array)
-    values: np.ndarray = array.data if is_sparse else array
-    # One product tells in one pass that all is well; NaN or a sum that overflows asks for a closer look.
-    flat = values.ravel(order="K")
-    with np.errstate(over="ignore", invalid="ignore"):
-        if np.isfinite(np.dot(flat, flat)):
-            return
-        beyond = np.abs(values) > largest if largest < np.inf else np.isinf(values)
-    if beyond.any():
-        where = int(np.flatnonzero(beyond)[0])
-        row, column = divmod(where, array.shape[1])
-        if is_sparse:
-            row, column = int(np.searchsorted(array.indptr, where, side="right")) - 1, int(array.indices[where])
-        value, place = values.flat[where], f"row {row}, column {names[column]}"
-        if np.isinf(value):
-            raise ValueError(
-                f"X contains infinity, first in {place}; replace it by NaN to treat it as missing, or drop the row"
-            )
-        raise ValueError(
-            f"X contains {value:g} in {place}, too large to square; rescale it, or replace it by NaN if it is a mistake"
-        )
+# New data frames
 
 
-def check_columns(values: np.ndarray, names: list[str]) -> None:
-    """Every column must have something to learn from."""
-    # An empty column is empty in the first row: all others need no second look.
-    suspects = np.flatnonzero(np.isnan(values[0]))
-    empty = [names[column] for column in suspects if np.isnan(values[:, column]).all()]
-    if empty:
-        raise ValueError(f"X has no observed value in column {', '.join(empty)}; drop it: nothing can be learnt of it")
+def make_frame(
+    container: str,
+    names: Sequence[str | int],
+    columns: Sequence[np.ndarray],
+    dtypes: Sequence[str],
+    levels: Sequence[tuple[Any, ...]],
+    index: Any = None,
+) -> Any:
+    """A data frame whose columns have the types named, where these can hold them; "" leaves a type to the container."""
+    if container == "pandas":
+        import pandas as pd
+
+        data = {j: pandas_column(*column, index) for j, column in enumerate(zip(columns, dtypes, levels, strict=True))}
+        frame = pd.DataFrame(data, index=index)
+        frame.columns = pd.Index(names)
+        return frame
+    typed = zip(names, columns, dtypes, levels, strict=True)
+    made = {str(name): new_column(container, str(name), values, dtype, known) for name, values, dtype, known in typed}
+    return nw.from_dict(made, backend=backend_of(container)).to_native()
 
 
-def check_spread(values: np.ndarray, names: list[str]) -> None:
-    """An error for a column that varies by too little to be squared."""
-    # A column that varies by so little is near 0 in every row, the first included: floats are not as fine elsewhere.
-    for column in np.flatnonzero(~(np.abs(values[0]) > SMALLEST / np.finfo(np.float64).eps)):
-        spread = np.fmax.reduce(values[:, column]) - np.fmin.reduce(values[:, column])
-        if 0 < spread < SMALLEST:
-            raise ValueError(
-                f"X varies by {spread:g} in column {names[column]}, too small to square; rescale it, such as "
-                f"X / {spread:.0e}"
-            )
+def new_column(container: str, name: str, values: np.ndarray, dtype: str, known: tuple[Any, ...]) -> nw.Series[Any]:
+    backend = backend_of(container)
+    if not known:
+        return nw.new_series(name, values, backend=backend)
+    cells = [None if value != value else value for value in values.tolist()]
+    column = nw.new_series(name, cells, backend=backend)
+    chosen = nw.Enum(known) if dtype.startswith("Enum") else getattr(nw, dtype, None)
+    return column if chosen is None else column.cast(chosen)
+
+
+def pandas_column(values: np.ndarray, dtype: str, known: tuple[Any, ...], index: Any) -> Any:
+    import pandas as pd
+
+    if "category" in dtype and known:
+        return pd.Categorical(values, categories=list(known), ordered=dtype == "ordered category")
+    # None would become False.
+    lacks = dtype == "bool" and values.dtype != bool
+    if not dtype or lacks or not (known or "float" in dtype.lower()):
+        return values
+    try:
+        return pd.Series(values, index=index, dtype=dtype)
+    except (TypeError, ValueError):  # a whole number or a truth value that is missing
+        return values

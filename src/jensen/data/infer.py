@@ -10,26 +10,28 @@ from typing import Any
 import numpy as np
 import torch
 
-from jensen.data.cells import Cells, read_cells, shown
+from jensen.data.cells import Cells, read_cells
 from jensen.data.columns import Columns
-from jensen.data.container import check_columns
+from jensen.data.container import Table
 from jensen.data.levels import Grid, asked_kinds, learn_kind, numbers_of_text
+from jensen.data.names import shown
+from jensen.data.reader import check_columns
 from jensen.runtime.messages import levels_inside
 
-__all__ = ["learn_columns", "with_grid"]
-
-# Of fewer rows every text may well be another.
+# Below this many rows all texts may well differ.
 MANY_ROWS = 30
 
 
-def learn_columns(X: Any, kinds: str | Mapping[str | int, str] = "auto", shared_scale: bool = False) -> Columns:
+def learn_columns(
+    X: Table | Cells, kinds: str | Mapping[str | int, str] = "auto", shared_scale: bool = False
+) -> Columns:
     """What the columns of X are.
 
-    Continuous columns get their mean as location and their standard deviation (of the population) as scale; one that is
-    constant has nothing to scale by and gets the size of its value, or 1 if that is 0.
+    Continuous columns get their mean as location and their standard deviation (of the population) as scale; a constant
+    column gets the absolute value of its constant as scale, or 1 if that is 0.
 
     Args:
-        X: a data frame of pandas or polars, or numbers (n, d) as an array or tensor; NaN and its like are missing.
+        X: a data frame, or numbers (n, d) as an array or tensor; NaN and its like are missing.
         kinds: "continuous", "binary" or "categorical" for all columns, or {name or number: kind} for some; or "auto":
             truth values are binary, text and categories are binary if they have two values and else categorical, and
             numbers are continuous, but for a data frame's column of the values 0 and 1 only, which is binary.
@@ -48,7 +50,7 @@ def learn_columns(X: Any, kinds: str | Mapping[str | int, str] = "auto", shared_
         raise ValueError(f"X has {n} rows and {d} columns; give at least one of each")
     check_columns(cells.numbers, [shown(name) for name in cells.names])
     found = [learn_kind(cells, j, kind) for j, kind in enumerate(asked_kinds(kinds, cells.names))]
-    tell_of_names(cells, found)
+    warn_of_identifiers(cells, found)
     location, scale = np.zeros(d), np.ones(d)
     continuous = [j for j, (kind, _) in enumerate(found) if kind == "continuous"]
     if continuous:
@@ -66,18 +68,18 @@ def learn_columns(X: Any, kinds: str | Mapping[str | int, str] = "auto", shared_
         torch.from_numpy(location),
         torch.from_numpy(scale),
         cells.dtypes,
-        cells.container,
+        cells.kind.container,
     )
 
 
-def tell_of_names(cells: Cells, found: Sequence[tuple[str, Any]]) -> None:
-    """Warn of columns where nearly every text is another."""
+def warn_of_identifiers(cells: Cells, found: Sequence[tuple[str, Any]]) -> None:
+    """Warn of columns in which most texts differ."""
     n = len(cells.numbers)
     for j, (kind, levels) in enumerate(found):
         if kind == "categorical" and j in cells.texts and n >= MANY_ROWS and len(levels) > n / 2:
             warnings.warn(
-                f"column {shown(cells.names[j])} has {len(levels)} different texts in {n} rows, each a category of its "
-                "own; leave the column out if it is a name of the row, and mend its texts if it holds numbers",
+                f"column {shown(cells.names[j])} has {len(levels)} different texts in {n} rows, and each becomes a "
+                "category; drop the column if it identifies rows, or correct its texts if it holds numbers",
                 UserWarning,
                 stacklevel=levels_inside(),
             )
@@ -102,8 +104,15 @@ def moments(numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return np.where(is_constant, low, mean * unit), np.where(is_constant, size, spread)
 
 
+def columns_of_numbers(cells: Cells) -> Columns:
+    """Continuous columns without scaling."""
+    d = len(cells.names)
+    location, scale = torch.zeros(d, dtype=torch.float64), torch.ones(d, dtype=torch.float64)
+    return Columns(cells.names, ("continuous",) * d, ((),) * d, location, scale, cells.dtypes, cells.kind.container)
+
+
 def with_grid(columns: Columns, grid: Grid) -> Columns:
-    """Columns of numbers, all on one grid; encoded they are the numbers of levels, from 0."""
+    """Columns of numbers, all on one grid; encoded values are the numbers of levels, from 0."""
     d = len(columns.names)
     values = tuple(grid.low + grid.step * k for k in range(grid.n_levels))
     return replace(

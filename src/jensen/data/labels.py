@@ -18,11 +18,11 @@ from torch import Tensor
 
 from jensen.runtime.messages import levels_inside
 
-__all__ = ["decode_labels", "encode_labels", "numbers_of_classes", "read_posterior", "read_targets"]
-
 UNLABELLED = -1
 # What an array of objects may hold.
 LABELS = (str, bytes, Real, date, timedelta, type(None), np.datetime64, np.timedelta64)
+# The type of pd.NA.
+MISSING = "NAType"
 
 
 def encode_labels(
@@ -31,7 +31,7 @@ def encode_labels(
     """Class numbers (n,), -1 where unlabelled, and the classes in order; None when no row has a label.
 
     With `known` classes, as in a later batch of the same data, others are an error. Where `counts` (n,) is false, a row
-    is left out, and so is its label.
+    and its label are left out.
     """
     no_labels = None, np.array([]) if known is None else known
     if y is None:
@@ -98,7 +98,7 @@ def decode_labels(component: np.ndarray, classes: np.ndarray) -> np.ndarray:
 
 
 def numbers_of_classes(y: Any, known: np.ndarray, n: int) -> Tensor:
-    """The numbers of the classes asked for, one for all of n rows or one each."""
+    """The numbers of the requested classes: one for all n rows, or one per row."""
     values = np.asarray(y)
     if values.shape not in ((), (n,)):
         raise ValueError(f"y has shape {values.shape}; give one class, or one for each of n_samples={n} rows")
@@ -109,23 +109,22 @@ def numbers_of_classes(y: Any, known: np.ndarray, n: int) -> Tensor:
 
 
 def is_unlabelled(value: Any) -> bool:
-    import pandas as pd  # slow to import, and only labels that are not numbers come here
-
+    # pd.NA is not even unequal to itself.
+    if value is None or type(value).__name__ == MISSING or value != value:
+        return True
     # numpy writes NaN and -1 among texts as texts.
     text = value.decode("latin-1") if isinstance(value, bytes) else value
-    return bool(pd.isna(value)) or text in ("", "nan", str(UNLABELLED)) or (text == UNLABELLED)
+    return text in ("", "nan", str(UNLABELLED)) or bool(text == UNLABELLED)
 
 
 def of_one_kind(y: np.ndarray) -> np.ndarray:
-    """Labels as values that a file can hold, too."""
+    """Labels as values that a file can hold."""
     if y.dtype.kind == "T":
         return np.array(y.tolist())
     if y.dtype.kind == "O":
-        import pandas as pd
-
         values = [value.item() if isinstance(value, (np.number, np.bool_, np.str_)) else value for value in y]
         strange = {type(value).__name__ for value in values if not isinstance(value, LABELS)}
-        strange -= {type(pd.NA).__name__}
+        strange -= {MISSING}
         y = np.array([*values, None], dtype=object)[:-1]
     else:
         strange = {str(y.dtype)} if y.dtype.kind in "cV" else set()
@@ -163,7 +162,7 @@ def read_targets(y: Any, n_rows: int, counts: Tensor | None = None) -> tuple[Ten
 
 
 def read_posterior(q: Any, n: int, k: int) -> Tensor:
-    """A q (n, K) of the user's own."""
+    """A posterior q (n, K) that the user gives."""
     tensor = torch.as_tensor(np.asarray(q.cpu() if isinstance(q, Tensor) else q, dtype=np.float64))
     if tensor.shape != (n, k):
         raise ValueError(f"q has shape {tuple(tensor.shape)}; expected one row of probabilities per row of X, {(n, k)}")

@@ -1,54 +1,35 @@
-"""Kinds and levels of columns: which values a column has, the number of each cell's, and the way back."""
+"""Kinds and levels of columns: the values of a column, the number of each cell's level, and the way back."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from jensen.data.cells import Cells, shown
-from jensen.data.container import check_finite, column_name
-
-__all__ = [
-    "KINDS",
-    "Grid",
-    "asked_kinds",
-    "check_grey",
-    "find_grid",
-    "find_levels",
-    "is_off",
-    "is_zero_one",
-    "learn_kind",
-    "level_numbers",
-    "level_values",
-    "listed",
-    "numbers_of_text",
-    "numbers_on_grid",
-    "numpy_type",
-]
+from jensen.data.cells import Cells, check_finite, parse_numbers
+from jensen.data.names import column_name, listed, shown
 
 KINDS = ("continuous", "binary", "categorical")
 MOST_LEVELS = 1000
 # Whole numbers up to here are exact in float64.
 MOST_EXACT = 2.0**53
-MOST_SHOWN = 10
 
 
 def asked_kinds(kinds: str | Mapping[str | int, str], names: tuple[str | int, ...]) -> list[str]:
-    """The kind asked for each column, "auto" where none is."""
+    """The kind requested for each column, "auto" where none is."""
     given = kinds if isinstance(kinds, Mapping) else dict.fromkeys(names, kinds)
     asked = ["auto"] * len(names)
-    # A name that is a number goes before the number of a column.
+    # A whole number is a name first, and otherwise the number of a column.
     place: dict[str | int, int] = dict(zip(range(len(names)), range(len(names)), strict=True))
     place |= {name: j for j, name in enumerate(names)}
     for key, kind in given.items():
         name = column_name(key)
         if name not in place:
             raise ValueError(
-                f"likelihood names the column {shown(name)}, which X has not; its columns are {listed(names)}"
+                f"likelihood names the column {shown(name)}, which X does not have; its columns are {listed(names)}"
             )
         if kind not in ("auto", *KINDS):
             raise ValueError(
@@ -81,14 +62,12 @@ def is_zero_one(numbers: np.ndarray) -> bool:
 
 
 def distinct_levels(cells: Cells, column: int) -> tuple[Any, ...]:
-    """The values observed, sorted, or in the order that the column's type gives them."""
+    """The observed values, sorted, or in the order that the column's type defines."""
     name = shown(cells.names[column])
     numbers = cells.numbers[:, column]
     seen = ~np.isnan(numbers)
     if column in cells.texts:
-        import pandas as pd
-
-        values = [plain(value) for value in pd.unique(cells.texts[column][seen])]
+        values = [plain(value) for value in dict.fromkeys(cells.texts[column][seen])]
         kinds = sorted({type(value).__name__ for value in values})
         if len(kinds) > 1:
             raise ValueError(
@@ -98,7 +77,7 @@ def distinct_levels(cells: Cells, column: int) -> tuple[Any, ...]:
         values = [plain(value, cells.sorts[column]) for value in np.unique(numbers[seen])]
         if cells.sorts[column] == "int" and values and max(-values[0], values[-1]) >= MOST_EXACT:
             raise ValueError(
-                f"X holds {values[-1]} in column {name}, too large a number to tell from its neighbours; "
+                f"X holds {values[-1]} in column {name}, too large a number to distinguish from its neighbours; "
                 "turn the column into text to use its values as levels"
             )
     if len(values) > MOST_LEVELS:
@@ -112,7 +91,7 @@ def distinct_levels(cells: Cells, column: int) -> tuple[Any, ...]:
 
 
 def binary_levels(cells: Cells, column: int) -> tuple[Any, ...]:
-    """Two values, or 0 and 1 for numbers that lie between: grey values are probabilities."""
+    """The two values, or 0 and 1 for numbers between them: grey values are probabilities."""
     if cells.sorts[column] == "bool":
         return (False, True)
     if column in cells.texts or column in cells.orders:
@@ -133,15 +112,15 @@ def binary_levels(cells: Cells, column: int) -> tuple[Any, ...]:
 
 
 def check_grey(cells: Cells, columns: list[int]) -> None:
-    """Numbers of these columns must lie from 0 to 1."""
+    """An error for numbers of these columns outside [0, 1]."""
     block = cells.numbers if len(columns) == len(cells.names) else cells.numbers[:, columns]
-    # Both comparisons are false of NaN.
+    # Both comparisons are false for NaN.
     outside = (block < 0) | (block > 1)
     if outside.any():
         row, place = (int(where[0]) for where in np.nonzero(outside))
         column = columns[place]
         raise ValueError(
-            f"X holds {plain(cells.numbers[row, column], cells.sorts[column])} in row {row}, "
+            f"X holds {plain(cells.numbers[row, column], cells.sorts[column])} in row {cells.row(row)}, "
             f'column {shown(cells.names[column])}, outside [0, 1]; scale it to [0, 1] or model it as "gaussian"'
         )
 
@@ -150,9 +129,8 @@ def find_levels(cells: Cells, column: int, levels: tuple[Any, ...]) -> np.ndarra
     """The number (n,) of each cell's level, -1 where it is none of them, NaN where missing."""
     numbers = cells.numbers[:, column]
     if column in cells.texts:
-        import pandas as pd
-
-        found = pd.Index(list(levels), dtype=object).get_indexer(cells.texts[column])
+        place = {level: number for number, level in enumerate(levels)}
+        found = np.array([place.get(value, -1) for value in cells.texts[column]], dtype=np.int64)
     elif isinstance(levels[0], str):
         found = np.full(len(numbers), -1)
     else:
@@ -171,30 +149,28 @@ def level_numbers(cells: Cells, column: int, levels: tuple[Any, ...]) -> np.ndar
         row = int(unknown[0])
         value = cells.texts[column][row] if column in cells.texts else plain(numbers[row], cells.sorts[column])
         raise ValueError(
-            f"X holds {value!r} in row {row}, column {shown(cells.names[column])}, which is none of its levels "
-            f"{listed(levels)}; leave the cell empty, or fit with rows that hold this value"
+            f"X holds {value!r} in row {cells.row(row)}, column {shown(cells.names[column])}, which is none of its "
+            f"levels {listed(levels)}; leave the cell empty, or fit with rows that hold this value"
         )
     return found
 
 
 def numbers_of_text(cells: Cells, column: int) -> np.ndarray:
     """The numbers (n,) that a text column writes out."""
-    import pandas as pd
-
     name, texts, seen = shown(cells.names[column]), cells.texts[column], ~np.isnan(cells.numbers[:, column])
-    numbers = np.asarray(pd.to_numeric(pd.Series(texts, dtype=object), errors="coerce"), dtype=np.float64)
+    numbers, _ = parse_numbers(texts, seen)
     bad = np.flatnonzero(np.isnan(numbers) & seen)
     if len(bad):
         raise ValueError(
-            f"X holds {texts[bad[0]]!r} in row {bad[0]}, column {name}, which is continuous, and this is no number; "
-            'leave the cell empty, or make the column "categorical"'
+            f"X holds {texts[bad[0]]!r} in row {cells.row(bad[0])}, column {name}, which is continuous, but this is "
+            'not a number; leave the cell empty, or make the column "categorical"'
         )
-    check_finite(numbers[:, None], [name])
+    check_finite(replace(cells, numbers=numbers[:, None]), names=cells.names[column : column + 1])
     return numbers
 
 
 def level_values(levels: tuple[Any, ...], number: np.ndarray, own: np.dtype[Any] | None) -> np.ndarray:
-    """The level (n,) of each number, missing for -1: None, or among numbers NaN."""
+    """The level (n,) of each number; -1 is missing, which is None, or NaN if the levels are numbers."""
     known = np.array(levels, dtype=object if isinstance(levels[0], str) else None)
     is_number = known.dtype.kind in "if"
     if is_number and own is not None:
@@ -206,34 +182,28 @@ def level_values(levels: tuple[Any, ...], number: np.ndarray, own: np.dtype[Any]
 
 
 def with_none(known: np.ndarray) -> np.ndarray:
-    """The last place, where the number -1 points, is None."""
+    """The levels with None as the last one, which the index -1 selects."""
     values = np.empty(len(known) + 1, dtype=object)
     values[:-1] = known
     return values
 
 
 def numpy_type(dtype: str) -> np.dtype[Any] | None:
-    """pandas' Int64 and polars' Float32 have names that numpy knows in lower case."""
+    """The type of numpy for pandas' Int64 or polars' Float32, whose names numpy has in lower case."""
     name = dtype.lower()
     return np.dtype(name) if re.fullmatch(r"(u?int|float)\d+", name) else None
 
 
 def plain(value: Any, sort: str = "") -> Any:
-    """A value of Python itself, which a file can hold: numbers as whole numbers or truth values where they are such."""
+    """A value of a Python type, which a file can hold; numbers of the sort "int" or "bool" as such."""
     value = value.item() if isinstance(value, np.generic) else value
     return int(value) if sort == "int" else bool(value) if sort == "bool" else value
-
-
-def listed(values: tuple[Any, ...]) -> str:
-    """The first values, for a message."""
-    more = f" and {len(values) - MOST_SHOWN} more" if len(values) > MOST_SHOWN else ""
-    return ", ".join(map(repr, values[:MOST_SHOWN])) + more
 
 
 MOST_GRID_LEVELS = 256
 # In steps of the grid; values such as k/255 are rounded in single precision.
 TOLERANCE = 1e-3
-# Values looked at to guess the step; all are compared with it afterwards.
+# Values from which the step is guessed; all values are compared with it afterwards.
 N_LOOKED_AT = 200_000
 
 
@@ -248,7 +218,7 @@ class Grid:
 
 
 def find_grid(numbers: np.ndarray, asked: Any, is_image: bool) -> Grid | None:
-    """The grid that all numbers (n, d) lie on, NaN apart; None for numbers that are to have a density.
+    """The grid of all numbers (n, d) except NaN; None for numbers that have a density.
 
     Args:
         numbers: the data.
@@ -260,7 +230,7 @@ def find_grid(numbers: np.ndarray, asked: Any, is_image: bool) -> Grid | None:
         return None
     low, high = float(np.fmin.reduce(numbers, None)), float(np.fmax.reduce(numbers, None))
     if not np.isfinite([low, high]).all():
-        return None  # the reader of columns says what is wrong
+        return None  # `learn_columns` raises the error
     if asked != "auto":
         return asked_grid(numbers, int(asked), low, high)
     if low == high:
@@ -269,11 +239,11 @@ def find_grid(numbers: np.ndarray, asked: Any, is_image: bool) -> Grid | None:
     if is_image:
         part = np.unique(numbers.ravel()[:: max(1, numbers.size // N_LOOKED_AT)])
         gaps = np.diff(part[~np.isnan(part)])
-        # First the widest step that may be: of pixels 0 and 255 there are two.
+        # The widest possible step first: pixels of 0 and 255 alone have two levels.
         candidates = [float(gaps.min()), 1.0] if 0 < len(gaps) < MOST_GRID_LEVELS else [1.0]
     for step in candidates:
         n_levels = round((high - low) / step) + 1
-        # The step again from the whole range: a gap between neighbours is a rounded number.
+        # The step is computed again from the whole range, since a gap between neighbours is rounded.
         grid = Grid(low, (high - low) / max(n_levels - 1, 1), n_levels)
         if 2 <= n_levels <= MOST_GRID_LEVELS and off_grid(numbers, grid) is None:
             return grid
@@ -281,7 +251,7 @@ def find_grid(numbers: np.ndarray, asked: Any, is_image: bool) -> Grid | None:
 
 
 def asked_grid(numbers: np.ndarray, n_levels: int, low: float, high: float) -> Grid:
-    """So many levels: from the least to the greatest number, or 0, 1, 2, ..., or from 0 to 1, whichever fits."""
+    """A grid of n levels: from the least to the greatest number, or 0, 1, 2, ..., or from 0 to 1, whichever fits."""
     step = (high - low) / (n_levels - 1)
     candidates = [Grid(low, step, n_levels)] if step > 0 else []
     candidates += [Grid(0.0, 1.0, n_levels), Grid(0.0, 1 / (n_levels - 1), n_levels)]
@@ -293,13 +263,13 @@ def asked_grid(numbers: np.ndarray, n_levels: int, low: float, high: float) -> G
     assert wrong is not None
     raise ValueError(
         f"data_levels={n_levels} does not fit X: {numbers[wrong]:g} is none of {n_levels} equal steps from {low:g} to "
-        f"{high:g}, nor are all values whole numbers from 0 to {n_levels - 1}, or these by {n_levels - 1}; give the "
-        "data's own number of levels, or data_levels=None for a density"
+        f"{high:g}, nor are all values whole numbers from 0 to {n_levels - 1}, or these divided by {n_levels - 1}; "
+        "give the data's own number of levels, or data_levels=None for a density"
     )
 
 
 def off_grid(numbers: np.ndarray, grid: Grid) -> tuple[int, ...] | None:
-    """Where the first number is that is none of the grid's."""
+    """The place of the first number that is not on the grid, if there is one."""
     for start in range(0, len(numbers), 4096):
         wrong = is_off(grid.places(numbers[start : start + 4096]), grid.n_levels)
         if wrong.any():
@@ -309,20 +279,20 @@ def off_grid(numbers: np.ndarray, grid: Grid) -> tuple[int, ...] | None:
 
 
 def is_off(places: np.ndarray, n_levels: int) -> np.ndarray:
-    """Which places (n, d), in steps of a grid, are none of its levels; NaN is missing and not among them."""
+    """Which places (n, d), in steps of a grid, are not on it; NaN is missing and never counts."""
     nearest = np.rint(places)
     wrong: np.ndarray = (np.abs(places - nearest) > TOLERANCE) | (nearest < 0) | (nearest > n_levels - 1)
     return wrong
 
 
-def numbers_on_grid(places: np.ndarray, names: Sequence[Any], values: Sequence[Any]) -> np.ndarray:
-    """The numbers of levels (n, d) of places in steps of the grid; what lies between or outside is an error."""
+def numbers_on_grid(cells: Cells, places: np.ndarray, names: Sequence[Any], values: Sequence[Any]) -> np.ndarray:
+    """The number of each cell's level (n, d) from its place in steps of the grid; a place off the grid is an error."""
     n_levels = len(values)
     off = off_grid(places, Grid(0.0, 1.0, n_levels))
     if off is not None:
         value = values[0] + (values[1] - values[0]) * places[off]
         raise ValueError(
-            f"X holds {value:g} in row {off[0]}, column {shown(names[off[1]])}, which is none of the "
+            f"X holds {value:g} in row {cells.row(off[0])}, column {shown(names[off[1]])}, which is none of the "
             f"{n_levels} levels {values[0]:g}, {values[1]:g}, ..., {values[-1]:g} that the model was fitted on; "
             "give X in these units (pixels from 0 to 1 times 255, if the levels are 0 to 255), or fit a model to X as "
             "it is, with data_levels=None if it has a density"

@@ -14,25 +14,24 @@ from typing import Any
 import numpy as np
 import torch
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import validate_data
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from jensen.data.cells import read_cells, shown
+from jensen.data.cells import Cells, cells_of_numbers, check_finite
 from jensen.data.columns import Columns
-from jensen.data.container import Kind, as_array, check_columns, check_names, read_array, read_items, read_weights
-from jensen.data.infer import learn_columns, with_grid
+from jensen.data.container import Kind, Table, as_array, is_frame, read_items
+from jensen.data.infer import columns_of_numbers, learn_columns, with_grid
 from jensen.data.levels import find_grid
+from jensen.data.names import shown
+from jensen.data.reader import check_columns, known_names, read_rows, read_weights
 from jensen.runtime.messages import levels_inside
 
-__all__ = ["Events", "image_shape", "known_rows", "learn_events", "read_events"]
-
-# Rows that scaling and levels are learnt from where the rows stay on disk; any scaling gives a true density.
+# Rows from which scaling and levels are learnt if the rows stay on disk; any scaling gives a true density.
 N_LOOKED_AT = 50_000
-# Rows encoded at a time: what they need in double precision is gone again before the next.
+# Rows encoded at a time, which bounds the memory that double precision needs.
 BLOCK = 4_096
 # Deviations from the mean of its column beyond which a number is refused: networks compute in single precision, where
-# the square of 1e19 overflows, and what it is divided by may be small.
+# the square of 1e19 overflows, and the scale may be small.
 FARTHEST = 1e12
 
 
@@ -46,8 +45,8 @@ class Events:
         columns: what its entries are.
         kind: what the user gave.
         read: the rows with these numbers, encoded (b, d) in single precision.
-        is_in_memory: whether reading all of them at once is meant.
-        can_have_holes: whether their type knows NaN or the like; integers do not.
+        is_in_memory: whether all of them may be read at once.
+        can_have_missing: whether their type has missing values; integers have none.
     """
 
     n_rows: int
@@ -56,7 +55,7 @@ class Events:
     kind: Kind
     read: Callable[[np.ndarray], Tensor]
     is_in_memory: bool
-    can_have_holes: bool = True
+    can_have_missing: bool = True
 
     def all(self) -> Tensor:
         """All rows (n, d)."""
@@ -69,24 +68,24 @@ class Events:
 
 def learn_events(
     estimator: BaseEstimator,
-    X: Any,
+    X: Table,
     kinds: Any,
     scaling: str | None,
     sample_weight: Any = None,
     data_levels: Any = None,
 ) -> tuple[Events, Tensor | None, np.ndarray]:
-    """Rows to learn from: what their entries are is learnt here.
+    """Rows to train on, with what their columns are.
 
     Args:
-        estimator: gets scikit-learn's `n_features_in_` and `feature_names_in_`, and of images `pixel_range_`.
+        estimator: gets scikit-learn's `n_features_in_` and `feature_names_in_`, and for images `pixel_range_`.
         X: the rows.
-        kinds: of `learn_columns`.
+        kinds: as in `learn_columns`.
         scaling: "feature", "common" for all entries together, or None: common for images.
-        sample_weight: of the rows; those of weight 0 are left out.
-        data_levels: of `find_grid`, for rows of numbers.
+        sample_weight: one per row; rows of weight 0 are left out.
+        data_levels: as in `find_grid`, for rows of numbers.
 
     Returns:
-        The rows that count, their weights, None when all are 1, and which of all rows they are (n,).
+        The rows with weight, their weights, None when all are 1, and a mask (n,) of them in X.
     """
     given = open_rows(estimator, X, reset=True)
     weight = read_weights(sample_weight, given.n_rows)
@@ -96,48 +95,44 @@ def learn_events(
     numbers = np.arange(given.n_rows)
     if not given.is_in_memory and given.n_rows > N_LOOKED_AT:
         numbers = np.sort(np.random.default_rng(0).choice(given.n_rows, N_LOOKED_AT, replace=False))
-    is_image, rows = len(given.shape) > 1, given.rows(numbers)
-    remember_range(estimator, rows if is_image else None)
-    columns = grid_columns(rows, data_levels, is_image)
+    is_image, cells = len(given.shape) > 1, given.rows(numbers)
+    remember_range(estimator, cells.numbers if is_image else None)
+    columns = grid_columns(cells, data_levels, is_image)
     if columns is not None:
         return given.encoded(columns), weight, kept
     if is_image and kinds == "categorical":
-        columns = repeated(learn_columns(rows.reshape(-1, 1), kinds), rows.shape[1])
+        pixels = cells_of_numbers(cells.numbers.reshape(-1, 1), cells.kind)
+        columns = repeated(learn_columns(pixels, kinds), len(cells.names))
     else:
-        columns = learn_columns(rows, kinds, shared_scale=scaling == "common" or (scaling is None and is_image))
+        columns = learn_columns(cells, kinds, shared_scale=scaling == "common" or (scaling is None and is_image))
     return given.encoded(columns), weight, kept
 
 
-def grid_columns(rows: Any, data_levels: Any, is_image: bool) -> Columns | None:
-    """The columns of rows that are all on one grid, if they are and are meant to be."""
+def grid_columns(cells: Cells, data_levels: Any, is_image: bool) -> Columns | None:
+    """The columns of rows that are all on one grid; None if they are not, or have a density."""
     if data_levels is None:
         return None
-    numbers, table = rows, rows[:1]
-    if not isinstance(rows, np.ndarray):
-        cells = read_cells(rows)
-        if cells.texts:
-            if data_levels != "auto":
-                name = shown(cells.names[min(cells.texts)])
-                raise ValueError(f"data_levels={data_levels} is for tables of numbers, and X has text in column {name}")
-            return None
-        if data_levels == "auto" and "bool" in cells.sorts:
-            return None  # true and false are levels of their own, and no numbers
-        numbers, table = cells.numbers, rows
-    grid = find_grid(numbers, data_levels, is_image)
+    if cells.texts:
+        if data_levels != "auto":
+            name = shown(cells.names[min(cells.texts)])
+            raise ValueError(f"data_levels={data_levels} is for tables of numbers, and X has text in column {name}")
+        return None
+    if data_levels == "auto" and "bool" in cells.sorts:
+        return None  # true and false are levels of their own, and no numbers
+    grid = find_grid(cells.numbers, data_levels, is_image)
     if grid is None:
         return None
-    check_columns(numbers, [str(j) for j in range(numbers.shape[1])])
-    # Of an array nothing else need be learnt, and one row names its columns.
-    return with_grid(learn_columns(np.zeros_like(table) if table is not rows else rows, "continuous"), grid)
+    check_columns(cells.numbers, [shown(name) for name in cells.names])
+    return with_grid(columns_of_numbers(cells), grid)
 
 
-def read_events(estimator: BaseEstimator, X: Any, columns: Columns, shape: tuple[int, ...]) -> Events:
-    """Rows to answer about, which must have the shape of those learnt from."""
+def read_events(estimator: BaseEstimator, X: Table, columns: Columns, shape: tuple[int, ...]) -> Events:
+    """Rows for a fitted model, which must have the shape of those it was fitted on."""
     return open_fitted(estimator, X, shape).encoded(columns)
 
 
-def open_fitted(estimator: BaseEstimator, X: Any, shape: tuple[int, ...]) -> Given:
-    """Rows before encoding, of the shape of those learnt from."""
+def open_fitted(estimator: BaseEstimator, X: Table, shape: tuple[int, ...]) -> Given:
+    """The same before encoding."""
     given = open_rows(estimator, X, reset=False)
     if given.shape != shape:
         raise ValueError(
@@ -148,16 +143,16 @@ def open_fitted(estimator: BaseEstimator, X: Any, shape: tuple[int, ...]) -> Giv
 
 
 def known_rows(
-    estimator: BaseEstimator, X: Any, columns: Columns, shape: tuple[int, ...], takes_missing: bool = True
+    estimator: BaseEstimator, X: Table, columns: Columns, shape: tuple[int, ...], takes_missing: bool = True
 ) -> np.ndarray:
-    """Which rows (n,) hold only numbers, levels that the columns were learnt with, and missing cells if allowed."""
+    """Which rows (n,) hold only numbers, known levels and, if allowed, missing cells."""
     given = open_fitted(estimator, X, shape)
     blocks = np.split(np.arange(given.n_rows), range(BLOCK, given.n_rows, BLOCK))
     return np.concatenate([columns.are_known(given.rows(numbers), takes_missing).all(1) for numbers in blocks])
 
 
 def repeated(column: Columns, n: int) -> Columns:
-    """n columns like this one: pixels share their levels, also those that only some of them take."""
+    """n columns like this one: all pixels have the levels that any of them has."""
     return replace(
         column,
         names=tuple(range(n)),
@@ -176,14 +171,14 @@ def image_shape(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class Given:
-    """Rows before encoding; `rows` gives those with some numbers, as a frame or flat (b, d)."""
+    """Rows before encoding; `rows` returns those with some numbers, in ascending order, read and checked."""
 
     n_rows: int
     shape: tuple[int, ...]
     kind: Kind
-    rows: Callable[[np.ndarray], Any]
+    rows: Callable[[np.ndarray], Cells]
     is_in_memory: bool
-    can_have_holes: bool = True
+    can_have_missing: bool = True
 
     def subset(self, kept: np.ndarray) -> Given:
         rows = self.rows
@@ -191,45 +186,38 @@ class Given:
 
     def encoded(self, columns: Columns) -> Events:
         def read(numbers: np.ndarray) -> Tensor:
-            values = columns.encode(self.rows(numbers))
-            refuse_far(values, columns, numbers)
+            cells = self.rows(numbers)
+            values = columns.encode(cells)
+            refuse_far(values, columns, cells)
             return values.float()
 
-        return Events(self.n_rows, self.shape, columns, self.kind, read, self.is_in_memory, self.can_have_holes)
+        return Events(self.n_rows, self.shape, columns, self.kind, read, self.is_in_memory, self.can_have_missing)
 
 
-def refuse_far(values: Tensor, columns: Columns, numbers: np.ndarray) -> None:
-    """Of encoded rows (b, d) with these numbers."""
+def refuse_far(values: Tensor, columns: Columns, cells: Cells) -> None:
+    """An error for encoded rows (b, d) with a value that networks cannot compute with."""
     far = (values.abs() > FARTHEST).nonzero()
     if len(far):
         i, j = far[0].tolist()
         name, location, scale = shown(columns.names[j]), columns.location[j].item(), columns.scale[j].item()
         raise ValueError(
-            f"X holds {values[i, j].item() * scale + location:g} in row {numbers[i]}, column {name}, whose mean is "
+            f"X holds {values[i, j].item() * scale + location:g} in row {cells.row(i)}, column {name}, whose mean is "
             f"{location:g} and deviation {scale:g}: the model's networks cannot compute with values more than "
             f"{FARTHEST:g} deviations away; correct the value, or make it missing"
         )
 
 
-def open_rows(estimator: BaseEstimator, X: Any, *, reset: bool) -> Given:
+def open_rows(estimator: BaseEstimator, X: Table, *, reset: bool) -> Given:
     if isinstance(X, Dataset):
         return open_dataset(estimator, X, reset)
-    if hasattr(X, "columns") and hasattr(X, "dtypes"):
-        container = type(X).__module__.split(".")[0]
-        if len(X):
-            check_names(X)
-        validate_data(estimator, X, reset=reset, skip_check_array=True)
-        if not len(X):
-            raise ValueError(f"Found array with 0 sample(s) (shape={X.shape}) while a minimum of 1 is required.")
-        names = [int(name) if isinstance(name, (int, np.integer)) else str(name) for name in X.columns]
-        kind = Kind(container, "float64", getattr(X, "index", None), names)
-        take = (lambda i: X.iloc[i]) if container == "pandas" else (lambda i: X[i.tolist()])
-        return Given(len(X), (X.shape[1],), kind, take, True)
-    n_axes = getattr(X, "ndim", 2)
-    if n_axes > 2 or isinstance(X, np.memmap):
+    if not is_frame(X) and (getattr(X, "ndim", 2) > 2 or isinstance(X, np.memmap)):
         return open_array(estimator, X, reset)
-    array, kind = read_array(estimator, X, reset=reset, largest=np.inf)
-    return Given(len(array), array.shape[1:], kind, lambda i: array[i[0] : i[-1] + 1] if is_run(i) else array[i], True)
+    cells = read_rows(estimator, X, reset=reset)
+    cells.check_readable()
+    check_finite(cells, names=None if cells.is_frame else known_names(estimator))
+    # Scores of data frames are in double precision, whatever the columns are in.
+    kind = replace(cells.kind, dtype="float64") if cells.is_frame else cells.kind
+    return Given(len(cells.numbers), cells.numbers.shape[1:], kind, cells.take, True)
 
 
 def open_array(estimator: BaseEstimator, X: Any, reset: bool) -> Given:
@@ -239,7 +227,7 @@ def open_array(estimator: BaseEstimator, X: Any, reset: bool) -> Given:
     if array.dtype.kind not in "buif":
         raise ValueError(f"X holds {array.dtype}, and no numbers; encode it as numbers")
     if array.ndim in (2, 3, 4) and not len(array):
-        raise ValueError(f"X has shape {array.shape}, and so no rows; give one at least")
+        raise ValueError(f"X has shape {array.shape}, and so no rows; give at least one")
     if array.ndim not in (2, 3, 4) or not len(array) or not math.prod(array.shape[1:]):
         raise ValueError(f"X has shape {array.shape}; expected rows (n, d) or images (n, h, w) or (n, c, h, w)")
     if reset and array.ndim == 4 and array.shape[-1] in (1, 3, 4) and array.shape[1] > 4:
@@ -255,13 +243,16 @@ def open_array(estimator: BaseEstimator, X: Any, reset: bool) -> Given:
         "float64" if array.dtype == np.float64 else "float32",
         device=str(X.device) if is_tensor else "cpu",
     )
+    is_in_memory, is_float = not isinstance(array, np.memmap), array.dtype.kind == "f"
+    if is_in_memory and is_float:
+        check_finite(cells_of_numbers(array.reshape(len(array), -1), kind))
     return Given(
         len(array),
         array.shape[1:],
         kind,
-        lambda i: as_numbers(array[i]),
-        is_in_memory=not isinstance(array, np.memmap),
-        can_have_holes=array.dtype.kind == "f",
+        lambda i: cells_of_block(array[i], kind, i, is_checked=is_in_memory or not is_float),
+        is_in_memory=is_in_memory,
+        can_have_missing=is_float,
     )
 
 
@@ -273,18 +264,19 @@ def open_dataset(estimator: BaseEstimator, dataset: Any, reset: bool) -> Given:
     if len(shape) not in (1, 2, 3):
         raise ValueError(f"X is a Dataset with items of shape {shape}; expected (d,), (h, w) or (c, h, w)")
     remember_width(estimator, shape, reset)
+    kind = Kind("numpy", "float32")
     return Given(
         len(dataset),
         shape,
-        Kind("numpy", "float32"),
-        lambda i: as_numbers(read_items(dataset, i)),
+        kind,
+        lambda i: cells_of_block(read_items(dataset, i), kind, i),
         is_in_memory=False,
-        can_have_holes=first.dtype.kind not in "bui",
+        can_have_missing=first.dtype.kind not in "bui",
     )
 
 
 def remember_width(estimator: BaseEstimator, shape: tuple[int, ...], reset: bool) -> None:
-    """scikit-learn's own reader knows tables only."""
+    """What scikit-learn's reader does for tables."""
     if reset:
         estimator.n_features_in_ = math.prod(shape)
         if hasattr(estimator, "feature_names_in_"):
@@ -292,19 +284,18 @@ def remember_width(estimator: BaseEstimator, shape: tuple[int, ...], reset: bool
 
 
 def remember_range(estimator: BaseEstimator, images: np.ndarray | None) -> None:
-    """The least and the greatest value of pixels: what a model draws beyond them is cut off in pictures."""
+    """The least and the greatest value of pixels, to which pictures of samples are clipped."""
     if images is not None and (seen := images[np.isfinite(images)]).size:
         estimator.pixel_range_ = (float(seen.min()), float(seen.max()))
     elif hasattr(estimator, "pixel_range_"):
         del estimator.pixel_range_
 
 
-def as_numbers(rows: np.ndarray) -> np.ndarray:
-    """Flat rows (b, d) in floating point."""
+def cells_of_block(rows: np.ndarray, kind: Kind, numbers: np.ndarray, is_checked: bool = False) -> Cells:
+    """Rows (b, ...) with these numbers, flat and in floating point."""
     flat = rows.reshape(len(rows), -1)
-    return flat if flat.dtype in (np.float32, np.float64) else flat.astype(np.float32)
-
-
-def is_run(numbers: np.ndarray) -> bool:
-    """Whether a slice would do, which copies nothing."""
-    return bool(len(numbers) and numbers[-1] - numbers[0] + 1 == len(numbers))
+    flat = flat if flat.dtype in (np.float32, np.float64) else flat.astype(np.float32)
+    cells = cells_of_numbers(flat, kind, numbers)
+    if not is_checked:
+        check_finite(cells)
+    return cells

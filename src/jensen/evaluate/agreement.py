@@ -1,8 +1,8 @@
-"""Which models can stand in one ranking, and of which rows.
+"""Which models can be ranked together, and on which rows.
 
-Models: those that give the same columns a density and the same a probability. ln of a density has a unit and moves with
-it, ln of a probability does not: between two models that differ in a single column, the difference of scores is one of
-units. Rows: those that all of these models can score.
+Models: those with a density for the same columns and a probability for the others. The logarithm of a density depends
+on the unit of the column, that of a probability does not: if two models differ in a single column, so does the unit of
+their scores. Rows: those that all of these models can score.
 """
 
 from __future__ import annotations
@@ -18,23 +18,12 @@ from jensen.evaluate.entry import Entry
 from jensen.evaluate.footing import Footing, Measure
 from jensen.evaluate.trial import Task
 
-__all__ = [
-    "agreed",
-    "columns_of_new_values",
-    "disagreement",
-    "in_words",
-    "of_rows_left_out",
-    "scored_by_all",
-    "unit_of",
-    "with_one_measure",
-]
-
 MOST_NAMED = 5
 
 
 def agreed(measures: Mapping[str, Measure], wanted: Measure, is_asked: bool = False) -> Measure:
-    """What ranked models give every column: `wanted` if it is asked for or some model gives it, or else what most of
-    them give.
+    """Density or probability per column in ranked models: `wanted` if it is asked for or some model has it, or else
+    what most of them have.
     """
     if is_asked or not measures or wanted in measures.values():
         return wanted
@@ -54,9 +43,9 @@ def disagreement(own: Measure, ranked: Measure, names: Sequence[str]) -> str:
 
 
 def with_one_measure(entries: Sequence[Entry], ranked: Measure, footing: Footing, names: Sequence[str]) -> list[Entry]:
-    """The entries; those whose fits differ in measure from the ranked ones have that as their reason.
+    """The entries; a fit whose measure differs from that of the ranked models is a failure with this reason.
 
-    A fold may lack a level that makes a flag of a column: then the fits to this fold must agree with each other.
+    A fold may lack a level, so that a column is no flag there: then the fits to this fold must agree with each other.
     """
     reasons: dict[str, str] = {}
     n_folds = max((len(entry.measures) for entry in entries), default=0)
@@ -81,7 +70,7 @@ def scored_by_all(entries: Sequence[Entry]) -> np.ndarray:
 
 
 def of_rows_left_out(entries: Sequence[Entry], numbers: np.ndarray, kept: np.ndarray) -> str:
-    """For a caption: how many of the held-out rows, and which models cannot score them."""
+    """For a caption: how many held-out rows are left out, and which models cannot score them."""
     lacking = [entry.name for entry in entries if not entry.failure and np.isnan(entry.nats).any()]
     n_rows, n_left_out = len(np.unique(numbers)), len(np.unique(numbers[~kept]))
     return (
@@ -91,21 +80,21 @@ def of_rows_left_out(entries: Sequence[Entry], numbers: np.ndarray, kept: np.nda
 
 
 def columns_of_new_values(task: Task, measure: Measure) -> str:
-    """The columns of a frame with probabilities that make every held-out row of the first fold a new one."""
+    """The columns with probabilities in which every held-out value of the first fold is new."""
     if not hasattr(task.X, "columns"):
         return ""
-    learnt, held_out = task.splits[0]
+    trained, held_out = task.splits[0]
     columns = {
         repr(name): pd.Series(np.asarray(task.X[name]))
         for name, word in zip(task.X.columns, measure, strict=True)
         if word == "probability"
     }
-    names = [name for name, values in columns.items() if not values[held_out].isin(values[learnt]).any()]
+    names = [name for name, values in columns.items() if not values[held_out].isin(values[trained]).any()]
     return f", in {listed(names)}" if names else ""
 
 
 def unit_of(measure: Measure) -> str:
-    """For a caption: what nats and bits are of."""
+    """For a caption: the units of nats and bits."""
     if set(measure) == {"probability"}:
         return "nats of ln P(x) per row, bits per entry; densities are dequantised"
     return (
@@ -115,7 +104,7 @@ def unit_of(measure: Measure) -> str:
 
 
 def in_words(measure: Measure, names: Sequence[str]) -> str:
-    """For a caption: what ranked models give every column."""
+    """For a caption: density or probability per column in ranked models."""
     some = [name for name, word in zip(names, measure, strict=True) if word == "probability"]
     if len(some) in (0, len(names)):
         return f"every ranked model gives every column a {measure[0]}"

@@ -1,34 +1,19 @@
-"""The models that a comparison enters by itself, with settings that follow from the rows and the effort alone.
+"""The models that `compare` enters with models="auto"; their settings depend on the rows and the effort alone.
 
-Steps are fixed per effort, not seconds, so that a seed gives one result on every machine.
+An effort is a number of steps, not of seconds, so that a seed gives the same result on every machine.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import BaseEstimator
 
-from jensen.engines.sgd.plan import Trainer
 from jensen.evaluate.footing import FEW_LEVELS, Footing
 from jensen.evaluate.select import select
-from jensen.models.autoencoders.vae import VAE
-from jensen.models.clusters.kmeans import KMeans
-from jensen.models.curves.latent_curve import LatentCurve
-from jensen.models.diffusion.diffusion import Diffusion
-from jensen.models.factors.factor_analysis import FactorAnalysis
-from jensen.models.factors.mixtures import MixtureOfPPCA
-from jensen.models.factors.probabilistic_pca import ProbabilisticPCA
-from jensen.models.latent_diffusion.latent_diffusion import LatentDiffusion
-from jensen.models.mixtures.conjugate_prior import ConjugatePrior
-from jensen.models.mixtures.gaussian_mixture import GaussianMixture
-from jensen.nets.mlp import MLP, ResidualMLP
-from jensen.nets.unet import UNet
-
-__all__ = ["EFFORTS", "NAMES", "Chosen", "Effort", "entrants"]
+from jensen.registry import model_class
 
 # The command line's names of entrants.
 NAMES = {
@@ -44,7 +29,7 @@ NAMES = {
 }
 
 
-# Every step of a mixture of subspaces costs as many small matrices of this side as there are components.
+# Every step of a mixture of subspaces inverts one matrix of this size per component.
 MOST_LATENT = 32
 
 
@@ -52,11 +37,11 @@ MOST_LATENT = 32
 class Effort:
     """
     Args:
-        steps: of the training of a network.
-        image_steps: of that of a U-Net, whose steps are long.
-        channels: of the U-Net.
-        n_components: numbers of components that are tried.
-        width: of networks for tables.
+        steps: training steps of a network.
+        image_steps: training steps of a U-Net, which take longer.
+        channels: channels of the U-Net.
+        n_components: numbers of components to try.
+        width: width of networks for tables.
     """
 
     steps: int
@@ -86,75 +71,120 @@ class Chosen(BaseEstimator):
         self.grid = grid
 
     def find_measure(self, X: Any) -> tuple[str, ...]:
-        """Of every column what the model gives it, a density or a probability."""
+        """Density or probability, for every column."""
         return tuple(self.model.find_measure(X))
 
     def fit(self, X: Any, y: Any = None) -> Any:
-        """The winner, fitted."""
+        """The chosen model, fitted."""
         return select(self.model, X, self.grid, "bic", y=y).winner
 
 
-def entrants(footing: Footing, n_rows: int, n_classes: int, effort: Effort, seed: int) -> dict[str, Any]:
+class Entrants(Mapping[str, Any]):
+    """Estimators by name; each is built, and its libraries are imported, when it is looked up."""
+
+    def __init__(self, makers: Mapping[str, Callable[[], Any]]) -> None:
+        self._makers = makers
+
+    def __getitem__(self, name: str) -> Any:
+        return self._makers[name]()
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._makers
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._makers)
+
+    def __len__(self) -> int:
+        return len(self._makers)
+
+
+def entrants(footing: Footing, n_rows: int, n_classes: int, effort: Effort, seed: int) -> Entrants:
     """Estimators by name that suit rows of this kind."""
     deep = deep_entrants(footing, n_rows, effort, seed)
     if footing.unit == "mixed":
-        return deep
+        return Entrants(deep)
     d = footing.n_entries
     counts = [k for k in effort.n_components if n_classes <= k <= max(n_rows // 10, 1)] or [max(n_classes, 1)]
     m = sorted({max(1, d // 8), max(1, d // 4), max(1, d // 2)} - {d}) or [1]
     structures = ("full", "diag") if d <= 100 else ("diag",)
-    mixture = partial(GaussianMixture, prior=ConjugatePrior(), random_state=seed)
-    exact: dict[str, Any] = {
-        "k-means": Chosen(KMeans(random_state=seed), {"n_clusters": [k for k in counts if k > 1] or counts}),
-        "Gaussian" if n_classes < 2 else "Gaussian per class": Chosen(
-            mixture(n_components=max(n_classes, 1)),
+
+    def chosen(name: str, grid: Mapping[str, Any], **options: Any) -> Callable[[], Chosen]:
+        return lambda: Chosen(model_class(name)(random_state=seed, **options), grid)
+
+    def chosen_mixture(name: str, grid: Mapping[str, Any], **options: Any) -> Callable[[], Chosen]:
+        def make() -> Chosen:
+            from jensen.models.mixtures.conjugate_prior import ConjugatePrior
+
+            return chosen(name, grid, prior=ConjugatePrior(), **options)()
+
+        return make
+
+    exact: dict[str, Callable[[], Any]] = {
+        "k-means": chosen("kmeans", {"n_clusters": [k for k in counts if k > 1] or counts}),
+        "Gaussian" if n_classes < 2 else "Gaussian per class": chosen_mixture(
+            "gaussian-mixture",
             {"covariance_type": structures if n_classes < 2 else ("tied", *structures)},
+            n_components=max(n_classes, 1),
         ),
-        "Gaussian mixture": Chosen(mixture(), {"n_components": counts, "covariance_type": structures}),
+        "Gaussian mixture": chosen_mixture("gaussian-mixture", {"n_components": counts, "covariance_type": structures}),
     }
     if d > 1:
         exact |= {
-            "PPCA": Chosen(ProbabilisticPCA(random_state=seed), {"n_components": m}),
-            "factor analysis": Chosen(FactorAnalysis(random_state=seed), {"n_components": m}),
-            "mixture of PPCA": Chosen(
-                MixtureOfPPCA(prior=ConjugatePrior(), random_state=seed),
-                {"n_components": counts, "n_latent": [k for k in m if k <= MOST_LATENT] or m[:1]},
+            "PPCA": chosen("probabilistic-pca", {"n_components": m}),
+            "factor analysis": chosen("factor-analysis", {"n_components": m}),
+            "mixture of PPCA": chosen_mixture(
+                "mixture-of-ppca", {"n_components": counts, "n_latent": [k for k in m if k <= MOST_LATENT] or m[:1]}
             ),
-            "latent curve": LatentCurve(random_state=seed),
+            "latent curve": lambda: model_class("latent-curve")(random_state=seed),
         }
-    return exact | deep
+    return Entrants(exact | deep)
 
 
-def deep_entrants(footing: Footing, n_rows: int, effort: Effort, seed: int) -> dict[str, Any]:
+def deep_entrants(footing: Footing, n_rows: int, effort: Effort, seed: int) -> dict[str, Callable[[], Any]]:
     def epochs(steps: int, batch_size: int = 128) -> int:
         return max(1, round(steps / max(1, int(0.9 * n_rows) // batch_size)))
 
-    network = MLP(hidden=(effort.width, effort.width))
-    likelihood = (
-        "categorical" if 2 < footing.n_levels <= FEW_LEVELS else "bernoulli" if footing.n_levels == 2 else "auto"
-    )
-    trainer = Trainer(patience=10)
-    vae = VAE(
-        likelihood=likelihood,
-        encoder=network,
-        decoder=network,
-        max_epochs=epochs(effort.steps),
-        trainer=trainer,
-        random_state=seed,
-    )
-    image_steps = effort.image_steps if footing.is_image else effort.steps
-    diffusion = Diffusion(
-        network=UNet(channels=effort.channels) if footing.is_image else ResidualMLP(effort.width),
-        max_epochs=epochs(image_steps),
-        learning_rate=2e-3,
-        trainer=trainer,
-        random_state=seed,
-    )
-    prior = Diffusion(
-        objective="variational", network=ResidualMLP(effort.width), max_epochs=epochs(effort.steps), trainer=trainer
-    )
-    return {
-        "VAE": vae,
-        "diffusion": diffusion,
-        "latent diffusion": LatentDiffusion(clone(vae), prior, random_state=seed),
-    }
+    def vae() -> Any:
+        from jensen.engines.sgd.plan import Trainer
+        from jensen.models.autoencoders.vae import VAE
+        from jensen.nets.mlp import MLP
+
+        network, levels = MLP(hidden=(effort.width, effort.width)), footing.n_levels
+        return VAE(
+            likelihood="categorical" if 2 < levels <= FEW_LEVELS else "bernoulli" if levels == 2 else "auto",
+            encoder=network,
+            decoder=network,
+            max_epochs=epochs(effort.steps),
+            trainer=Trainer(patience=10),
+            random_state=seed,
+        )
+
+    def diffusion() -> Any:
+        from jensen.engines.sgd.plan import Trainer
+        from jensen.models.diffusion.diffusion import Diffusion
+        from jensen.nets.mlp import ResidualMLP
+        from jensen.nets.unet import UNet
+
+        return Diffusion(
+            network=UNet(channels=effort.channels) if footing.is_image else ResidualMLP(effort.width),
+            max_epochs=epochs(effort.image_steps if footing.is_image else effort.steps),
+            learning_rate=2e-3,
+            trainer=Trainer(patience=10),
+            random_state=seed,
+        )
+
+    def latent_diffusion() -> Any:
+        from jensen.engines.sgd.plan import Trainer
+        from jensen.models.diffusion.diffusion import Diffusion
+        from jensen.models.latent_diffusion.latent_diffusion import LatentDiffusion
+        from jensen.nets.mlp import ResidualMLP
+
+        prior = Diffusion(
+            objective="variational",
+            network=ResidualMLP(effort.width),
+            max_epochs=epochs(effort.steps),
+            trainer=Trainer(patience=10),
+        )
+        return LatentDiffusion(vae(), prior, random_state=seed)
+
+    return {"VAE": vae, "diffusion": diffusion, "latent diffusion": latent_diffusion}

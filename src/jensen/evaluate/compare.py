@@ -1,6 +1,6 @@
-"""Many models, one table: what each says of rows that it has not seen, in one unit.
+"""Many models, one table: scores of held-out rows in one unit.
 
-All models learn from the same rows and are scored on the same others, so differences are taken row by row.
+All models are trained on the same rows and scored on the same other rows, so differences are taken row by row.
 """
 
 from __future__ import annotations
@@ -35,20 +35,18 @@ from jensen.evaluate.agreement import (
 from jensen.evaluate.candidates import EFFORTS, NAMES, Chosen, entrants
 from jensen.evaluate.criterion import mean_and_error, n_parameters
 from jensen.evaluate.entry import Entry, failed, reason_of
+from jensen.evaluate.estimators import Estimator, Scorer
 from jensen.evaluate.footing import Footing, Measure, find_footing, is_observed, names_of
 from jensen.evaluate.leaderboard import HeldOut, Leaderboard
-from jensen.evaluate.scoring import can_score, given, how_tight, measure_of, on_footing, score
+from jensen.evaluate.scoring import dequantised, describe_score, given, measure_of, on_footing, score
 from jensen.evaluate.select import configured
 from jensen.evaluate.trial import Task
-from jensen.models.diffusion.diffusion import Diffusion
 from jensen.registry import model_class
-from jensen.runtime.interrupt import InterruptedFitWarning
+from jensen.runtime.interrupt import propagating_interrupts
 from jensen.runtime.messages import own_filters
 from jensen.runtime.progress import Bar
 
-__all__ = ["Leaderboard", "compare"]
-
-# Below so many rows one fifth of them is too few to tell models apart, and every row is held out once.
+# With fewer rows than this, a fifth of them is too few to rank models, and every row is held out once.
 FEW_ROWS = 500
 HELD_OUT = 0.2
 
@@ -64,23 +62,24 @@ def compare(
     random_state: Any = 0,
     verbose: int = 0,
 ) -> Leaderboard:
-    """Fit many models to the same rows and score them on others: one table in nats per row.
+    """Fit many models to the same rows and score them on held-out rows: one table in nats per row.
 
     Args:
         X: a table (n, d), a data frame or images; NaN is missing.
-        models: "auto" enters all that suit the rows; or names such as "vae", which are those of "auto" or have their
-            defaults, estimators, or a dictionary of them.
+        models: "auto" enters all models that suit the rows. Otherwise a list of names such as "vae" or of estimators,
+            or a dictionary of estimators. A name stands for the model of "auto", or for one with default arguments.
         y: labels for models that read them; scores are of X alone.
-        discrete: whether values lie on a grid and have probabilities; "auto" if every column has whole numbers of at
-            most 256 levels. Models of densities then learn from rows with uniform noise on their cells.
-        cv: how rows are held out: a number of folds, or a scikit-learn splitter; None is a fifth of the rows, once, and
-            below 500 rows five folds, unless the effort is "quick".
-        effort: "quick", "normal" or "thorough": steps of training and sizes that are tried by "auto".
-        random_state: of models without a seed of their own, of folds and of noise.
+        discrete: True treats values as discrete (probability), False as continuous (density). "auto" treats them as
+            discrete if every column has whole numbers with at most 256 levels. Models of densities are then trained on
+            rows with uniform noise on their cells.
+        cv: number of folds, or a scikit-learn splitter. None is one 80/20 split, or 5 folds below 500 rows unless the
+            effort is "quick".
+        effort: "quick", "normal" or "thorough": training budget and model sizes tried by "auto".
+        random_state: seed for folds, noise, and models without a seed of their own.
         verbose: 1 shows a progress bar on a terminal.
 
-    A model that fails is a row with its reason, and so is one that gives a density where the ranked models give a
-    probability, or the reverse. Held-out rows that some model cannot score are left out for all.
+    A model that fails has a row with the reason. So has a model with a density for a column where the ranked models
+    have a probability, or the reverse. Held-out rows that one of the models cannot score are left out for all.
 
     Example:
         >>> from sklearn.datasets import load_iris
@@ -95,7 +94,7 @@ def compare(
     seed = int(check_random_state(random_state).randint(2**31 - 1))
     n = n_rows(X)
     if n < 2:
-        raise ValueError(f"X has {n} rows, and some are to be learnt from and others held out; give more")
+        raise ValueError(f"X has {n} rows, which is too few to train on some and hold out others; give more")
     if y is not None and n_rows(y) != n:
         raise ValueError(f"y has {n_rows(y)} labels, but X has {n} rows; give one per row, -1 for an unknown one")
     footing = find_footing(X, discrete)
@@ -119,7 +118,7 @@ def compare(
     tested = np.concatenate([test for _, test in splits])
     how = [f"{len(splits)} folds" if len(splits) > 1 else f"{len(tested)} of {n} rows held out"]
     if isinstance(models, str) and models == "auto" and footing.unit == "mixed":
-        how.append("k-means, mixtures, subspaces and the latent curve take numbers alone, and are left out")
+        how.append("k-means, mixtures, subspaces and the latent curve take numbers only and are left out")
     if not kept.all():
         how.append(of_rows_left_out(entries, tested, kept))
     how.append(footing.reason if ranked == footing.measure else in_words(ranked, names))
@@ -134,9 +133,9 @@ def default_cv(n: int, effort: str, seed: int) -> Any:
 
 
 def before_any_fit(
-    wanted: Mapping[str, Any], task: Task, footing: Footing, names: Sequence[str], is_asked: bool
+    wanted: Mapping[str, Estimator], task: Task, footing: Footing, names: Sequence[str], is_asked: bool
 ) -> tuple[Measure, dict[str, str]]:
-    """What ranked models give every column, and the reasons why some models cannot be ranked."""
+    """Density or probability per column in ranked models, and the reasons why other models are not ranked."""
     measures, reasons = {}, {}
     for name, model in wanted.items():
         try:
@@ -156,31 +155,36 @@ def count_classes(y: Any) -> int:
     return int(labels[(labels.astype(str) != "-1") & (labels != -1)].nunique())
 
 
-def named(models: Any, footing: Footing, n_learnt: int, n_classes: int, effort: str, seed: int) -> dict[str, Any]:
+def named(models: Any, footing: Footing, n_trained: int, n_classes: int, effort: str, seed: int) -> dict[str, Any]:
     """The estimators to compare, by name."""
-    auto = entrants(footing, n_learnt, n_classes, EFFORTS[effort], seed)
+    auto = entrants(footing, n_trained, n_classes, EFFORTS[effort], seed)
     if isinstance(models, str) and models == "auto":
-        return auto
-    usual = {name: auto[entrant] for name, entrant in NAMES.items() if entrant in auto}
+        return dict(auto)
     if isinstance(models, Mapping):
         given = [(str(name), model) for name, model in models.items()]
     else:
         given = [(model if isinstance(model, str) else type(model).__name__, model) for model in listed(models)]
     if not given:
-        raise ValueError("models is empty; name one at least, or choose 'auto'")
+        raise ValueError("models is empty; give at least one model, or 'auto'")
     out: dict[str, Any] = {}
     taken = {name for name, _ in given}
     for name, model in given:
         if isinstance(model, type):
             raise TypeError(f"{model.__name__} is a class; give an estimator, {model.__name__}()")
-        estimator = configured(usual.get(model, model_class(model)()) if isinstance(model, str) else model, {}, seed)
+        estimator = configured(named_model(model, auto) if isinstance(model, str) else model, {}, seed)
         if is_regressor(estimator):
-            raise TypeError(f"{name} is a regression, and compare is for models of rows")
+            raise TypeError(f"{name} is a regression, but compare needs models of rows")
         numbered = (f"{name} {k}" for k in itertools.count(2))
         own = name if name not in out else next(other for other in numbered if other not in taken)
         taken.add(own)
         out[own] = estimator
     return out
+
+
+def named_model(name: str, auto: Mapping[str, Any]) -> Any:
+    """The model that "auto" enters under this name of the command line, or one with its default arguments."""
+    cls = model_class(name)
+    return auto[NAMES[name]] if NAMES.get(name) in auto else cls()
 
 
 def listed(models: Any) -> list[Any]:
@@ -189,80 +193,69 @@ def listed(models: Any) -> list[Any]:
     return [model.strip() if isinstance(model, str) else model for model in models]
 
 
-def attempt(name: str, model: Any, task: Task, footing: Footing) -> Entry:
-    """The entry of a model, or one with the reason why there is none."""
+def attempt(name: str, model: Estimator, task: Task, footing: Footing) -> Entry:
+    """The result of a model, or the reason why there is none."""
     fitting = scoring = 0.0
-    parts, measures, first = [], [], None
+    parts, measures = [], []
+    first: Scorer | None = None
     rows = np.arange(task.n_rows)
     try:
-        for fold, (learnt, held_out) in enumerate(task.splits):
-            began, rows = time.perf_counter(), learnt
-            fitted = fit(model, task, footing, learnt, task.seed + fold)
+        for fold, (trained, held_out) in enumerate(task.splits):
+            began, rows = time.perf_counter(), trained
+            fitted = fit(model, task, footing, trained, task.seed + fold)
             fitting += time.perf_counter() - began
             began, rows = time.perf_counter(), held_out
             with averaging():
-                parts.append(scores_of(fitted, task, footing, held_out, task.seed + fold))
-            measures.append(measure_of(fitted, footing, task.rows(learnt)))
+                parts.append(score(fitted, footing, task.rows(held_out), task.seed + fold))
+            measures.append(measure_of(fitted, footing, task.X))
             scoring += time.perf_counter() - began
             first = fitted if first is None else first
+        assert first is not None
         nats = np.concatenate(parts)
         if np.isnan(nats).all():
             where = columns_of_new_values(task, measures[0])
             raise ValueError(
                 f"all {len(nats)} held-out rows have values that it was not trained on{where}; drop columns of names "
-                "and of the rows' numbers, or say that numbers have a density (discrete=False, --discrete no)"
+                "and row numbers, or treat numbers as continuous (discrete=False, --discrete no)"
             )
-        value = how_tight(first, footing, task.rows(task.splits[0][1][:2]))
+        value = describe_score(first, bool(dequantised(first, footing, task.X).any()))
         return Entry(name, first, nats, value, n_parameters(first), fitting, scoring, tuple(measures))
     except Exception as error:
-        # Of any model whatever: one that breaks must not take the others with it.
+        # Any error of any model: one that breaks must not stop the others.
         return replace(failed(name, reason_of(error, rows)), fit_seconds=fitting, score_seconds=scoring)
 
 
-def scores_of(fitted: Any, task: Task, footing: Footing, rows: np.ndarray, seed: int) -> np.ndarray:
-    """Nats of rows (n,), NaN where the model cannot score a value that it was not trained on."""
-    nats, known = np.full(len(rows), np.nan), can_score(fitted, footing, task.rows(rows))
-    if known.any():
-        nats[known] = found = score(fitted, footing, task.rows(rows[known]), seed)
-        if not np.isfinite(found).all():
-            raise ValueError(f"{int((~np.isfinite(found)).sum())} of {len(found)} held-out rows have no finite score")
-    return nats
-
-
-def check_scores(model: Any, task: Task) -> None:
-    """What is known before a fit: that a model says nothing of rows, or nothing of rows with holes."""
-    estimator = model.model if isinstance(model, Chosen) else model
-    estimator.score_samples  # noqa: B018 (a model that has none says why)
+def check_scores(model: Estimator, task: Task) -> None:
+    """Refuse before any fit a model that does not score rows, or not these."""
+    estimator: Any = model.model if isinstance(model, Chosen) else model
+    estimator.score_samples  # noqa: B018 (where there is none, the cause says why)
     if is_outlier_detector(estimator):
-        raise ValueError("its score says how unusual rows are, and is no likelihood")
-    if isinstance(estimator, Diffusion):
-        holes = ~is_observed(task.X).all(1)
-        if holes.any():
+        raise ValueError("its score measures how unusual rows are and is no likelihood")
+    can = getattr(estimator, "capabilities", None)
+    if can is not None and can.scores_complete_rows_only:
+        is_partial = ~is_observed(task.X).all(1)
+        if is_partial.any():
             raise ValueError(
-                f"X holds NaN, first in row {int(holes.argmax())}, and a diffusion has a bound of complete rows alone"
+                f"X holds NaN, first in row {int(is_partial.argmax())}, and {type(estimator).__name__} scores complete "
+                "rows only; impute X first"
             )
 
 
-def fit(model: Any, task: Task, footing: Footing, rows: np.ndarray, seed: int) -> Any:
-    """A copy of the model, fitted to these rows as it takes them."""
+def fit(model: Estimator, task: Task, footing: Footing, rows: np.ndarray, seed: int) -> Scorer:
+    """A copy of the model, fitted to these rows in the form that it takes."""
     X, y = task.rows(rows), None if task.y is None else take(task.y, rows)
-    with own_filters():
+    with own_filters(), propagating_interrupts():
         warnings.simplefilter("ignore")
-        # An interrupted fit keeps its best parameters and warns; here it ends the whole comparison.
-        warnings.simplefilter("error", InterruptedFitWarning)
-        estimator = clone(model)
-        try:
-            return estimator.fit(given(model, footing, X, np.random.default_rng(seed)), y)
-        except InterruptedFitWarning:
-            raise KeyboardInterrupt from None
+        fitted: Scorer = clone(model).fit(given(model, footing, X, np.random.default_rng(seed)), y)
+        return fitted
 
 
 def board_of(
     entries: Sequence[Entry], footing: Footing, task: Task, numbers: np.ndarray, caption: str, held_out: HeldOut
 ) -> Leaderboard:
-    """The table, best first, and what goes with it."""
+    """The table, best model first, with its caption, scores and models."""
     nats = pd.DataFrame({entry.name: entry.nats for entry in entries if not entry.failure}, index=numbers)
-    # Rows are independent; scores of one row, where a splitter holds it out several times, are not.
+    # Rows are independent, but not several scores of one row, which a splitter may hold out more than once.
     nats = nats.groupby(level=0, sort=False).mean()
     nats = nats[nats.mean().sort_values(ascending=False, kind="stable").index]
     n_entries = footing.n_observed(task.rows(nats.index.to_numpy())).sum()

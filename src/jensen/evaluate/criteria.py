@@ -1,12 +1,15 @@
-"""Criteria for the choice among models of one table; each is a small value.
+"""Criteria by which models of the same rows are compared; each is a small value.
 
     bic         -2 Σ_i ln p(x_i) + (number of parameters) ln n;  Schwarz (1978)
     silhouette  mean of (b_i - a_i) / max(a_i, b_i),  a_i the mean distance to the other rows of its cluster, b_i to
                 those of the nearest other cluster;  Rousseeuw (1987)
+    cv          mean of ln p(x_i) over folds, every row scored by a model that was not trained on it
+    held_out    the same with one split: for a deep model its bound, nats per row
+    reconstruction  mean of the model's reconstruction_error over the same split, where there is no likelihood
     gap         Gap(K) = mean_b ln W*_b(K) - ln W(K),  W the inertia_, W* that of uniform reference rows; the smallest
                 K with Gap(K) ≥ Gap(K+1) - s_{K+1};  Tibshirani, Walther & Hastie (2001)
-Those of rows that were not learnt from stand in `held_out`. A weight is a count: n is the sum of weights, and every
-mean over rows is weighted.
+Held-out rows each have a score of their own, so that models are compared row by row. A weight is a count: n is the sum
+of weights, and every mean over rows is weighted.
 """
 
 from __future__ import annotations
@@ -23,17 +26,17 @@ import pandas as pd
 from sklearn.metrics import pairwise_distances_chunked
 
 from jensen.data.container import as_array
-from jensen.evaluate.criterion import Criterion, Score, Settings, is_number, n_parameters, varied_names
-from jensen.evaluate.held_out import measure_cv, measure_held_out, measure_reconstruction
+from jensen.evaluate.criterion import Criterion, Score, Settings, is_number, mean_and_error, n_parameters, varied_names
+from jensen.evaluate.estimators import Estimator
 from jensen.evaluate.trial import Task, fit_copy
 from jensen.runtime.messages import levels_inside
 
-__all__ = ["AUTO", "CRITERIA", "Criterion", "Score"]
-
 # The work grows with the square of the rows, and the mean over this many has a standard error below 0.01.
 SILHOUETTE_ROWS = 10_000
-# What "auto" tries, in this order: what a model says of itself in one fit, or else of rows that it did not see.
+# What "auto" tries, in this order: a criterion of one fit to all rows, or else one of held-out rows.
 AUTO = ("bic", "held_out", "reconstruction")
+
+Splits = Sequence[tuple[np.ndarray, np.ndarray]]
 
 
 def measure_bic(estimator: Any, task: Task) -> Score:
@@ -41,10 +44,64 @@ def measure_bic(estimator: Any, task: Task) -> Score:
     if task.weight is None:
         value = fitted.bic(task.X)
     else:
-        # A model's own bic knows rows, not counts.
+        # The method bic of a model counts rows and takes no weights.
         scores = as_array(fitted.score_samples(task.X))[task.counted]
         value = -2 * scores @ task.weight[task.counted] + fitted.n_parameters_ * math.log(task.weight.sum())
     return Score(float(value), n_parameters=n_parameters(fitted), model=fitted)
+
+
+def measure_cv(estimator: Any, task: Task) -> Score:
+    return measure(estimator, task, task.splits, "score_samples")
+
+
+def measure_held_out(estimator: Any, task: Task) -> Score:
+    return measure(estimator, task, [task.split], "score_samples")
+
+
+def measure_reconstruction(estimator: Any, task: Task) -> Score:
+    return measure(estimator, task, [task.split], "reconstruction_error")
+
+
+def measure(estimator: Estimator, task: Task, splits: Splits, verb: str) -> Score:
+    """The mean over held-out rows of what the method returns, under models that were not trained on them."""
+    total, times = np.zeros(task.n_rows), np.zeros(task.n_rows)
+    for trained, held_out in splits:
+        fitted = task.fit_rows(estimator, trained)
+        scored = rows_with_a_score(estimator, task, held_out)
+        total[scored] += as_array(getattr(fitted, verb)(task.rows(scored)))
+        times[scored] += 1
+    # Rows are independent, but not several scores of one row, which a splitter may hold out more than once.
+    rows = task.counted[times[task.counted] > 0]
+    scores = np.full(task.n_rows, np.nan)
+    scores[rows] = total[rows] / times[rows]
+    mean, error = mean_and_error(scores[rows], None if task.weight is None else task.weight[rows])
+    return Score(mean, error, n_parameters(fitted), rows=scores)
+
+
+def rows_with_a_score(estimator: Estimator, task: Task, rows: np.ndarray) -> np.ndarray:
+    """All rows, or the complete ones where a model is trained on rows with missing values but does not score them."""
+    can = getattr(estimator, "capabilities", None)
+    if can is None or not can.scores_complete_rows_only:
+        return rows
+    X = task.rows(rows)
+    if not hasattr(X, "shape"):
+        return rows
+    complete = rows[~pd.isna(as_array(X)).reshape(len(rows), -1).any(1)]
+    if not len(complete):
+        raise ValueError(
+            f"all {len(rows)} held-out rows have NaN, and {type(estimator).__name__} scores complete rows only; impute "
+            "X first"
+        )
+    return complete
+
+
+def difference(score: Score, best: Score, weight: np.ndarray | None) -> tuple[float, float]:
+    """The difference of a value to the best one, and its standard error, over the rows that both scored."""
+    if score.rows is None or best.rows is None:
+        return score.value - best.value, np.nan
+    apart = score.rows - best.rows
+    both = np.flatnonzero(~np.isnan(apart))
+    return mean_and_error(apart[both], None if weight is None else weight[both])
 
 
 def measure_silhouette(estimator: Any, task: Task) -> Score:
@@ -52,9 +109,9 @@ def measure_silhouette(estimator: Any, task: Task) -> Score:
     rows = task.counted
     if len(rows) > SILHOUETTE_ROWS:
         rows = np.sort(np.random.default_rng(task.seed).choice(rows, SILHOUETTE_ROWS, replace=False))
-    # Predictions may be classes of any type, and None for a component beyond them.
+    # Predictions may be classes of any type, and None for a component that is no class.
     labels = pd.factorize(as_array(fitted.predict(task.X))[rows], use_na_sentinel=False)[0]
-    x = task.values[rows][:, rows] if knows_no_rows(fitted) else task.values[rows]
+    x = task.values[rows][:, rows] if is_precomputed(fitted) else task.values[rows]
     weight = None if task.weight is None else task.weight[rows]
     metric, params = getattr(fitted, "metric", "euclidean"), getattr(fitted, "metric_params_", None)
     return Score(silhouette(x, labels, weight, metric, params), n_parameters=n_parameters(fitted), model=fitted)
@@ -67,7 +124,7 @@ def silhouette(
     metric: Any = "euclidean",
     params: Mapping[str, Any] | None = None,
 ) -> float:
-    """The mean silhouette of rows x in clusters 0..K-1; a row alone in its cluster has 0."""
+    """The mean silhouette of rows x in clusters 0..K-1; a row that is alone in its cluster has 0."""
     weight = np.ones(len(labels)) if weight is None else weight
     membership = np.zeros((len(labels), labels.max() + 1))
     membership[np.arange(len(labels)), labels] = weight
@@ -80,7 +137,7 @@ def silhouette(
         total = distance @ membership  # (b, K)
         to_others = total / size
         to_others[own] = np.inf
-        # A row is no neighbour of itself, but its copies are.
+        # The distance of a row to itself does not count, but that to its copies does.
         a = total[own] / np.where(size > 1, size - 1, 1)[own[1]]
         b = to_others.min(1)
         larger = np.maximum(a, b)
@@ -94,7 +151,7 @@ def measure_gap(estimator: Any, task: Task) -> Score:
     fitted = task.fit(estimator)
     weight = None if task.weight is None else task.weight[task.counted]
     draw = reference_rows(task.values[task.counted], weight)
-    # Every entry meets the same references, and none is kept.
+    # All entries use the same references; they are drawn again to save memory.
     references = [
         log_inertia(fit_copy(estimator, draw(np.random.default_rng([task.seed, b])), weight=weight))
         for b in range(task.n_references)
@@ -104,7 +161,7 @@ def measure_gap(estimator: Any, task: Task) -> Score:
 
 
 def reference_rows(x: Any, weight: np.ndarray | None = None) -> Callable[[np.random.Generator], np.ndarray]:
-    """Draws tables of the shape of x (n, d), uniform in the box of its principal axes."""
+    """A function that draws tables of the shape of x (n, d), uniform in the box along its principal axes."""
     x = x.toarray() if hasattr(x, "toarray") else x
     origin = np.average(x, axis=0, weights=weight)
     centred = x - origin
@@ -122,20 +179,20 @@ def reference_rows(x: Any, weight: np.ndarray | None = None) -> Callable[[np.ran
 def log_inertia(fitted: Any) -> float:
     inertia = getattr(fitted, "inertia_", None)
     if inertia is None:
-        raise ValueError(f"the gap compares inertia_, and a fit of {type(fitted).__name__} leaves none")
+        raise ValueError(f"the gap compares inertia_, which a fit of {type(fitted).__name__} does not have")
     if not inertia > 0:
         raise ValueError(f"the gap takes the logarithm of inertia_, which is {inertia}: every row is at a centre")
     return math.log(inertia)
 
 
-def check_gap(entries: Sequence[Any], settings: Settings, task: Task) -> None:
+def check_gap(entries: Sequence[Estimator], settings: Settings, task: Task) -> None:
     varied = varied_names(settings)
     if len(varied) > 1 or not all(is_number(setting[name]) for setting in settings for name in varied):
         raise ValueError(
             f"criterion='gap' compares neighbours along one numeric parameter, but the grid varies "
             f"{' and '.join(varied)}; give one numeric parameter several values, and others one each"
         )
-    if any(knows_no_rows(entry) for entry in entries):
+    if any(is_precomputed(entry) for entry in entries):
         raise ValueError("criterion='gap' draws reference rows, which metric='precomputed' lacks; use 'silhouette'")
     if not (isinstance(task.n_references, Integral) and task.n_references >= 1):
         raise ValueError(f"n_references={task.n_references!r} must be a whole number, 1 or more; 20 is usual")
@@ -155,19 +212,19 @@ def first_within_error(settings: Settings, gaps: np.ndarray, errors: np.ndarray)
     return order[-1]
 
 
-def knows_no_rows(estimator: Any) -> bool:
+def is_precomputed(estimator: Estimator) -> bool:
     return isinstance(metric := getattr(estimator, "metric", None), str) and metric == "precomputed"
 
 
-def compares_what_is_observed(estimator: Any) -> bool:
+def skips_missing(estimator: Estimator) -> bool:
     return isinstance(metric := getattr(estimator, "metric", None), str) and metric == "nan_euclidean"
 
 
-def check_splits(entries: Sequence[Any], settings: Settings, task: Task) -> None:
+def check_splits(entries: Sequence[Estimator], settings: Settings, task: Task) -> None:
     _ = task.splits
 
 
-def check_split(entries: Sequence[Any], settings: Settings, task: Task) -> None:
+def check_split(entries: Sequence[Estimator], settings: Settings, task: Task) -> None:
     _ = task.split
 
 
@@ -177,7 +234,7 @@ CRITERIA = {
         Criterion("bic", "smaller", ("bic",), measure_bic),
         Criterion("held_out", "larger", ("score_samples",), measure_held_out, check=check_split),
         Criterion("cv", "larger", ("score_samples",), measure_cv, check=check_splits),
-        Criterion("silhouette", "larger", ("predict",), measure_silhouette, compares_what_is_observed),
+        Criterion("silhouette", "larger", ("predict",), measure_silhouette, skips_missing),
         Criterion("gap", "larger", ("inertia_",), measure_gap, lambda _: False, check_gap, first_within_error),
         Criterion("reconstruction", "smaller", ("reconstruction_error",), measure_reconstruction, check=check_split),
     )

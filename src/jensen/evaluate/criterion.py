@@ -1,4 +1,4 @@
-"""What a criterion is: a name, a direction, what it needs of a model, and a function that fits and scores."""
+"""A criterion: a name, a direction, what it needs from a model, and a function that fits and scores."""
 
 from __future__ import annotations
 
@@ -10,25 +10,24 @@ from typing import Any, Literal
 
 import numpy as np
 
+from jensen.evaluate.estimators import Estimator
 from jensen.evaluate.trial import Task
 
-__all__ = ["Criterion", "Score", "Settings", "is_number", "mean_and_error", "n_parameters", "varied_names"]
-
-# The grid's parameters at every entry.
+# The parameters of every entry of the grid.
 Settings = Sequence[Mapping[str, Any]]
 
 
 @dataclass(frozen=True)
 class Score:
-    """What an entry reached.
+    """The score of an entry.
 
     Args:
         value: of the criterion.
         standard_error: of the value, NaN where it has none.
         n_parameters: of the model.
-        model: fitted to all rows, where the criterion had to fit one.
-        rows: of every row (n,) what it adds to the mean that the value is, NaN where it was not scored: entries that
-            scored the same rows are compared row by row.
+        model: the fit to all rows, if the criterion needs one.
+        rows: the scores of the rows (n,) whose mean is the value, NaN where a row was not scored: entries that scored
+            the same rows are compared row by row.
     """
 
     value: float
@@ -43,13 +42,13 @@ class Criterion:
     """A way to compare models.
 
     Args:
-        name: what users call it.
+        name: its name.
         direction: which values are better.
         needs: methods or fitted attributes that a model must have.
-        measure: fits copies of an estimator and scores them; a ValueError becomes the entry's reason to have no value.
-        takes_missing: whether X may hold NaN for this estimator.
-        check: refuses a grid or a task that cannot be measured; before any fit.
-        choose: the number of the winner, of settings, values (NaN where an entry failed) and standard errors; None
+        measure: fits copies of an estimator and scores them; a ValueError is the reason why the entry has no value.
+        takes_missing: whether X may have missing values for this estimator.
+        check: raises an error before any fit if the grid or the task cannot be measured.
+        choose: from settings, values (NaN where an entry failed) and standard errors, the number of the winner; None
             takes the best value.
     """
 
@@ -57,15 +56,15 @@ class Criterion:
     direction: Literal["smaller", "larger"]
     needs: tuple[str, ...]
     measure: Callable[[Any, Task], Score]
-    takes_missing: Callable[[Any], bool] = lambda estimator: True
-    check: Callable[[Sequence[Any], Settings, Task], Any] = lambda entries, settings, task: None
+    takes_missing: Callable[[Estimator], bool] = lambda estimator: True
+    check: Callable[[Sequence[Estimator], Settings, Task], None] = lambda entries, settings, task: None
     choose: Callable[[Settings, np.ndarray, np.ndarray], int] | None = None
 
     def winner(self, settings: Settings, values: np.ndarray, errors: np.ndarray) -> int:
         if self.choose is not None:
             return self.choose(settings, values, errors)
         best = np.nanmin(values) if self.direction == "smaller" else np.nanmax(values)
-        # Equal models differ by rounding, and the first of them is kept.
+        # Equal models differ by rounding; the first of them is kept.
         return int(np.flatnonzero(np.abs(values - best) <= 1e-9 * abs(best))[0])
 
 
@@ -77,7 +76,7 @@ def mean_and_error(values: np.ndarray, weight: np.ndarray | None) -> tuple[float
     return mean, math.sqrt(variance / n)
 
 
-def n_parameters(fitted: Any) -> int | None:
+def n_parameters(fitted: Estimator) -> int | None:
     if hasattr(fitted, "module_"):
         return sum(int(p.numel()) for p in fitted.module_.parameters())
     found = getattr(fitted, "n_parameters_", None)

@@ -4,32 +4,30 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
+from jensen.evaluate.estimators import Scorer
 from jensen.evaluate.footing import Measure
-
-__all__ = ["Entry", "failed", "reason_of"]
 
 
 @dataclass(frozen=True, eq=False)
 class Entry:
-    """What a model came to.
+    """The result of one model.
 
     Args:
         name: in the table.
-        model: fitted to the rows to learn from, of the first fold; None if it failed.
+        model: the fit of the first fold; None if it failed.
         nats: of every held-out row, in the order of the folds (n,); NaN where the model has no score.
-        value: "exact" or "bound", and how tight.
-        measures: of every fold, what the fitted model gives every column, a density or a probability.
+        value: "exact" or "bound", and what it is estimated from.
+        measures: for every fold, whether the score of each column is a density or a probability.
         n_parameters: None where not known.
         fit_seconds, score_seconds: of all folds.
-        failure: the reason why there is no more; empty if there is none.
+        failure: the reason why there are no scores; empty if there are.
     """
 
     name: str
-    model: Any
+    model: Scorer | None
     nats: np.ndarray
     value: str
     n_parameters: int | None
@@ -44,12 +42,12 @@ def failed(name: str, reason: str) -> Entry:
 
 
 def reason_of(error: Exception, rows: np.ndarray) -> str:
-    """What went wrong with rows of these numbers."""
+    """The message of an error, with the numbers that its rows have among all."""
     return with_numbers(" ".join(str(error.__cause__ or error).split()) or type(error).__name__, rows)
 
 
 def with_numbers(reason: str, rows: np.ndarray) -> str:
-    """A reason that names a row of some, by its number among all."""
+    """A message about row i of a part, with the number of that row among all."""
     return re.sub(
         r"\brow (\d+)", lambda found: f"row {rows[int(found[1])]}" if int(found[1]) < len(rows) else found[0], reason
     )

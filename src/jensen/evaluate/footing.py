@@ -1,12 +1,11 @@
-"""What the numbers of a table are, so that a density and a probability can stand in one column.
+"""Whether values are continuous or discrete, so that scores of all models have the same unit.
 
     ln P(x) ≥ E_u ln p(x + u) + Σ_j ln h_j,   u uniform on a cell, h_j its size
-A density has units and can be any number; the probability of a value on a grid is at most one. A model of densities
-learns from rows with uniform noise on their cells, and what it says of new ones is a bound of their probability: Theis,
-van den Oord & Bethge (2016). Without it, a density may grow beyond bounds on values that repeat.
+A density has units and can be any positive number; the probability of a value on a grid is at most one. So a model of
+densities is trained on rows with uniform noise on their cells, and its score of new rows is a bound of their
+probability: Theis, van den Oord & Bethge (2016). Without noise, a density can grow without limit on repeated values.
 
-Which columns a model gives a density and which a probability is its `measure_`; two models can be ranked only if these
-agree, column by column.
+`measure_` of a model is "density" or "probability" for every column; two models can be ranked only if these agree.
 """
 
 from __future__ import annotations
@@ -24,13 +23,11 @@ from jensen.data.cells import Cells, read_cells
 from jensen.data.container import as_array
 from jensen.data.levels import MOST_GRID_LEVELS, find_grid, is_zero_one
 
-__all__ = ["FEW_LEVELS", "Footing", "Measure", "find_footing", "is_observed", "names_of", "numbers_of"]
-
-# Of every column "density" or "probability".
+# "density" or "probability" for every column.
 Measure = tuple[str, ...]
-# Draws of u that a held-out row is scored with.
+# Draws of u per held-out row.
 N_DRAWS = 4
-# Above so many levels a probability for every one of them costs a VAE more than it gives.
+# With more levels than this, a VAE scores better with a density than with a probability per level.
 FEW_LEVELS = 32
 
 
@@ -40,11 +37,11 @@ class Footing:
     Args:
         unit: "density" of numbers, "probability" of values on a grid, or "mixed" columns.
         steps: h_j of a grid (d,), None where there is none.
-        n_levels: the most of any column, 0 where there is no grid.
+        n_levels: the largest number of levels of a column, 0 where there is no grid.
         shape: of a row as given.
-        measure: what models are to give every column (d,), "density" or "probability".
-        reason: what was decided and why, a sentence for people.
-        has_flags: whether some column of a frame could pass for one of true and false, though numbers have a density.
+        measure: "density" or "probability", for every column (d,).
+        reason: what was decided and why, for the caption.
+        has_flags: whether a column of a frame has only 0 and 1, although numbers have a density.
     """
 
     unit: str
@@ -65,21 +62,21 @@ class Footing:
         return math.prod(self.shape)
 
     def as_table(self, X: Any) -> Any:
-        """Rows (n, d), for models that know no images."""
+        """Rows (n, d), for models that do not take images."""
         return np.asarray(X).reshape(len(X), -1) if self.is_image else X
 
     def is_dequantised(self, measure: Measure) -> np.ndarray:
-        """Which columns (d,) are on a grid, though the model gives them a density."""
+        """Which columns (d,) are on a grid while the model has a density for them."""
         return np.array([self.unit == "probability" and word == "density" for word in measure])
 
     def counted(self, measure: Measure) -> Measure:
-        """The measure after dequantisation, which makes a probability of a density on a grid."""
+        """The measure after dequantisation, which turns a density on a grid into a probability."""
         return tuple(
             "probability" if cell else word for cell, word in zip(self.is_dequantised(measure), measure, strict=True)
         )
 
     def with_noise(self, X: Any, rng: np.random.Generator, columns: np.ndarray) -> Any:
-        """Rows (n, d) of a grid, in some columns (d,) anywhere in their cells: from x to x + h."""
+        """Rows (n, d) on a grid with uniform noise from 0 to h in some columns (d,)."""
         assert self.steps is not None
         numbers = numbers_of(X)
         noised = numbers + self.steps * columns * rng.random(numbers.shape)
@@ -91,33 +88,34 @@ class Footing:
         return np.asarray(noised)
 
     def log_cell(self, X: Any, columns: np.ndarray | None = None) -> np.ndarray:
-        """Σ_j ln h_j over the observed entries of every row (n,), of all columns or some (d,)."""
+        """Σ_j ln h_j over the observed entries of every row (n,), for all columns or some (d,)."""
         assert self.steps is not None
         return np.asarray(is_observed(X) @ (np.log(self.steps) * (1 if columns is None else columns)))
 
     def n_observed(self, X: Any) -> np.ndarray:
-        """Entries of every row (n,) that are there."""
+        """The number of observed entries of every row (n,)."""
         return np.asarray(is_observed(X).sum(1))
 
 
 def find_footing(X: Any, discrete: Any) -> Footing:
-    """Of rows as a user gives them; `discrete` is "auto", True or False."""
+    """The footing of rows as the user gives them; `discrete` is "auto", True or False."""
     if discrete not in ("auto", True, False):
         raise ValueError(f"discrete={discrete!r} is not known; choose 'auto', True or False")
     shape = tuple(X.shape[1:])
     if issparse(X):
-        raise TypeError("X is sparse, and most models here learn from dense rows; give X.toarray()")
+        raise TypeError("X is sparse, and most models here take dense rows; give X.toarray()")
     if not X.shape[0] or not math.prod(shape):
-        raise ValueError(f"X has shape {tuple(X.shape)}, and so nothing to learn from; give rows with columns")
-    if hasattr(X, "columns") and texts_of(cells := read_cells(X)):
+        raise ValueError(f"X has shape {tuple(X.shape)}, which is empty; give rows with columns")
+    cells = read_cells(X) if hasattr(X, "columns") else None
+    if cells is not None and texts_of(cells):
         if discrete is True:
-            raise ValueError("discrete=True is for tables of numbers, and X has columns of text or categories")
+            raise ValueError("discrete=True needs a table of numbers, but X has columns of text or categories")
         measure = mixed_measure(cells)
         named = ", ".join(str(name) for name, word in zip(cells.names, measure, strict=True) if word == "probability")
         reason = f"columns of text, categories and flags ({named}) have probabilities, numbers a density"
         return Footing("mixed", None, 0, shape, measure, reason)
     densities, probabilities = ((word,) * math.prod(shape) for word in ("density", "probability"))
-    numbers = numbers_of(X)
+    numbers = numbers_of(X) if cells is None else np.asarray(cells.numbers)
     whole = (numbers == np.rint(numbers)) | np.isnan(numbers)
     has_flags = hasattr(X, "columns") and bool((whole.all(0) & (numbers == 0).any(0) & (numbers == 1).any(0)).any())
     if discrete is False:
@@ -133,7 +131,7 @@ def find_footing(X: Any, discrete: Any) -> Footing:
 
 
 def names_of(X: Any) -> list[str]:
-    """The columns' names as messages show them; their numbers where they have none."""
+    """The names of the columns for messages; their numbers where they have none."""
     return [repr(name) for name in X.columns] if hasattr(X, "columns") else [*map(str, range(math.prod(X.shape[1:])))]
 
 
@@ -145,17 +143,17 @@ def numbers_of(X: Any) -> np.ndarray:
 
 
 def is_observed(X: Any) -> np.ndarray:
-    """Which entries (n, d) of rows of any kind are there."""
+    """Which entries (n, d) of rows of any kind are observed."""
     return np.asarray(~np.isnan(numbers_of(X)))
 
 
 def texts_of(cells: Cells) -> list[int]:
-    """The columns whose values are no numbers."""
+    """The columns whose values are not numbers."""
     return sorted({*cells.texts, *cells.orders})
 
 
 def mixed_measure(cells: Cells) -> Measure:
-    """What models that choose by the column give a table with text: numbers have a density unless they are flags."""
+    """The measure of a table with text: numbers have a density unless they are flags."""
     texts = texts_of(cells)
     return tuple(
         "probability" if j in texts or sort == "bool" or is_zero_one(cells.numbers[:, j]) else "density"
@@ -164,12 +162,12 @@ def mixed_measure(cells: Cells) -> Measure:
 
 
 def steps_of(numbers: np.ndarray, is_image: bool, names: Sequence[str]) -> tuple[np.ndarray | None, int, str]:
-    """h_j (d,), the most levels of any column, and why there are none."""
+    """h_j (d,), the largest number of levels of a column, and the reason if there is no grid."""
     d = numbers.shape[1]
     if is_image:
         grid = find_grid(numbers, "auto", True)
         if grid is None:
-            return None, 0, f"pixels have more than {MOST_GRID_LEVELS} levels, or stand on no grid"
+            return None, 0, f"pixels have more than {MOST_GRID_LEVELS} levels, or are on no grid"
         return np.full(d, grid.step), grid.n_levels, ""
     low, high = np.fmin.reduce(numbers, 0), np.fmax.reduce(numbers, 0)
     fractional = (np.abs(numbers - np.rint(numbers)) > 0).any(0)

@@ -1,4 +1,4 @@
-"""What a comparison found, as a table, in a terminal, a notebook and a picture."""
+"""The result of a comparison, as a table, in a terminal, a notebook and a figure."""
 
 from __future__ import annotations
 
@@ -26,9 +26,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from rich.table import Table
 
-__all__ = ["HeldOut", "Leaderboard"]
-
-# What people read, and how; the numbers of `table` are not rounded.
+# The columns that are displayed, with their headings; the numbers in `table` are not rounded.
 SHOWN = {
     "model": "model",
     "nats": "nats",
@@ -40,13 +38,13 @@ SHOWN = {
     "fit_seconds": "fit, s",
     "score_seconds": "score, s",
 }
-# A terminal of so many columns has room for all of them.
+# A terminal with this many characters per line has room for all of them.
 WIDE = 130
 NOT_NARROW = ("standard_error", "n_parameters", "score_seconds")
 
 
 class _Row(NamedTuple):
-    """The columns that are shown."""
+    """The columns that are displayed."""
 
     model: str
     nats: float
@@ -62,7 +60,7 @@ class _Row(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class HeldOut:
-    """Rows of the first fold that its models have not seen: as given, their labels, numbers and footing."""
+    """The held-out rows of the first fold: as given, with their labels, row numbers and footing."""
 
     rows: Any
     y: Any
@@ -72,17 +70,17 @@ class HeldOut:
 
 @dataclass(frozen=True, eq=False)
 class Leaderboard:
-    """What `compare` found.
+    """The result of `compare`.
 
     Args:
-        table: a row per model, the best first and failures last: held-out `nats` per row with their `standard_error`,
-            `bits_per_dimension`, how far `behind` the best row by row, with a 95 % interval `behind_low` to
-            `behind_high`, `value` (exact or a bound, and how tight), `n_parameters`, `fit_seconds`, `score_seconds`,
-            and `failure`, the reason why a model has no figures and no rank.
-        caption: units, footing and the rows held out, for people.
+        table: a row per model, the best first and failures last. Columns: held-out `nats` per row and their
+            `standard_error`; `bits_per_dimension`; the difference to the best model (`behind`) with its 95 % interval
+            (`behind_low` to `behind_high`); `value`, whether scores are exact or a bound; `n_parameters`;
+            `fit_seconds`; `score_seconds`; and `failure`, the reason why a model has no scores and no rank.
+        caption: how rows were held out, what the scores are of, and their units.
         scores: nats of every held-out row (index) under every model (column).
-        models: the fitted models by name, those of the first fold.
-        held_out: the rows of the first fold that these have not seen.
+        models: the fitted models of the first fold, by name.
+        held_out: the held-out rows of the first fold.
     """
 
     table: pd.DataFrame
@@ -93,11 +91,11 @@ class Leaderboard:
 
     @property
     def best(self) -> str:
-        """The name of the model with the most nats."""
+        """The name of the model with the highest score."""
         return str(self.table["model"].iloc[0])
 
     def shown(self) -> pd.DataFrame:
-        """The table as people read it, in words."""
+        """The table as text, rounded for display."""
         table = self.table[self.table["failure"] == ""]
         rows = [
             {
@@ -117,12 +115,12 @@ class Leaderboard:
 
     @property
     def failures(self) -> dict[str, str]:
-        """Reasons by model."""
+        """Why models are not ranked: reasons by name."""
         failed = self.table[self.table["failure"] != ""]
         return dict(zip(failed["model"], failed["failure"], strict=True))
 
     def rich(self, width: int = 80) -> Table:
-        """A table for `rich.print`; a wide one has standard errors, parameters and the seconds of scores, too."""
+        """A table for `rich.print`; a wide one also has standard errors, parameters and scoring times."""
         from rich.box import SIMPLE_HEAD
         from rich.table import Table
         from rich.text import Text
@@ -130,13 +128,13 @@ class Leaderboard:
         shown = self.shown()
         if width < WIDE:
             shown = shown.drop(columns=[SHOWN[name] for name in NOT_NARROW])
-        # Reasons are long, and have no place in a column.
+        # Reasons are too long for a column.
         reasons = [f"{name} is not ranked: {reason}" for name, reason in self.failures.items()]
-        # Names of columns may look like markup, and are none.
+        # Names of columns may look like markup; Text prints them as they are.
         caption = Text("\n".join([*reasons, self.caption]))
         out = Table(caption=caption, caption_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
         for name in shown.columns:
-            # What wraps is the words on how tight a bound is, and what stands above numbers.
+            # Only descriptions of scores and headings may wrap.
             head, is_word = Text(name.replace("/", "\n/").replace(" ±", "\n±")), name in ("model", "value")
             out.add_column(head, justify="left" if is_word else "right", no_wrap=name != "value")
         for row in shown.to_numpy().tolist():
@@ -146,7 +144,7 @@ class Leaderboard:
         return out
 
     def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw how far every model is behind the best, with 95 % intervals."""
+        """Draw the difference of every model to the best, with 95 % intervals."""
         if ax is None:
             import matplotlib.pyplot as plt
 
@@ -157,11 +155,11 @@ class Leaderboard:
         ax.errorbar(table["behind"], place, xerr=np.nan_to_num(reach), fmt="o", ms=5, capsize=3)
         ax.set_yticks(place, list(table["model"]))
         ax.axvline(0, color="grey", lw=1, zorder=0)
-        ax.set(xlabel=f"nats per held-out row, to {self.best}")
+        ax.set(xlabel=f"nats per held-out row, relative to {self.best}")
         return ax
 
     def sample(self, n_samples: int = 12, random_state: Any = 0) -> dict[str, Any]:
-        """New rows of every model that can make some, best model first: in the shape of the rows given."""
+        """New rows from every model that can sample, best model first, in the shape of the given rows."""
         there, out = self.held_out, {}
         for name, model in self.models.items():
             if not hasattr(model, "sample"):
@@ -176,11 +174,11 @@ class Leaderboard:
         return out
 
     def plot_samples(self, n_samples: int = 12, random_state: Any = 0) -> Figure:
-        """Draw held-out images, and below them a line of samples of every model."""
+        """Draw held-out images, and below them a row of samples per model."""
         from matplotlib.figure import Figure
 
         if not self.held_out.footing.is_image:
-            raise ValueError("rows of a table are no pictures; take the samples from board.sample()")
+            raise ValueError("rows of a table cannot be drawn as images; board.sample() returns the samples")
         real = as_array(self.held_out.rows)[:n_samples].astype(np.float64)
         limits = scale_of(float(np.nanmin(real)), float(np.nanmax(real)))
         lines = {"real": real, **self.sample(n_samples, random_state)}
@@ -195,7 +193,7 @@ class Leaderboard:
         return fig
 
     def report(self, path: str | os.PathLike[str], title: str = "Models compared", verbose: int = 0) -> None:
-        """Write one page of HTML: this table, and what every model makes of the held-out rows.
+        """Write an HTML page: this table, with a section per model about the held-out rows.
 
         Args:
             path: the file.
@@ -218,7 +216,7 @@ class Leaderboard:
             )
             for name, model in self.models.items()
         ]
-        lead = f"{len(self.models)} models, and what each makes of {len(there.numbers)} rows that it has not seen"
+        lead = f"{len(self.models)} models, evaluated on {len(there.numbers)} held-out rows"
         text = page(title, lead, board_html(self.table, self.caption), subjects, verbose)
         write_text(path, text)
 
@@ -232,17 +230,17 @@ class Leaderboard:
 
 
 def log_cell(model: Any, there: HeldOut) -> float | None:
-    """The mean of Σ_j ln h_j, for a model of densities on a grid."""
+    """The mean of Σ_j ln h_j, for a model with densities of values on a grid."""
     columns = dequantised(model, there.footing, there.rows)
     return float(there.footing.log_cell(there.rows, columns).mean()) if columns.any() else None
 
 
 def short(value: float, sign: str = "") -> str:
-    """Three decimals, unless nobody would read them."""
+    """Three decimals; large numbers in scientific notation."""
     return f"{value:{sign}.3f}" if abs(value) < 1e5 else f"{value:{sign}.2e}"
 
 
 def picture_of(image: np.ndarray, limits: tuple[float, float]) -> np.ndarray:
-    """Shades (h, w), or colours (h, w, c)."""
+    """Grey levels (h, w) or colours (h, w, c)."""
     shaded = shades(image.astype(np.float64), limits)
     return shaded if shaded.ndim == 2 else shaded.transpose(1, 2, 0).squeeze()

@@ -1,19 +1,17 @@
-"""Which criteria a model can be measured by, and if not, why and what else."""
+"""Which criteria apply to a model, and if one does not, why and which others do."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 from sklearn.base import ClusterMixin
 
 from jensen.evaluate.criteria import AUTO, CRITERIA
 from jensen.evaluate.criterion import Criterion
+from jensen.evaluate.estimators import Estimator
 
-__all__ = ["find_criterion", "lack_of", "offered", "quoted"]
 
-
-def find_criterion(criterion: str | Criterion, entries: Sequence[Any]) -> Criterion:
+def find_criterion(criterion: str | Criterion, entries: Sequence[Estimator]) -> Criterion:
     if isinstance(criterion, Criterion):
         return criterion
     if criterion == "auto":
@@ -29,8 +27,8 @@ def find_criterion(criterion: str | Criterion, entries: Sequence[Any]) -> Criter
     return CRITERIA[criterion]
 
 
-def lack_of(rule: Criterion, entry: Any) -> str:
-    """What an estimator lacks for a criterion, why, and the way out; empty if nothing."""
+def lack_of(rule: Criterion, entry: Estimator) -> str:
+    """What an estimator lacks for a criterion, why, and the alternatives; empty if it lacks nothing."""
     for need in rule.needs:
         reason = why_absent(entry, need)
         if reason is not None:
@@ -40,12 +38,12 @@ def lack_of(rule: Criterion, entry: Any) -> str:
     return ""
 
 
-def offered(entry: Any) -> list[str]:
+def offered(entry: Estimator) -> list[str]:
     return [name for name, rule in CRITERIA.items() if all(why_absent(entry, need) is None for need in rule.needs)]
 
 
-def why_absent(entry: Any, need: str) -> str | None:
-    # What a fit leaves only the kind of model can tell before one.
+def why_absent(entry: Estimator, need: str) -> str | None:
+    # Attributes of a fit do not exist yet: a clusterer will have them.
     if need.endswith("_") and isinstance(entry, ClusterMixin):
         return None
     try:

@@ -1,7 +1,7 @@
-"""Many jobs, one after the other or in several processes, with the same outcome.
+"""Many jobs, one after the other or in several processes, with the same result.
 
-Processes, not threads: a fit of a network seeds the generator of its whole process, so that threads take turns. Each
-process has one torch thread.
+Processes, not threads: a fit of a network seeds the generator of its whole process, so threads would have to take
+turns. Each process has one torch thread.
 """
 
 from __future__ import annotations
@@ -15,17 +15,15 @@ import torch
 from joblib import Parallel, delayed, effective_n_jobs  # type: ignore[import-untyped]
 
 from jensen.bound import averaging
-from jensen.runtime.interrupt import InterruptedFitWarning
+from jensen.runtime.interrupt import propagating_interrupts
 from jensen.runtime.messages import levels_inside, recorded_warnings
 from jensen.runtime.progress import Bar
-
-__all__ = ["check_n_jobs", "run_all"]
 
 Outcome = TypeVar("Outcome")
 
 
 class Done(NamedTuple, Generic[Outcome]):
-    """A job's number, what came of it, and the warnings it gave."""
+    """The number of a job, its result, and the warnings it gave."""
 
     number: int
     outcome: Outcome
@@ -33,9 +31,9 @@ class Done(NamedTuple, Generic[Outcome]):
 
 
 def run_all(jobs: Sequence[Callable[[], Outcome]], n_jobs: int | None, name: str, is_shown: bool) -> list[Outcome]:
-    """What comes of every job, in their order; the bar counts those that are done.
+    """The results of all jobs, in their order; the bar counts those that are done.
 
-    Ctrl-C ends them all. Warnings come at the end, in whichever process they were given.
+    Ctrl-C ends them all. The warnings of all processes are given at the end.
     """
     n_processes = min(effective_n_jobs(n_jobs), len(jobs))
     done: list[Done[Outcome]] = []
@@ -54,7 +52,7 @@ def in_turn(jobs: Sequence[Callable[[], Outcome]]) -> Iterator[Done[Outcome]]:
 
 
 def in_processes(jobs: Sequence[Callable[[], Outcome]], n_processes: int) -> Iterator[Done[Outcome]]:
-    # Arrays go as they are: mapped from a file, they would be taken for rows that are to stay on disk.
+    # Arrays are sent as they are: as memory maps they would be treated as rows that stay on disk.
     pool = Parallel(n_processes, return_as="generator_unordered", max_nbytes=None)
     done: Iterator[Done[Outcome]] = pool(delayed(do_with_one_thread)(number, job) for number, job in enumerate(jobs))
     return done
@@ -66,15 +64,9 @@ def do_with_one_thread(number: int, job: Callable[[], Outcome]) -> Done[Outcome]
 
 
 def do(number: int, job: Callable[[], Outcome]) -> Done[Outcome]:
-    with recorded_warnings() as heard:
+    with recorded_warnings() as heard, propagating_interrupts(), averaging():
         warnings.simplefilter("always")
-        # An interrupted fit keeps its best parameters and warns; here it ends the whole search.
-        warnings.simplefilter("error", InterruptedFitWarning)
-        try:
-            with averaging():
-                outcome = job()
-        except InterruptedFitWarning:
-            raise KeyboardInterrupt from None
+        outcome = job()
     return Done(number, outcome, [(str(one.message), one.category) for one in heard])
 
 

@@ -1,4 +1,4 @@
-"""What a model is given of rows on a footing, what it says of them, and how tight that is."""
+"""Rows as a model takes them, its scores of them, and whether these are exact."""
 
 from __future__ import annotations
 
@@ -9,38 +9,48 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils import get_tags
 
-from jensen.data.container import as_array
+from jensen.data.container import as_array, take
+from jensen.evaluate.estimators import E, Estimator, Scorer
 from jensen.evaluate.footing import N_DRAWS, Footing, Measure, numbers_of
-from jensen.models.autoencoders.vae import VAE
-from jensen.models.diffusion.diffusion import Diffusion
-from jensen.models.latent_diffusion.latent_diffusion import LatentDiffusion
 
-__all__ = ["can_score", "dequantised", "given", "how_tight", "measure_of", "on_footing", "score"]
-
-# What is said of a score that some other library calls a log-likelihood.
-OTHERS = "at its word"
+# How the score of a model of another library is described: it is taken for a log-likelihood.
+OTHERS = "as reported"
 
 
-def score(fitted: Any, footing: Footing, X: Any, seed: int) -> np.ndarray:
-    """ln p(x) of rows, ln P(x) on a grid, or a bound of it (n,)."""
-    check_grey(fitted, footing, X)
-    rng, columns = np.random.default_rng([seed, 1]), dequantised(fitted, footing, X)
-    if not columns.any():
-        return as_array(fitted.score_samples(given(fitted, footing, X, rng))).astype(np.float64)
-    draws = [as_array(fitted.score_samples(given(fitted, footing, X, rng))) for _ in range(N_DRAWS)]
-    return np.asarray(np.mean(draws, 0) + footing.log_cell(X, columns))
+def score(fitted: Scorer, footing: Footing, X: Any, seed: int) -> np.ndarray:
+    """ln p(x) of rows, ln P(x) on a grid, or a bound of it (n,); NaN where a value was not in the training rows."""
+    columns = dequantised(fitted, footing, X)
+    nats, known = np.full(len(X), np.nan), can_score(fitted, footing, X, columns)
+    if not known.any():
+        return nats
+    rows = X if known.all() else take(X, np.flatnonzero(known))
+    check_grey(fitted, footing, rows)
+    if columns.any():
+        rng = np.random.default_rng([seed, 1])
+        draws = [as_array(fitted.score_samples(footing.with_noise(rows, rng, columns))) for _ in range(N_DRAWS)]
+        nats[known] = np.mean(draws, 0) + footing.log_cell(rows, columns)
+    else:
+        nats[known] = as_array(fitted.score_samples(as_it_takes(fitted, footing, rows)))
+    if not np.isfinite(nats[known]).all():
+        n_wrong = int((~np.isfinite(nats[known])).sum())
+        raise ValueError(f"{n_wrong} of {int(known.sum())} held-out rows have no finite score")
+    return nats
 
 
-def can_score(fitted: Any, footing: Footing, X: Any) -> np.ndarray:
-    """Which rows (n,) the model can score; models of other libraries are taken to score all."""
+def can_score(fitted: Scorer, footing: Footing, X: Any, columns: np.ndarray) -> np.ndarray:
+    """Which rows (n,) the model can score, some columns (d,) with noise; models of other libraries score all."""
     if not hasattr(fitted, "can_score"):
         return np.ones(len(X), dtype=bool)
-    return np.asarray(fitted.can_score(given(fitted, footing, X, np.random.default_rng(0))))
+    noised = footing.with_noise(X, np.random.default_rng(0), columns) if columns.any() else None
+    return np.asarray(fitted.can_score(as_it_takes(fitted, footing, X) if noised is None else noised))
 
 
-def measure_of(model: Any, footing: Footing, X: Any) -> Measure:
-    """What a model gives every column (d,): as fitted, or as a fit to X would; models from elsewhere give densities."""
-    # Before a fit the attribute is not there.
+def measure_of(model: Estimator, footing: Footing, X: Any) -> Measure:
+    """Whether scores are of a density or a probability, per column (d,): of the fit, or else of a fit to X.
+
+    Models of other libraries have densities.
+    """
+    # Before a fit the attribute does not exist.
     if hasattr(model, "measure_"):
         return tuple(model.measure_)
     if hasattr(model, "find_measure"):
@@ -48,22 +58,22 @@ def measure_of(model: Any, footing: Footing, X: Any) -> Measure:
     return ("density",) * footing.n_entries
 
 
-def dequantised(model: Any, footing: Footing, X: Any) -> np.ndarray:
-    """Which columns (d,) of a grid the model gives a density, so that it is given noise on their cells."""
+def dequantised(model: Estimator, footing: Footing, X: Any) -> np.ndarray:
+    """Which columns (d,) get noise on their cells: those on a grid for which the model has a density."""
     if footing.unit != "probability":
         return np.zeros(footing.n_entries, dtype=bool)
     return footing.is_dequantised(measure_of(model, footing, X))
 
 
-def given(model: Any, footing: Footing, X: Any, rng: np.random.Generator) -> Any:
+def given(model: Estimator, footing: Footing, X: Any, rng: np.random.Generator) -> Any:
     """Rows as the model takes them, with noise on the cells of a grid where it has a density."""
     columns = dequantised(model, footing, X)
     return footing.with_noise(X, rng, columns) if columns.any() else as_it_takes(model, footing, X)
 
 
-def as_it_takes(model: Any, footing: Footing, X: Any) -> Any:
+def as_it_takes(model: Estimator, footing: Footing, X: Any) -> Any:
     """Rows as images, as a table, or as numbers alone."""
-    # Models from elsewhere may have no tags.
+    # Models of other libraries may have no tags.
     if not (hasattr(model, "__sklearn_tags__") and get_tags(model).input_tags.three_d_array):
         return footing.as_table(X)
     # A model that chooses by the column would give a frame's column of 0 and 1 a probability. One that names columns
@@ -72,15 +82,15 @@ def as_it_takes(model: Any, footing: Footing, X: Any) -> Any:
     return numbers_of(X) if footing.has_flags and not names_columns else X
 
 
-def on_footing(model: Any, footing: Footing) -> Any:
-    """A copy of the model that gives densities where all others do, unless it was told otherwise."""
-    copy = clone(model)
+def on_footing(model: E, footing: Footing) -> E:
+    """A copy of the model that has densities where all others do, unless its arguments ask for something else."""
+    copy: E = clone(model)
     if footing.unit == "density" and copy.get_params(deep=False).get("data_levels") == "auto":
         copy.set_params(data_levels=None)
     return copy
 
 
-def check_grey(fitted: Any, footing: Footing, X: Any) -> None:
+def check_grey(fitted: Scorer, footing: Footing, X: Any) -> None:
     """An error for values between 0 and 1: x ln p + (1-x) ln(1-p) is the log-probability of 0 and 1 only."""
     kinds = getattr(getattr(fitted, "columns_", None), "kinds", ())
     numbers = numbers_of(X)[:, [j for j, kind in enumerate(kinds) if kind == "binary"]] if "binary" in kinds else None
@@ -91,17 +101,9 @@ def check_grey(fitted: Any, footing: Footing, X: Any) -> None:
         )
 
 
-def how_tight(fitted: Any, footing: Footing, X: Any) -> str:
-    """Whether scores are ln p(x) itself, or what they rest on; told from the bound of some rows."""
-    if isinstance(fitted, VAE):
-        value = f"bound, {fitted.evaluation_samples} importance samples"
-    elif isinstance(fitted, (Diffusion, LatentDiffusion)):
-        recipe = fitted if isinstance(fitted, Diffusion) else fitted._training_arguments()
-        value = f"bound, {recipe.evaluation_levels} levels"
-    else:
-        rows = given(fitted, footing, X, np.random.default_rng(0))
-        # Models from elsewhere have no bound.
-        value = OTHERS if not hasattr(fitted, "bound") else "exact" if fitted.bound(rows).is_exact else "bound"
-    if dequantised(fitted, footing, X).any():
+def describe_score(fitted: Scorer, is_dequantised: bool) -> str:
+    """Whether scores are ln p(x) itself or a bound, and what they are estimated from."""
+    value = fitted.describe_score() if hasattr(fitted, "describe_score") else OTHERS
+    if is_dequantised:
         return "bound, dequantised" if value == "exact" else f"{value}, dequantised"
-    return value
+    return str(value)

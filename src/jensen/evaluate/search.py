@@ -1,6 +1,6 @@
-"""Every entry of a grid measured once, and mixtures again from their neighbours along n_components.
+"""Every entry of a grid is measured once, and mixtures again from their neighbours along n_components.
 
-A round takes the fits as they are when it begins, so that its outcome does not depend on what is done first.
+A round starts from the fits at its beginning, so that its result does not depend on the order of the entries.
 """
 
 from __future__ import annotations
@@ -15,22 +15,24 @@ from typing import Any
 import numpy as np
 
 from jensen.evaluate.criterion import Criterion, Score, Settings
+from jensen.evaluate.estimators import Estimator
 from jensen.evaluate.flaws import flaw_of
 from jensen.evaluate.offers import lack_of
 from jensen.evaluate.parallel import run_all
 from jensen.evaluate.trial import FAILURES, Task
 from jensen.evaluate.warm_starts import chains, nested, refined
+from jensen.runtime.interrupt import propagating_interrupts
 
-__all__ = ["Attempt", "Search"]
-
-# A fit that improves helps its neighbours in the next round, but a fifth has rarely found more.
+# A better fit helps its neighbours in the next round; a fifth round rarely finds more.
 ROUNDS = 4
+# Fits an entry again from other fits: of (entry, its fit, the others, task); None if that is no better.
+Again = Callable[[Any, Any, Any, Task], Any]
 
 
 @dataclass(frozen=True, eq=False)
 class Attempt:
-    """The score of an entry or the reason why it has none, the seconds it took, whether it is a better one than was
-    known, and why the fit is degenerate, if it is.
+    """The score of an entry or the reason why it has none, the seconds it took, whether it is better than the one
+    before, and why the fit is degenerate, if it is.
     """
 
     score: Score
@@ -45,16 +47,16 @@ class Search:
     """
     Args:
         rule: the criterion.
-        task: what it is measured on.
+        task: the rows and folds.
         entries: estimators.
-        settings: the grid's parameters of each.
+        settings: the parameters of each in the grid.
         n_jobs: processes.
         is_shown: whether there is a progress bar.
     """
 
     rule: Criterion
     task: Task
-    entries: Sequence[Any]
+    entries: Sequence[Estimator]
     settings: Settings
     n_jobs: int | None
     is_shown: bool
@@ -65,9 +67,9 @@ class Search:
         return run_all(jobs, self.n_jobs, "select", self.is_shown)
 
     def warmed(self, attempts: Sequence[Attempt]) -> list[Attempt]:
-        """The same attempts, or better ones that their neighbours led to."""
+        """The same attempts, or better ones that were started from neighbours."""
         now = list(attempts)
-        # Criteria of parts of the rows keep no fit to all of them.
+        # Criteria of held-out rows keep no fit to all rows.
         linked = [[i for i in chain if now[i].score.model is not None] for chain in chains(self.entries, self.settings)]
         pairs = [pair for chain in linked for pair in pairwise(chain)]
         moved = {i for pair in pairs for i in pair}
@@ -82,30 +84,33 @@ class Search:
             now = [found.get(i, known) for i, known in enumerate(now)]
             if not moved:
                 break
-        for few, many in pairs:
-            now[many] = self._again(many, now[many], nested, now[few].score.model)()
+        with propagating_interrupts():
+            for few, many in pairs:
+                now[many] = self._again(many, now[many], nested, now[few].score.model)()
         return now
 
-    def _again(self, i: int, known: Attempt, how: Callable[..., Any], other: Any) -> Callable[[], Attempt]:
+    def _again(self, i: int, known: Attempt, how: Again, other: Any) -> Callable[[], Attempt]:
         return partial(retry, self.rule, self.entries[i], known, how, other, self.task)
 
 
-def attempt(rule: Criterion, entry: Any, task: Task) -> Attempt:
+def attempt(rule: Criterion, entry: Estimator, task: Task) -> Attempt:
     began, failure, flaw = time.perf_counter(), "", ""
     try:
         failure = lack_of(rule, entry)
         score = Score(np.nan) if failure else rule.measure(entry, task)
         if np.isnan(score.value) and not failure:
             failure = f"{rule.name} is not a number"
-        # Criteria of parts of the rows keep no fit, and judge by rows that it was not trained on.
+        # Criteria of held-out rows keep no fit, and their scores are not misled by a degenerate one.
         flaw = "" if score.model is None or failure else flaw_of(score.model, task)
     except FAILURES as error:
         score, failure = Score(np.nan), " ".join(str(error).split()) or type(error).__name__
     return Attempt(score, failure, time.perf_counter() - began, flaw=flaw)
 
 
-def retry(rule: Criterion, entry: Any, known: Attempt, how: Callable[..., Any], other: Any, task: Task) -> Attempt:
-    """What is known of an entry, or the score of a better fit."""
+def retry(
+    rule: Criterion, entry: Estimator, known: Attempt, how: Callable[..., Any], other: Any, task: Task
+) -> Attempt:
+    """The known attempt, or that of a better fit."""
     began = time.perf_counter()
     fitted = how(entry, known.score.model, other, task)
     new = None if fitted is None else attempt(rule, entry, replace(task, fitted=fitted))

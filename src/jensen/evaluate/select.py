@@ -1,4 +1,4 @@
-"""The choice of a model's parameters, such as the number of clusters: one fit per entry of a grid, one table."""
+"""Select the parameters of a model, such as the number of clusters: one fit per entry of a grid, one table."""
 
 from __future__ import annotations
 
@@ -13,19 +13,18 @@ from sklearn.base import clone, is_regressor
 from sklearn.model_selection import ParameterGrid
 from sklearn.utils import check_random_state
 
-from jensen.data.container import n_rows, read_weights
-from jensen.evaluate.criteria import CRITERIA
+from jensen.data.container import n_rows
+from jensen.data.reader import read_weights
+from jensen.evaluate.criteria import CRITERIA, difference
 from jensen.evaluate.criterion import Criterion, Score, Settings
+from jensen.evaluate.estimators import Estimator
 from jensen.evaluate.flaws import edge_of_grid, without_flawed
-from jensen.evaluate.held_out import difference
 from jensen.evaluate.offers import find_criterion, lack_of, offered, quoted
 from jensen.evaluate.parallel import check_n_jobs
 from jensen.evaluate.search import Search
 from jensen.evaluate.selection import Selection
 from jensen.evaluate.trial import Task
 from jensen.runtime.messages import levels_inside
-
-__all__ = ["Selection", "configured", "select"]
 
 
 def select(
@@ -44,29 +43,29 @@ def select(
     random_state: Any = 0,
     verbose: int = 0,
 ) -> Selection:
-    """Choose a model's parameters, such as the number of clusters.
+    """Select the parameters of a model, such as the number of clusters.
 
     Args:
         model: an estimator; copies of it are fitted, with its own random_state if it has one.
-        X: rows (n, d), or whatever else the model takes: images, data frames of mixed columns; NaN is missing.
+        X: rows (n, d), or any other input of the model: images, data frames of mixed columns; NaN is missing.
         grid: values for some parameters, {"n_components": range(1, 10)}, or a list of such mappings.
         criterion: "bic", "held_out", "cv", "silhouette", "gap", "reconstruction", or a `Criterion` of your own; "auto"
-            is "bic" where the model has one, "held_out" for models trained by gradients, which have a bound instead,
-            and "reconstruction" for those that have no likelihood at all.
+            is "bic" for models with a `bic` method, "held_out" for models trained by gradients, which have a bound
+            instead, and "reconstruction" for models without a likelihood.
         y: labels for the fits.
         sample_weight: a count per row.
         cv: for "cv", the number of folds, or a scikit-learn splitter.
-        held_out: for "held_out" and "reconstruction", the share of rows that is not learnt from but scored.
+        held_out: for "held_out" and "reconstruction", the share of rows that is held out and scored.
         n_references: for "gap", the number of reference tables.
-        warm_start: whether mixtures also start from the fits with the next smaller and larger n_components, beside
-            their own start, where the criterion is of a fit to all rows. The best is kept, so no entry gets worse.
-        n_jobs: processes; -1 is one on every core. The outcome is the same.
-        random_state: of models without a seed of their own, folds, references and drawn rows.
+        warm_start: whether mixtures are also started from the fits with the next smaller and larger n_components, if
+            the criterion uses a fit to all rows. The best fit is kept, so no entry gets worse.
+        n_jobs: number of processes; -1 is one per core. The result is the same.
+        random_state: seed for folds, references, drawn rows, and models without a seed of their own.
         verbose: 1 shows a progress bar on a terminal.
 
-    An entry whose fit fails has its reason in the table; only if all fail there is an error. A degenerate fit, with
-    components at the floor of `reg_covar` or with more parameters than observed entries, is marked in the table and
-    never chosen while there is another. A choice at the edge of the grid, or of a degenerate fit, is a warning.
+    If the fit of an entry fails, the table has the reason; only if all fail is there an error. A degenerate fit, with
+    components at the floor of `reg_covar` or more parameters than observed entries, is marked in the table and chosen
+    only if all fits are degenerate. A choice at the edge of the grid, or of a degenerate fit, gives a warning.
 
     Example:
         >>> import numpy as np
@@ -113,7 +112,7 @@ def select(
     errors = np.array([score.standard_error for score in scores])
     flaws = [one.flaw for one in attempts]
     best = rule.winner(settings, without_flawed(values, flaws), errors)
-    tell_of_the_winner(rule, settings, best, flaws[best])
+    warn_about(rule, settings, best, flaws[best])
     table = as_table(rule, settings, scores, best, task.weight)
     table = table.assign(
         seconds=[one.seconds for one in attempts], degenerate=flaws, failure=[one.failure for one in attempts]
@@ -122,7 +121,7 @@ def select(
     return Selection(table, winner, points[best], best, rule.name, rule.direction)
 
 
-def tell_of_the_winner(rule: Criterion, settings: Settings, best: int, flaw: str) -> None:
+def warn_about(rule: Criterion, settings: Settings, best: int, flaw: str) -> None:
     """Warn if the chosen fit is degenerate or at the edge of the grid."""
     # A criterion with a rule of its own warns about the end of the grid itself.
     edge = edge_of_grid(settings, best) if rule.choose is None else ""
@@ -153,13 +152,13 @@ def as_table(
 
 
 def column(values: list[Any]) -> pd.Series[Any]:
-    """Values as they are: beside None, pandas would make floats of whole numbers."""
+    """Values unchanged: pandas would convert whole numbers beside None to floats."""
     found = pd.Series(values, dtype=object)
     return found if any(value is None for value in values) else found.infer_objects()
 
 
 def read_grid(model: Any, grid: Any) -> list[dict[str, Any]]:
-    """The entries of a grid, with plain numbers for numpy's."""
+    """The entries of a grid, with plain numbers instead of numpy's."""
     try:
         points = [
             {name: value.item() if isinstance(value, np.generic) else value for name, value in point.items()}
@@ -172,7 +171,7 @@ def read_grid(model: Any, grid: Any) -> list[dict[str, Any]]:
     known = model.get_params()
     for point in points:
         for name in point:
-            # A parameter of a parameter may come with it.
+            # A parameter of a parameter may be given with it.
             if name not in known and name.rpartition("__")[0] not in point:
                 raise ValueError(
                     f"grid names {name!r}, which {type(model).__name__} does not have; there are {', '.join(known)}"
@@ -181,15 +180,15 @@ def read_grid(model: Any, grid: Any) -> list[dict[str, Any]]:
 
 
 def configured(model: Any, point: Mapping[str, Any], seed: int) -> Any:
-    """A copy of the model with an entry's parameters, and with a seed where it has none."""
+    """A copy of the model with the parameters of an entry, and with a seed where it has none."""
     entry = clone(model)
     params = entry.get_params()
     seeds = {name: seed for name in params if name.split("__")[-1] == "random_state" and params[name] is None}
     return entry.set_params(**seeds).set_params(**{name: clone(value, safe=False) for name, value in point.items()})
 
 
-def check_task(rule: Criterion, entries: Sequence[Any], settings: Settings, task: Task) -> None:
-    """Refuse before any fit what cannot be measured for any entry."""
+def check_task(rule: Criterion, entries: Sequence[Estimator], settings: Settings, task: Task) -> None:
+    """Raise an error before any fit if no entry can be measured."""
     for entry in entries:
         for name, value in entry.get_params().items():
             if name.split("__")[-1] == "checkpoint" and value is not None:

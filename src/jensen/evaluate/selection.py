@@ -1,4 +1,4 @@
-"""What a search over a grid found, as a table, a picture and the chosen model."""
+"""The result of a search over a grid: a table, a figure and the chosen model."""
 
 from __future__ import annotations
 
@@ -16,32 +16,30 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from rich.console import Group
 
-__all__ = ["Selection"]
-
-# Positive numbers that span so much are drawn on a logarithmic axis.
+# Positive numbers with a ratio above this are drawn on a logarithmic axis.
 WIDE = 50
-# Up to so many values each has its own tick.
+# Up to this many values, each has a tick of its own.
 MANY = 12
-# Entries that are listed below a matrix: the winner and those behind it.
+# The number of entries listed below a matrix: the winner and the next best.
 N_LISTED = 3
 # Marks the value of a degenerate fit.
 FLAWED = "†"
-# What the bars of a picture are, the best first.
+# Columns that the error bars show, in order of preference.
 ERRORS = ("behind_error", "standard_error")
 
 
 @dataclass(frozen=True, eq=False)
 class Selection:
-    """What `select` found.
+    """The result of `select`.
 
     Args:
-        table: a row per entry, in the order of the grid: its parameters, the criterion, its `standard_error` where it
-            has one, how far the entry is `behind` the winner, `behind_error`, the standard error of that from row to
-            row, `n_parameters` where they are known, `seconds`, `degenerate`, the reason why a fit is chosen
-            only if all are degenerate, and `failure`, the reason why an entry has no value.
+        table: a row per entry, in the order of the grid. Columns: the parameters; the criterion and its
+            `standard_error`, where it has one; the difference to the winner (`behind`) and its standard error over rows
+            (`behind_error`); `n_parameters`, where it is known; `seconds`; `degenerate`, why a fit is degenerate and
+            chosen only if all are; and `failure`, why an entry has no value.
         winner: the chosen model, fitted to all rows.
-        best_params: its entry of the grid.
-        best_index: its row of the table.
+        best_params: the parameters of the winner.
+        best_index: the row of the winner in the table.
         criterion: the name of the criterion.
         direction: which of its values are better, "smaller" or "larger".
     """
@@ -54,7 +52,7 @@ class Selection:
     direction: Literal["smaller", "larger"]
 
     def runners_up(self, n: int = 3) -> pd.DataFrame:
-        """The n entries that come next after the winner, the best first, with how far they are `behind` it."""
+        """The n next best entries after the winner, the best first, with their difference to it (`behind`)."""
         others = self.table[self.table["failure"] == ""].drop(index=self.best_index)
         others = others.sort_values(self.criterion, ascending=self.direction == "smaller", kind="stable")
         # Degenerate fits come last, whatever their value.
@@ -78,7 +76,7 @@ class Selection:
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the criterion over the first numeric parameter, a line for every combination of the others.
 
-        Bars are standard errors: of the difference to the winner where that is known, else of the criterion.
+        Error bars are standard errors of the difference to the winner if these are known, or else of the criterion.
         """
         from matplotlib.ticker import NullLocator, ScalarFormatter
 
@@ -92,7 +90,7 @@ class Selection:
         handles: list[Any] = []
         for line in dict.fromkeys(lines):
             rows = [i for i in range(len(x)) if lines[i] == line]
-            # Between words there is nothing to join.
+            # Words have no order, so their points are not joined.
             rows, style = (sorted(rows, key=lambda i: x[i]), "o-") if self._is_numeric else (rows, "o")
             at, shown = [x[i] for i in rows], None if bars is None else bars[rows]
             drawn = ax.errorbar(at, y[rows], shown, fmt=style, ms=4, lw=1.2, capsize=3, label=line)
@@ -144,7 +142,7 @@ class Selection:
 
     @cached_property
     def _names(self) -> list[str]:
-        """The parameters that vary, first the one that is drawn along."""
+        """The parameters that vary, first the one on the horizontal axis."""
         names = self._parameters
         settings = [dict(zip(names, row, strict=True)) for row in self.table[names].astype(object).to_numpy().tolist()]
         varied = varied_names(settings) or names
@@ -161,14 +159,14 @@ class Selection:
 
     @cached_property
     def _axes(self) -> tuple[list[Any], list[str]]:
-        """Of every entry its value along the first parameter, in words if it is no number, and the others in words."""
+        """For every entry, the value of the first parameter, as text if it is no number, and the others as text."""
         along, *others = (self.table[name].astype(object).tolist() for name in self._names)
         lines = [", ".join(map(in_words, values)) for values in zip(*others, strict=True)] or [""] * len(along)
         return (along if self._is_numeric else [in_words(value) for value in along]), lines
 
     def _shown(self) -> dict[str, pd.DataFrame]:
-        """What people read, in words, by title: all entries with a star at the winner, or where several parameters vary
-        a matrix, the entries in the lead, and what failed.
+        """The tables to display, as text by title: all entries with a star at the winner, or if several parameters vary
+        a matrix, the best entries, and the failures.
         """
         chosen = ", ".join(f"{name}={value!r}" for name, value in self.best_params.items())
         title = f"Selection by {self.criterion} ({self.direction} is better): {chosen}"
@@ -190,7 +188,7 @@ class Selection:
             place = numbers.index.tolist().index(along[i]), numbers.columns.tolist().index(lines[i])
             cells[place] += FLAWED
         matrix = pd.DataFrame(cells, columns=numbers.columns.tolist())
-        # Words speak for themselves, numbers need their name.
+        # Text is clear without the name of the parameter, numbers are not.
         speak = all(isinstance(value, str) for name in self._names[1:] for value in self.table[name])
         heading = self._names[0] if speak else " / ".join(self._names)
         matrix.insert(0, heading, [in_words(value) for value in numbers.index])

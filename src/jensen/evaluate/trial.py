@@ -1,4 +1,4 @@
-"""The rows that many models are measured on, and fits of copies to all or some of them."""
+"""The rows that many models are evaluated on, and fits of copies to all or some of them."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ import torch
 from sklearn.base import BaseEstimator, clone
 from sklearn.model_selection import KFold, ShuffleSplit, check_cv
 
-from jensen.data.container import n_rows, read_array, take
+from jensen.data.container import n_rows, take
+from jensen.data.reader import read_array
+from jensen.evaluate.estimators import E
 
-__all__ = ["FAILURES", "Task", "fit_copy"]
-
-# What a fit says when it cannot be done; anything else is a bug and keeps its traceback.
+# Errors of a fit that is not possible; anything else is a bug and keeps its traceback.
 FAILURES = (ValueError, ArithmeticError, torch.linalg.LinAlgError)  # type: ignore[attr-defined]
 
 
 @dataclass(frozen=True)
 class Task:
-    """What every model is measured on.
+    """What every model is evaluated on.
 
     Args:
         X, y: as given.
@@ -31,7 +31,7 @@ class Task:
         n_references: reference tables of the gap.
         seed: of folds, held-out rows, references and drawn rows.
         held_out: the share of rows that one split keeps for scores.
-        fitted: a fit to all rows, where the model to be measured has one already.
+        fitted: a fit to all rows, if the model has been fitted already.
     """
 
     X: Any
@@ -59,7 +59,7 @@ class Task:
 
     @cached_property
     def n_observed(self) -> float:
-        """Entries that are there; of a row of weight 2 twice as many."""
+        """Observed entries; a row of weight 2 counts twice."""
         n, d = self.values.shape
         seen = np.full(n, d) if hasattr(self.values, "toarray") else (~np.isnan(self.values)).sum(1)
         return float(seen.sum() if self.weight is None else seen @ self.weight)
@@ -71,7 +71,7 @@ class Task:
 
     @cached_property
     def splits(self) -> list[tuple[np.ndarray, np.ndarray]]:
-        """Rows to learn from and rows to score: drawn once, so that all models meet the same."""
+        """Rows to train on and rows to score; drawn once, so that they are the same for all models."""
         folds = self.cv
         if isinstance(folds, Integral):
             n_folds = int(folds)
@@ -82,26 +82,28 @@ class Task:
 
     @cached_property
     def split(self) -> tuple[np.ndarray, np.ndarray]:
-        """Rows to learn from and rows to score, once."""
+        """Rows to train on and rows to score, in one split."""
         share, n = self.held_out, len(self.counted)
         if not 0 < share < 1:
             raise ValueError(f"held_out={share} is no share of the rows to score; give a number between 0 and 1")
         if not 1 <= round(share * n) < n:
-            raise ValueError(f"held_out={share} of {n} rows leaves none to learn from, or none to score; change it")
-        ((learnt, scored),) = ShuffleSplit(1, test_size=round(share * n), random_state=self.seed).split(
+            raise ValueError(f"held_out={share} of {n} rows leaves none to train on, or none to score; change it")
+        ((trained, scored),) = ShuffleSplit(1, test_size=round(share * n), random_state=self.seed).split(
             np.empty((n, 1))
         )
-        return self.counted[np.sort(learnt)], self.counted[np.sort(scored)]
+        return self.counted[np.sort(trained)], self.counted[np.sort(scored)]
 
-    def fit(self, estimator: Any) -> Any:
+    def fit(self, estimator: E) -> E:
         """A copy of the estimator, fitted to all rows."""
-        return self.teach(clone(estimator)) if self.fitted is None else self.fitted
+        fitted: E = self.train(clone(estimator)) if self.fitted is None else self.fitted
+        return fitted
 
-    def fit_rows(self, estimator: Any, rows: np.ndarray) -> Any:
+    def fit_rows(self, estimator: E, rows: np.ndarray) -> E:
         """A copy of the estimator, fitted to some rows."""
-        return self.teach(clone(estimator), rows)
+        copy: E = clone(estimator)
+        return self.train(copy, rows)
 
-    def teach(self, model: Any, rows: np.ndarray | None = None) -> Any:
+    def train(self, model: E, rows: np.ndarray | None = None) -> E:
         """The model itself, fitted to all rows or some."""
         if rows is None:
             return fit_to(model, self.X, self.y, self.weight)
@@ -112,10 +114,12 @@ class Task:
         return take(self.X, rows)
 
 
-def fit_copy(estimator: Any, X: Any, y: Any = None, weight: np.ndarray | None = None) -> Any:
-    return fit_to(clone(estimator), X, y, weight)
+def fit_copy(estimator: E, X: Any, y: Any = None, weight: np.ndarray | None = None) -> E:
+    copy: E = clone(estimator)
+    return fit_to(copy, X, y, weight)
 
 
-def fit_to(model: Any, X: Any, y: Any, weight: np.ndarray | None) -> Any:
-    # Not every estimator knows weights.
-    return model.fit(X, y, **({} if weight is None else {"sample_weight": weight}))
+def fit_to(model: E, X: Any, y: Any, weight: np.ndarray | None) -> E:
+    # Not every estimator takes weights.
+    fitted: E = model.fit(X, y, **({} if weight is None else {"sample_weight": weight}))
+    return fitted

@@ -17,32 +17,16 @@ import numpy as np
 import pandas as pd
 
 from jensen.files.images import read_folder
-from jensen.files.places import SEPARATORS, check_exists, is_embedded
+from jensen.files.places import SEPARATORS, check_exists, is_embedded, no_column
 from jensen.files.tables import (
     EXACT,
     Table,
-    as_frame,
+    check_header,
     is_text,
     read_file,
     read_npy,
-    read_text,
-    without_formulas,
-    write_dataset,
+    read_text_with_cells,
 )
-
-__all__ = [
-    "as_frame",
-    "fill_cells",
-    "is_text",
-    "need_table",
-    "read_cells",
-    "read_dataset",
-    "select_features",
-    "some_columns",
-    "split_columns",
-    "without_formulas",
-    "write_dataset",
-]
 
 # Of `attrs`: labels that go with a table, by name.
 LABELS = "jensen.labels"
@@ -63,32 +47,56 @@ def read_dataset(path: str | os.PathLike[str], *, images: bool = False) -> Table
 
     Example:
         >>> import tempfile, numpy as np
-        >>> from jensen.files.datasets import read_dataset, write_dataset
+        >>> from jensen.files.datasets import read_dataset
+        >>> from jensen.files.tables import write_dataset
         >>> path = tempfile.mkdtemp() + "/x.csv"
         >>> write_dataset(path, np.array([[1.0, np.nan]]))
         >>> read_dataset(path).columns.tolist()
         ['x0', 'x1']
     """
-    table: Table
-    if Path(path).is_dir():
-        pixels, classes = read_folder(path)
-        table = pixels if classes is None else with_labels(pixels, "folder", classes)
-    elif is_embedded(path):
-        table = read_embedded(str(path))
-    else:
-        check_exists(path)
-        table = read_file(path)
-    if not table.size:
-        raise ValueError(f"{path} is empty: it has {len(table)} rows and {table.shape[1]} columns")
+    table = read_rows(path)
+    check_rows(path, table)
     if not images:
         need_table(path, table)
     return table
 
 
-def read_cells(path: str | os.PathLike[str]) -> Table:
-    """The same rows and columns, but every cell of a text file as it is written there."""
-    is_written = Path(path).is_file() and is_text(path)
-    return read_text(path, dtype=str, na_filter=False) if is_written else read_dataset(path, images=True)
+def read_with_cells(path: str | os.PathLike[str], columns: Sequence[str] | None = None) -> tuple[Table, Table]:
+    """A table or images, and the same rows with every cell of a text file as it is written there.
+
+    Args:
+        columns: the columns of the second table, which must be one; all of them if not given.
+    """
+
+    def choose(table: Table) -> list[int]:
+        if columns is None:
+            return [*range(table.shape[1])]
+        need_table(path, table)
+        return column_numbers(table, columns)
+
+    if Path(path).is_file() and is_text(path):
+        frame, cells = read_text_with_cells(path, choose)
+        check_header(path, frame)
+        check_rows(path, frame)
+        return frame, cells
+    table = read_dataset(path, images=True)
+    numbers = choose(table)
+    return table, table if columns is None else pd.DataFrame(table).iloc[:, numbers]
+
+
+def read_rows(path: str | os.PathLike[str]) -> Table:
+    if Path(path).is_dir():
+        pixels, classes = read_folder(path)
+        return pixels if classes is None else with_labels(pixels, "folder", classes)
+    if is_embedded(path):
+        return read_embedded(str(path))
+    check_exists(path)
+    return read_file(path)
+
+
+def check_rows(path: str | os.PathLike[str], table: Table) -> None:
+    if not table.size:
+        raise ValueError(f"{path} is empty: it has {len(table)} rows and {table.shape[1]} columns")
 
 
 def read_embedded(name: str) -> Table:
@@ -149,13 +157,6 @@ def column_numbers(table: Table, words: Sequence[str]) -> list[int]:
     return [column_number(table, name) for name in names]
 
 
-def some_columns(path: str | os.PathLike[str], words: Sequence[str]) -> pd.DataFrame:
-    """Columns of a file, their cells as they are written."""
-    table = read_cells(path)
-    need_table(path, table)
-    return pd.DataFrame(table).iloc[:, column_numbers(table, words)].reset_index(drop=True)
-
-
 def find_column(table: Table, name: str) -> tuple[pd.Series[Any], str]:
     """A value per row and what to call it: from a column, from what goes with the table, or from a file."""
     if name not in column_texts(table) and name in labels_with(table):
@@ -205,7 +206,7 @@ def column_number(table: Table, column: str) -> int:
             f"there is no column {column!r}: images of shape {table.shape[1:]} have no columns; labels and weights may "
             f"be files of one value per image, and this one is not there{others}"
         )
-    raise ValueError(f"there is no column {column!r}; there are {', '.join(names)}{others}")
+    raise no_column(column, names, others)
 
 
 def labels_of(values: pd.Series[Any], source: str) -> np.ndarray:
@@ -229,7 +230,7 @@ def numbers_of(values: pd.Series[Any], source: str, what: str) -> np.ndarray:
 
 def select_features(estimator: Any, table: Table) -> Table:
     """The columns that a fitted estimator knows, in its order; without names there must be as many as it has."""
-    names, shape = getattr(estimator, "feature_names_in_", None), getattr(estimator, "_shape", ())
+    names, shape = getattr(estimator, "feature_names_in_", None), getattr(estimator, "row_shape_", ())
     if len(shape) > 1 and (table.shape == shape or (table.ndim == 2 and table.shape[1] != math.prod(shape))):
         is_one = table.shape == shape
         found = f"one image of shape {shape} has no axis of rows" if is_one else f"rows {table.shape} are no images"
@@ -254,18 +255,18 @@ def select_features(estimator: Any, table: Table) -> Table:
     return np.asarray(table) if names is None else pd.DataFrame(table, columns=names)
 
 
-def fill_cells(cells: Table, X: Table, filled: Any) -> Any:
-    """A copy of `cells`, as of `read_cells`, where only what is missing in X is taken from `filled`."""
+def fill_cells(cells: Table, X: Table, is_missing: np.ndarray, filled: Any) -> Any:
+    """A copy of `cells`, as of `read_with_cells`, in which only the missing values of X come from `filled`."""
     if not isinstance(cells, pd.DataFrame):
         return filled
     result = cells.copy()
     names = X.columns if isinstance(X, pd.DataFrame) else cells.columns
     values = filled if isinstance(filled, pd.DataFrame) else pd.DataFrame(filled, columns=names)
     values = values.set_axis(cells.index)
-    holes = pd.DataFrame(np.asarray(pd.isna(X)), columns=names, index=cells.index)
-    for name in names[holes.any()]:
-        is_written = pd.api.types.is_string_dtype(cells[name])
-        result[name] = cells[name].where(~holes[name], values[name].astype(str)) if is_written else values[name]
+    for name, missing in zip(names, is_missing.T, strict=True):
+        if missing.any():
+            is_written = pd.api.types.is_string_dtype(cells[name])
+            result[name] = cells[name].mask(missing, values[name].astype(str)) if is_written else values[name]
     return result
 
 

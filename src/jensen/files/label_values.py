@@ -1,4 +1,4 @@
-"""Classes and names of columns that JSON has no word for: bytes, dates and times."""
+"""Classes and column names of types that JSON does not have: bytes, dates and times."""
 
 from __future__ import annotations
 
@@ -8,11 +8,9 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["encode_label", "place_label", "time_type"]
-
 
 def encode_label(value: Any) -> dict[str, str]:
-    """A class or a column's name that JSON has no word for."""
+    """A class or column name of a type that JSON does not have."""
     if isinstance(value, bytes):
         return {"label": value.decode("latin-1"), "of": "bytes"}
     if isinstance(value, (np.datetime64, np.timedelta64)):

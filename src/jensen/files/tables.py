@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 import os
 import warnings
+from collections.abc import Callable, Sequence
 from importlib import import_module
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import pandas as pd
 
-from jensen.files.places import SEPARATORS, check_holds_text, known_suffix
+from jensen.files.places import SEPARATORS, check_holds_text, known_suffix, separator_in
 from jensen.files.replacing import replacing
 from jensen.runtime.memory import in_units, need_memory
 from jensen.runtime.messages import levels_inside, own_filters
@@ -105,30 +106,45 @@ def is_text(path: str | os.PathLike[str]) -> bool:
     return known_suffix(path) in SEPARATORS
 
 
-def separator_of(path: str | os.PathLike[str]) -> str:
-    """What stands between cells: a semicolon where the first line of a .csv has no comma but some of these."""
-    usual = SEPARATORS[known_suffix(path)]
-    with open(path, encoding="utf-8", errors="replace") as file:
-        header = file.readline()
-    return ";" if usual == "," and "," not in header and ";" in header else usual
+def read_text(path: str | os.PathLike[str]) -> pd.DataFrame:
+    with open(path, "rb") as file:
+        return parse_text(path, file)
 
 
-def read_text(path: str | os.PathLike[str], **options: Any) -> pd.DataFrame:
-    options = dict(sep=separator_of(path), index_col=False, low_memory=False, **EXACT, **options)
+def read_text_with_cells(
+    path: str | os.PathLike[str], choose: Callable[[pd.DataFrame], Sequence[int]]
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """A table, and the columns of it that `choose` returns by number, every cell as it is written in the file."""
+    with open(path, "rb") as file:
+        table = parse_text(path, file)
+        numbers = choose(table)
+        as_written = {"dtype": str, "na_filter": False, "skip_blank_lines": table.shape[1] > 1}
+        cells = parse_text(path, file, usecols=sorted(set(numbers)), **as_written)
+    return table, cells[[table.columns[number] for number in numbers]]
+
+
+def parse_text(path: str | os.PathLike[str], file: BinaryIO, **options: Any) -> pd.DataFrame:
+    def parse(**more: Any) -> pd.DataFrame:
+        file.seek(0)
+        frame: pd.DataFrame = pd.read_csv(file, **options, **more)
+        return frame
+
+    file.seek(0)
+    separator = separator_in(file.readline().decode(errors="replace"), SEPARATORS[known_suffix(path)])
+    options = dict(sep=separator, index_col=False, low_memory=False, **EXACT, **options)
     try:
         with own_filters():
             warnings.simplefilter("error", pd.errors.ParserWarning)
-            frame: pd.DataFrame = pd.read_csv(path, **options)
-            if frame.shape[1] == 1:
-                # In a file of one column a blank line is an empty cell.
-                frame = pd.read_csv(path, skip_blank_lines=False, **options)
+            frame = parse()
+            # In a file of one column a blank line is an empty cell.
+            is_whole = frame.shape[1] > 1 or "skip_blank_lines" in options
+            return frame if is_whole else parse(skip_blank_lines=False)
     except pd.errors.EmptyDataError:
         raise ValueError(f"{path} is empty: it has no header line") from None
     except pd.errors.ParserWarning:
         raise ValueError(f"{path} has more cells in a row than names in its first line; name every column") from None
     except ValueError as error:
         raise ValueError(f"{path} cannot be read as a table: {error}") from None
-    return frame
 
 
 def check_header(path: str | os.PathLike[str], frame: pd.DataFrame) -> None:

@@ -16,26 +16,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-__all__ = [
-    "LARGEST_EXPANDED_PRECISION",
-    "LOG_2PI",
-    "Observed",
-    "cholesky",
-    "clip_eigenvalues",
-    "gaussian_kl",
-    "log_det_from_cholesky",
-    "quadratic_form",
-    "solve_lower",
-]
-
-# Rounding in the expanded square is about ε ‖x‖² λ_max(Σ⁻¹), and ‖x‖² is about d in standardised units: with this
-# limit on d λ_max it stays near 1e-8 nats.
+# The rounding error of the expanded square is about ε ‖x‖² λ_max(Σ⁻¹), and ‖x‖² is about d in standardised units. With
+# this limit on d λ_max the error stays near 1e-8 nats.
 LARGEST_EXPANDED_PRECISION = 1e8
 LOG_2PI = math.log(2 * math.pi)
 
 
 def gaussian_kl(mean0: Any, cov0: Any, mean1: Any, cov1: Any) -> Tensor:
-    """KL(N(mean0, cov0) ‖ N(mean1, cov1)) in nats, over any leading axes of arrays or tensors.
+    """KL(N(mean0, cov0) ‖ N(mean1, cov1)) in nats, for arrays or tensors with any leading axes.
 
     Example:
         >>> float(gaussian_kl([0.0], [[1.0]], [1.0], [[1.0]]))
@@ -48,7 +36,7 @@ def gaussian_kl(mean0: Any, cov0: Any, mean1: Any, cov1: Any) -> Tensor:
     trace = ratio.square().sum((-2, -1))
     log_ratio = log_det_from_cholesky(chol1) - log_det_from_cholesky(chol0)
     apart = trace - m0.shape[-1] + log_ratio
-    # Of near covariances that is rounding alone; Σ (λ - 1 - ln λ) over the eigenvalues of Σ₁⁻¹Σ₀ is not.
+    # For nearly equal covariances this is only rounding; Σ (λ - 1 - ln λ) over the eigenvalues of Σ₁⁻¹Σ₀ is not.
     change = torch.linalg.svdvals(ratio).square() - 1
     near = (change - change.clamp(min=-0.5).log1p()).sum(-1)
     covariances = torch.where((change.abs() < 0.1).all(-1), near, apart).clamp(min=0)
@@ -56,7 +44,7 @@ def gaussian_kl(mean0: Any, cov0: Any, mean1: Any, cov1: Any) -> Tensor:
 
 
 def checked(mean: Any, cov: Any, number: str) -> tuple[Tensor, Tensor]:
-    """A mean (..., d), and the Cholesky factor (..., d, d) of a covariance that is one."""
+    """A mean (..., d), and the Cholesky factor (..., d, d) of a covariance; an error if it is not a covariance."""
     try:
         m, s = (torch.as_tensor(value, dtype=torch.float64) for value in (mean, cov))
     except (TypeError, ValueError) as error:
@@ -68,11 +56,11 @@ def checked(mean: Any, cov: Any, number: str) -> tuple[Tensor, Tensor]:
     if not (m.isfinite().all() and s.isfinite().all()):
         raise ValueError(f"mean{number} and cov{number} must be finite")
     asymmetry = largest(s - s.mT)
-    # One part in 10⁶ leaves room for covariances that came through float32.
+    # One part in 10⁶ leaves room for covariances that were stored as float32.
     if asymmetry > 1e-6 * largest(s):
         raise ValueError(f"cov{number} is not symmetric: it differs by {asymmetry} from its transpose")
     chol, info = torch.linalg.cholesky_ex((s + s.mT) / 2)
-    # A pivot that rounding alone keeps above 0 belongs to a singular matrix.
+    # If only rounding keeps a pivot above 0, the matrix is singular.
     left = chol.diagonal(dim1=-2, dim2=-1).square() / s.diagonal(dim1=-2, dim2=-1)
     if info.any() or not (left > 4 * m.shape[-1] * torch.finfo(s.dtype).eps).all():
         least = float(torch.linalg.eigvalsh((s + s.mT) / 2).min())
@@ -108,9 +96,9 @@ def quadratic_form(chol: Tensor, deviation: Tensor) -> Tensor:
 
 
 def clip_eigenvalues(cov: Tensor, floor: float) -> Tensor:
-    """The nearest-in-likelihood covariance with no eigenvalue below `floor`: the M-step under that constraint.
+    """The most likely covariance with no eigenvalue below `floor`: the M-step under this constraint.
 
-    A matrix that already keeps to the floor comes back untouched, bit for bit.
+    A matrix that satisfies the constraint is returned unchanged, bit for bit.
     """
     eye = torch.eye(cov.shape[-1], dtype=cov.dtype, device=cov.device)
     if not torch.linalg.cholesky_ex(cov - floor * eye).info.any():
@@ -123,10 +111,10 @@ def clip_eigenvalues(cov: Tensor, floor: float) -> Tensor:
 
 @dataclass(frozen=True)
 class Observed:
-    """Gaussians N(mean, cov) seen through patterns of observed features, with any leading axes.
+    """Gaussians N(mean, cov) restricted to the observed features, with any leading axes.
 
-    A missing feature's row and column of Σ are replaced by those of the identity: then ln|Σ| and quadratic forms of
-    rows that are 0 there are those of the observed block, and all patterns go through one batched factorisation.
+    The row and column of Σ of a missing feature are replaced by those of the identity. Then ln|Σ| and quadratic forms
+    of rows that are 0 there are those of the observed block, and one batched factorisation serves all patterns.
 
     Args:
         cov: (*lead, d, d).
@@ -152,7 +140,7 @@ class Observed:
         """Σ_oo⁻¹, and 0 outside the observed block."""
         if self.seen is None:
             return torch.cholesky_inverse(self.chol)
-        # One triangular inverse serves all: LAPACK takes many small matrices one by one, a product does not.
+        # A product of triangular inverses is batched, while LAPACK handles many small matrices one by one.
         inverse = self.whitening.mT @ self.whitening
         return inverse * self.seen[..., :, None] * self.seen[..., None, :]
 
@@ -164,9 +152,9 @@ class Observed:
 
     @cached_property
     def whitened(self) -> Tensor:
-        """B = L⁻¹ Σ_o·, 0 in the rows of the missing block: BᵀB is what the observed features explain of Σ.
+        """B = L⁻¹ Σ_o·, 0 in the rows of the missing block: BᵀB is the part of Σ that the observed features explain.
 
-        Σ Σ_oo⁻¹ = Bᵀ L⁻¹ through B keeps the digits that an inverse, which holds 1/λ_min, rounds away.
+        Σ Σ_oo⁻¹ = Bᵀ L⁻¹ keeps digits that are lost with the inverse, which contains 1/λ_min.
         """
         assert self.seen is not None
         return self.whitening @ (self.cov * self.seen[..., :, None])

@@ -1,7 +1,7 @@
-"""The Gaussian posterior that an encoder says, and the importance-weighted bound of its draws.
+"""The Gaussian posterior given by an encoder, and the importance-weighted bound from its draws.
 
     q(z|x) = N(μ, L Lᵀ),  z = μ + L ε,   KL(q ‖ N(0, I)) = ½(‖μ‖² + tr L Lᵀ - m) - Σ ln L_ii
-    L_k = ln (1/k) Σ_j p(x, z_j) / q(z_j|x) ≤ ln p(x) on average, and rises with k
+    L_k = ln (1/k) Σ_j p(x, z_j) / q(z_j|x);   E[L_k] ≤ ln p(x), and E[L_k] increases with k
 Kingma & Welling (2014); Burda, Grosse & Salakhutdinov (2016).
 """
 
@@ -14,17 +14,15 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-__all__ = ["LatentGaussian", "log_mean_exp", "n_posterior_outputs", "read_posterior", "weighted_error"]
-
 
 @dataclass(frozen=True)
 class LatentGaussian:
-    """One Gaussian for every row.
+    """One Gaussian per row.
 
     Args:
         mean: (..., m).
         log_diagonal: ln L_ii (..., m).
-        lower: L below its diagonal (..., m, m), or None where L is diagonal.
+        lower: L below its diagonal (..., m, m), or None if L is diagonal.
     """
 
     mean: Tensor
@@ -37,7 +35,7 @@ class LatentGaussian:
         return z if self.lower is None else z + (self.lower @ noise[..., None]).squeeze(-1)
 
     def noise_of(self, z: Tensor) -> Tensor:
-        """The ε that z = μ + L ε was drawn with, (k, ..., m)."""
+        """ε of z = μ + L ε, (k, ..., m)."""
         centred = z - self.mean
         if self.lower is None:
             return centred / self.log_diagonal.exp()
@@ -65,7 +63,7 @@ class LatentGaussian:
         return diagonal if self.lower is None else diagonal + self.lower
 
     def map(self, change: Callable[[Tensor], Tensor]) -> LatentGaussian:
-        """The same of other rows: every tensor changed alike."""
+        """The same function applied to every tensor, for example to select rows."""
         return LatentGaussian(
             change(self.mean), change(self.log_diagonal), None if self.lower is None else change(self.lower)
         )
@@ -79,12 +77,12 @@ class LatentGaussian:
 
 
 def n_posterior_outputs(m: int, is_full: bool) -> int:
-    """How many numbers say a posterior."""
+    """How many numbers describe a posterior."""
     return 2 * m + (m * (m - 1) // 2 if is_full else 0)
 
 
 def read_posterior(outputs: Tensor, m: int, is_full: bool) -> LatentGaussian:
-    """The posterior that an encoder's outputs say."""
+    """The posterior from an encoder's outputs."""
     mean, log_diagonal, rest = outputs.split([m, m, outputs.shape[-1] - 2 * m], -1)
     if not is_full:
         return LatentGaussian(mean, log_diagonal)
@@ -100,7 +98,7 @@ def log_mean_exp(log_weight: Tensor) -> Tensor:
 
 
 def weighted_error(log_weight: Tensor) -> Tensor:
-    """The standard error of ln (1/k) Σ w by the delta method: std(w) / (√k mean(w)); NaN of one draw."""
+    """The standard error of ln (1/k) Σ w by the delta method: std(w) / (√k mean(w)); NaN for one draw."""
     k = len(log_weight)
     share = (log_weight - log_mean_exp(log_weight)).exp()
     return (share.var(0) / k).sqrt() if k > 1 else share[0] * math.nan

@@ -1,7 +1,7 @@
-"""The nearest and the second nearest medoid of every point, and what a swap of medoids changes.
+"""The nearest and the second nearest medoid of every point, and the change of the loss by a swap of medoids.
 
     Δ(m→j) = Σ_i w_i min(d_ij - near_i, 0) + Σ_{i in cluster m} w_i (clamp(d_ij, near_i, second_i) - near_i)
-is what replacing medoid m by candidate j adds to the loss Σ_i w_i near_i. Schubert & Rousseeuw (2021).
+is the change of the loss Σ_i w_i near_i when candidate j replaces medoid m. Schubert & Rousseeuw (2021).
 """
 
 from __future__ import annotations
@@ -12,12 +12,10 @@ from functools import cached_property
 
 import numpy as np
 
-__all__ = ["Neighbours", "TwoNearest", "swapped", "two_smallest"]
-
-# Up to this many medoids a product with the memberships is fastest; beyond, most distances lie above second_i, change
-# nothing but a constant, and are skipped.
+# Up to this many medoids a product with the memberships is fastest. Beyond, most distances are above second_i, only add
+# a constant, and are skipped.
 FEW_MEDOIDS = 16
-# A swap must gain this part of the loss: sums of 10⁶ distances in float64 are good to 1e-12 of theirs.
+# A swap must lower the loss by this share: sums of 10⁶ distances in float64 have a relative error of 1e-12.
 ROUNDING = 1e-11
 
 
@@ -26,9 +24,9 @@ TwoNearest = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
 @dataclass(frozen=True)
 class Neighbours:
-    """Medoids, by their rows (K,), and the nearest and the second nearest one of every point.
+    """The row numbers of the medoids (K,), and the nearest and the second nearest medoid of every point.
 
-    Of the two, their numbers 0..K-1 and distances, (n,) each; with one medoid, the second is infinitely far.
+    For both, their numbers 0..K-1 and their distances, (n,) each. With one medoid the second distance is infinite.
     """
 
     medoids: np.ndarray
@@ -51,17 +49,17 @@ class Neighbours:
 
     @cached_property
     def reserve(self) -> np.ndarray:
-        """second_i - near_i: how much farther a point gets without its medoid, (n,)."""
+        """second_i - near_i: the extra distance of a point without its medoid, (n,)."""
         gap: np.ndarray = np.subtract(self.second, self.near, dtype=np.float64)
         return gap
 
     @cached_property
     def removal(self) -> np.ndarray:
-        """What leaving a medoid out adds to the loss, (K,)."""
+        """The increase of the loss without a medoid, (K,)."""
         return np.bincount(self.nearest, self.weight * self.reserve, minlength=len(self.medoids))
 
     def changes(self, block: np.ndarray) -> np.ndarray:
-        """Δ(m→j) (b, K) of candidates with distances (b, n) to all points."""
+        """Δ(m→j) (b, K) for candidates with distances (b, n) to all points."""
         return self._all_changes(block) if len(self.medoids) <= FEW_MEDOIDS else self._near_changes(block)
 
     def _all_changes(self, block: np.ndarray) -> np.ndarray:
@@ -73,7 +71,7 @@ class Neighbours:
         return change
 
     def _near_changes(self, block: np.ndarray) -> np.ndarray:
-        """As if all d_ij were above second_i, corrected where they are not."""
+        """Computed as if all d_ij were above second_i, then corrected where they are not."""
         b, k = len(block), len(self.medoids)
         place = np.flatnonzero(block < self.second)
         candidate, point = np.divmod(place, block.shape[1])
@@ -82,7 +80,7 @@ class Neighbours:
         gain = np.bincount(candidate, weight * np.minimum(farther, 0), minlength=b)
         back = weight * (np.maximum(farther, 0) - self.reserve[point])
         change: np.ndarray = np.bincount(candidate * k + self.nearest[point], back, minlength=b * k).reshape(b, k)
-        # Not in place: where no distance is near, numpy counts nothing in whole numbers.
+        # Not in place: if no distance is small, bincount returns integers.
         change = change + self.removal + gain[:, None]
         return change
 
@@ -93,9 +91,13 @@ def swapped(
     block: np.ndarray,
     again: Callable[[np.ndarray, np.ndarray], TwoNearest],
 ) -> Neighbours | None:
-    """The neighbours after the best swap with a candidate, by its distances (b, n) to all points; None if none helps.
+    """The neighbours after the best swap with a candidate, or None if no swap lowers the loss.
 
-    `again` finds the two nearest of the new medoids for some points: those that lost one of theirs.
+    Args:
+        old: the neighbours before.
+        candidates: row numbers (b,).
+        block: their distances (b, n) to all points.
+        again: finds the two nearest of the new medoids for the points that lost one of theirs.
     """
     changes = old.changes(block)
     candidate, medoid = divmod(int(changes.argmin()), len(old.medoids))
@@ -111,12 +113,12 @@ def swapped(
     lost = np.flatnonzero((old.nearest == medoid) | (old.runner_up == medoid))
     nearest[lost], near[lost], runner_up[lost], second[lost] = again(medoids, lost)
     new = Neighbours(medoids, nearest, near, runner_up, second, old.weight)
-    # Far clusters can make the rounding of a change larger than the loss: only a true fall is a swap.
+    # With distant clusters the rounding error of a change can exceed the loss, so the new loss is compared as well.
     return new if new.loss < old.loss else None
 
 
 def two_smallest(d: np.ndarray) -> TwoNearest:
-    """Numbers and values of the smallest and second smallest of every column of (K, n), the first of equals."""
+    """Indices and values of the smallest and second smallest entry of every column of (K, n); ties go to the first."""
     everyone = np.arange(d.shape[1])
     nearest = d.argmin(0)
     near = d[nearest, everyone]

@@ -1,12 +1,12 @@
-"""The noising of rows, its way back, and the terms of the bound, for a batch of rows at a level each.
+"""The forward process, its reversal, and the terms of the bound, for a batch with one level per row.
 
     x_t = √ᾱ_t x_0 + √(1-ᾱ_t) ε
     q(x_{t-1}|x_t,x_0) = N(w_t x_t + u_t x_0, β̃_t I),   w_t = √α_t (1-ᾱ_{t-1}) / (1-ᾱ_t),   u_t = √ᾱ_{t-1} β_t / (1-ᾱ_t)
     p(x_{t-1}|x_t) = N(w_t x_t + u_t x̂_0, σ_t² I)
     L_{t-1} = KL(q ‖ p) = ½ Σ [u_t² (x_0 - x̂_0)² / σ_t² + β̃_t / σ_t² - 1 + ln(σ_t² / β̃_t)]
     L_T = KL(q(x_T|x_0) ‖ N(0, I)) = ½ Σ [ᾱ_T x_0² - ᾱ_T - ln(1-ᾱ_T)]
-Whatever a network predicts is turned into x̂_0 first, so there is one bound. Ho et al. (2020); velocity Salimans & Ho
-(2022); learned variance Nichol & Dhariwal (2021).
+Every prediction of a network is first converted to x̂_0, so there is one bound. u_t and w_t are the x_0- and x_t-weights
+of the posterior mean. Ho et al. (2020); velocity Salimans & Ho (2022); learned variance Nichol & Dhariwal (2021).
 """
 
 from __future__ import annotations
@@ -20,32 +20,20 @@ from torch.special import log_ndtr
 
 from jensen.formulas.schedule import Schedule
 
-__all__ = [
-    "PREDICTIONS",
-    "QUOTIENTS",
-    "Noising",
-    "data_of",
-    "discretised_gaussian",
-    "kl_entries",
-    "observed_sum",
-    "prior_kl",
-    "simple_weight",
-]
-
-# What a network may say of every number: each determines x̂_0, given x_t.
+# What a network may predict for every number: each determines x̂_0, given x_t.
 PREDICTIONS = ("noise", "data", "mean", "velocity")
-# Of these x̂_0 is a quotient by √ᾱ_t or u_t, which are nearly 0 at the last levels: so large are its errors there.
+# With these, x̂_0 is divided by √ᾱ_t or u_t, which are nearly 0 at the last levels, so its errors are large there.
 QUOTIENTS = ("noise", "mean")
 
 
 @dataclass(frozen=True)
 class Noising:
-    """The coefficients of levels, one entry per row with a trailing axis for its numbers, (b, 1).
+    """The coefficients of one level per row, with a trailing axis for the row's numbers, (b, 1).
 
     Args:
         signal, noise: √ᾱ_t and √(1-ᾱ_t).
         of_noised, of_data: w_t and u_t of the posterior mean.
-        log_posterior: ln β̃_t, of β̃_2 at t = 1.
+        log_posterior: ln β̃_t; at t = 1 that of β̃_2.
         log_beta: ln β_t.
     """
 
@@ -71,7 +59,7 @@ class Noising:
 
     @classmethod
     def at(cls, table: Tensor, level: Tensor) -> Noising:
-        """Of levels (b,), counted from 1."""
+        """At levels (b,), counted from 1."""
         return cls(*table[level - 1][:, None].unbind(-1))
 
     def noised(self, x0: Tensor, noise: Tensor) -> Tensor:
@@ -83,7 +71,7 @@ class Noising:
         return self.log_beta if kind == "beta" else self.log_posterior
 
     def mean(self, x0: Tensor, xt: Tensor) -> Tensor:
-        """Of q(x_{t-1}|x_t,x_0)."""
+        """The mean of q(x_{t-1}|x_t,x_0)."""
         return self.of_noised * xt + self.of_data * x0
 
     def noise_of(self, x0: Tensor, xt: Tensor) -> Tensor:
@@ -92,7 +80,7 @@ class Noising:
 
 
 def data_of(prediction: str, output: Tensor, xt: Tensor, at: Noising) -> Tensor:
-    """x̂_0 of what a network says."""
+    """x̂_0 from the output of a network."""
     if prediction == "noise":
         return (xt - at.noise * output) / at.signal
     if prediction == "velocity":
@@ -103,9 +91,9 @@ def data_of(prediction: str, output: Tensor, xt: Tensor, at: Noising) -> Tensor:
 
 
 def simple_weight(prediction: str, at: Noising) -> Tensor:
-    """What (x_0 - x̂_0)² is multiplied by for the squared error of what the network says itself.
+    """The factor from (x_0 - x̂_0)² to the squared error of the network's own prediction; for noise, the ε-weight.
 
-    Of a mean that of the noise is meant, which has the same scale at every level.
+    For a predicted mean it is the factor of the noise, which has the same scale at every level.
     """
     if prediction == "data":
         return torch.ones_like(at.noise)
@@ -113,30 +101,30 @@ def simple_weight(prediction: str, at: Noising) -> Tensor:
 
 
 def kl_entries(squared_error: Tensor, log_variance: Tensor, at: Noising) -> Tensor:
-    """L_{t-1} number by number, of (x_0 - x̂_0)² and ln σ_t²; 0 ≤ t-1, so t from 2 on."""
+    """L_{t-1} for every number, from (x_0 - x̂_0)² and ln σ_t²; for t ≥ 2."""
     log_ratio = at.log_posterior - log_variance
     return 0.5 * (at.of_data.square() * squared_error * (-log_variance).exp() + log_ratio.exp() - 1 - log_ratio)
 
 
 def prior_kl(x0: Tensor, schedule: Schedule, observed: Tensor | None = None) -> Tensor:
-    """L_T of every row (n,), or of its observed numbers (n, D)."""
+    """L_T per row (n,), over the observed numbers if `observed` (n, D) is given."""
     bar = float(schedule.alpha_bar[-1])
     constant = bar + math.log1p(-bar)
     return 0.5 * observed_sum(bar * x0.square() - constant, observed)
 
 
 def observed_sum(entries: Tensor, observed: Tensor | None) -> Tensor:
-    """Σ over the observed entries of every row; None is all of them."""
+    """The sum over the observed entries of every row; None means all entries."""
     return (entries if observed is None else torch.where(observed, entries, 0.0)).sum(-1)
 
 
 def discretised_gaussian(x: Tensor, mean: Tensor, std: Tensor, n_levels: int) -> Tensor:
-    """ln of the mass that N(mean, std²) has on the cell of x, one of so many equal levels on [-1, 1].
+    """The discretised decoder: ln of the probability of N(mean, std²) in the cell of x, with equal levels on [-1, 1].
 
-    The outer cells reach to infinity, so the masses sum to one.
+    The outer cells extend to infinity, so the probabilities sum to one.
     """
     half = 1.0 / (n_levels - 1)
-    # The mass between two points of the left tail, where log_ndtr is exact; a cell on the right is reflected.
+    # log_ndtr is exact in the left tail, so a cell to the right of the mean is reflected.
     sign = torch.where(x > mean, -1.0, 1.0)
     is_lowest, is_highest = x < half - 1, x > 1 - half
     to_left, to_right = sign > 0, sign < 0
@@ -146,6 +134,6 @@ def discretised_gaussian(x: Tensor, mean: Tensor, std: Tensor, n_levels: int) ->
     is_open_above = (is_highest & to_left) | (is_lowest & to_right)
     top = torch.where(is_open_above, 0.0, log_ndtr(upper))
     gap = top - log_ndtr(lower)
-    # ln(1 - e^-gap), apart where nothing is subtracted; the clamp keeps the gradient of the branch not taken finite.
+    # ln(1 - e^-gap), unless nothing is subtracted; the clamp keeps the gradient of the unused branch finite.
     inside = torch.log(-torch.expm1(-gap.clamp_min(1e-12)))
     return top + torch.where(is_open_below, 0.0, inside)

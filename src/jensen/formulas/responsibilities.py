@@ -1,4 +1,4 @@
-"""Mixture arithmetic.
+"""Responsibilities of mixtures.
 
 p(x) = Σ_k π_k p_k(x),   q(k) = π_k p_k(x) / p(x)
 """
@@ -8,18 +8,16 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-__all__ = ["allowed_components", "posterior_in_place"]
-
 
 def posterior_in_place(log_joint: Tensor, allowed: Tensor | None = None) -> tuple[Tensor, Tensor]:
-    """ln Σ_k π_k p_k (*, n) and q (*, K, n) from ln π_k p_k (*, K, n), whose memory q takes over.
+    """ln Σ_k π_k p_k (*, n) and q (*, K, n) from ln π_k p_k (*, K, n), whose memory is reused for q.
 
-    `allowed` (*, K, n) leaves out components before normalising: with labels, the sum runs over the label's components.
+    `allowed` (*, K, n) excludes components before normalising: with labels, the sum runs over the label's components.
     """
     if allowed is not None:
         log_joint.masked_fill_(~allowed, -torch.inf)
-    # A row infinitely far from every component has no largest term; any finite one keeps -inf - (-inf) away, and the
-    # row says nothing about its component.
+    # For a row infinitely far from all components the largest term is -inf; a finite one avoids -inf - (-inf), and such
+    # a row gets equal responsibilities.
     largest = log_joint.amax(-2, keepdim=True).clamp_(min=torch.finfo(log_joint.dtype).min)
     q = log_joint.sub_(largest).exp_()
     total = q.sum(-2, keepdim=True)
@@ -30,7 +28,7 @@ def posterior_in_place(log_joint: Tensor, allowed: Tensor | None = None) -> tupl
 
 
 def allowed_components(label: Tensor | None, n_components: int) -> Tensor | None:
-    """Which components a row may come from (*, K, n): a labelled one from its class's, any other from all."""
+    """The components a row may come from (*, K, n): that of its class if it is labelled, otherwise all."""
     if label is None:
         return None
     component = torch.arange(n_components, device=label.device)[:, None]

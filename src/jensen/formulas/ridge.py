@@ -5,9 +5,9 @@
     penalised   min_β ‖y - Xβ‖² + λ‖β‖² = rest + Σ h_j c_j²,  rest = ‖y - UUᵀy‖²
     evidence    ln N(y; 0, σ²I + (σ²/λ) XXᵀ) = -½ [ν ln 2πσ² - Σ ln h_j + penalised / σ²],  ν entries in y
     estimator   bias = -Σ h_j (v_j·β) v_j,  variance = σ² Σ s_j² / (s_j²+λ)²
-An intercept has no penalty: X and y are centred, and y then stands for its ν = n - 1 orthonormal contrasts, whose
+An intercept is not penalised: X and y are centred, and y then stands for its ν = n - 1 orthonormal contrasts, whose
 density is that of y with a flat prior on the intercept (times √n). A weight is a count: rows are multiplied by √w, and
-n = Σ w. Every formula costs O(min(n, p)) a λ. λ has the shape (*lead, t), t targets; answers begin with it.
+n = Σ w. Each formula costs O(min(n, p)) per λ. λ has the shape (*lead, t) for t targets; results start with these axes.
 Hoerl & Kennard (1970); the evidence and its EM, Bishop (2006) 3.5 and 9.3.4.
 """
 
@@ -21,36 +21,19 @@ from torch import Tensor
 
 from jensen.formulas.gaussian import LOG_2PI
 
-__all__ = [
-    "Centred",
-    "Spectrum",
-    "bias",
-    "centre",
-    "coefficients",
-    "covariance_cholesky",
-    "decompose",
-    "effective_dof",
-    "em_update",
-    "log_evidence",
-    "newton_step",
-    "noise_variance",
-    "quadratic_forms",
-    "variance",
-]
-
 BLOCK = 4096
 
 
 @dataclass(frozen=True)
 class Spectrum:
-    """What all answers need of X (n, p) and the targets y (n, t).
+    """The singular value decomposition of X (n, p), and what all formulas need of the targets y (n, t).
 
     Args:
-        singular: s (k,), k = min(n, p); 0 where it is below rounding.
+        singular: s (k,), k = min(n, p); 0 if it is below rounding.
         directions: V (p, k).
         targets: Uᵀy, transposed (t, k).
         rest: squared length of y outside the columns of U (t,).
-        n_contrasts: ν, how many entries of y the density is of.
+        n_contrasts: ν, the number of entries of y that the density covers.
     """
 
     singular: Tensor
@@ -66,7 +49,7 @@ class Spectrum:
 
 @dataclass(frozen=True)
 class Centred:
-    """Where rows were centred: the means of X (p,) and y (t,), or zeros without an intercept."""
+    """The means of X (p,) and y (t,) that were subtracted, or zeros without an intercept."""
 
     x: Tensor
     y: Tensor
@@ -78,7 +61,7 @@ def centre(x: Tensor, y: Tensor, weight: Tensor | None) -> Centred:
 
 
 def mean(values: Tensor, weight: Tensor | None) -> Tensor:
-    # About the first row: a constant column has exactly its constant as mean, so nothing of it is left but zeros.
+    # Relative to the first row, so that the mean of a constant column is exact and centring leaves zeros.
     total, origin = torch.zeros_like(values[0]), values[0]
     for rows in blocks(len(values), BLOCK):
         deviation = values[rows] - origin
@@ -91,9 +74,9 @@ def blocks(n_rows: int, size: int) -> Iterator[slice]:
 
 
 def decompose(x: Tensor, y: Tensor, weight: Tensor | None, centred: Centred, has_intercept: bool) -> Spectrum:
-    """The spectrum of rows: QR over blocks of them (Demmel et al. 2012), then the SVD of the p × p factor.
+    """The spectrum of rows: QR over blocks of rows (Demmel et al. 2012), then the SVD of the p × p factor.
 
-    Neither XᵀX, which would square the condition number, nor a copy of X is made.
+    This needs neither XᵀX, which would square the condition number, nor a copy of X.
     """
     n, p = x.shape
     r, c, rest = x.new_zeros(0, p), y.new_zeros(0, y.shape[1]), y.new_zeros(y.shape[1])
@@ -115,13 +98,13 @@ def decompose(x: Tensor, y: Tensor, weight: Tensor | None, centred: Centred, has
 
 
 def remainder(spectrum: Spectrum, lam: Tensor) -> Tensor:
-    """h = λ/(s²+λ) (*lead, t, k): the share of a direction that shrinking takes away, 1 where X says nothing."""
+    """h = λ/(s²+λ) (*lead, t, k): the share by which a direction is shrunk, 1 where X has no variance."""
     s = spectrum.singular
     return torch.where(s > 0, lam[..., None] / (s.square() + lam[..., None]), 1.0)
 
 
 def coefficients(spectrum: Spectrum, lam: Tensor) -> Tensor:
-    """β̂ = (XᵀX + λI)⁻¹Xᵀy (*lead, t, p); at λ = 0 least squares, the shortest of equals."""
+    """β̂ = (XᵀX + λI)⁻¹Xᵀy (*lead, t, p); at λ = 0 the shortest least-squares solution."""
     return latent_mean(spectrum, lam) @ spectrum.directions.T
 
 
@@ -137,13 +120,13 @@ def penalised(spectrum: Spectrum, lam: Tensor) -> Tensor:
 
 
 def noise_variance(spectrum: Spectrum, lam: Tensor) -> Tensor:
-    """The σ² of the largest evidence given λ > 0; at λ = 0 the unbiased ‖y - Xβ̂‖²/(ν - rank). NaN without freedom."""
+    """The σ² with the largest evidence given λ > 0; at λ = 0 the unbiased ‖y - Xβ̂‖²/(ν - rank), NaN if ν ≤ rank."""
     freedom = spectrum.n_contrasts - spectrum.rank * (lam == 0)
     return torch.where(freedom > 0, penalised(spectrum, lam) / freedom, torch.nan)
 
 
 def log_evidence(spectrum: Spectrum, lam: Tensor, noise: Tensor) -> Tensor:
-    """ln N(y; 0, σ²I + (σ²/λ) XXᵀ) (*lead, t), for λ > 0; infinite where σ² and y are 0."""
+    """ln N(y; 0, σ²I + (σ²/λ) XXᵀ) (*lead, t), for λ > 0; infinite if σ² and y are 0."""
     nu, misfit = spectrum.n_contrasts, penalised(spectrum, lam)
     log_det = nu * noise.log() - remainder(spectrum, lam).log().sum(-1)
     return -0.5 * (nu * LOG_2PI + log_det + torch.where(misfit > 0, misfit / noise, 0.0))
@@ -155,11 +138,11 @@ def effective_dof(spectrum: Spectrum, lam: Tensor) -> Tensor:
 
 
 def em_update(spectrum: Spectrum, lam: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
-    """One EM step on the evidence, for λ and σ²: the evidence never falls.
+    """One EM step for λ and σ², which never lowers the evidence.
 
         τ² = (‖m‖² + tr S) / rank,  σ² = (‖y - Xm‖² + tr XSXᵀ) / ν,  λ = σ²/τ²
-    m and S are posterior mean and covariance on the row space of X. Its complement never meets y; to leave it out
-    changes no evidence and takes longer steps.
+    m and S are the posterior mean and covariance on the row space of X. The complement does not affect y. Leaving it
+    out does not change the evidence, and makes the steps longer.
     """
     h, s2 = remainder(spectrum, lam), spectrum.singular.square()
     residual = spectrum.rest + (h * spectrum.targets).square().sum(-1)
@@ -170,11 +153,11 @@ def em_update(spectrum: Spectrum, lam: Tensor, noise: Tensor) -> tuple[Tensor, T
 
 
 def newton_step(spectrum: Spectrum, lam: Tensor, noise: Tensor | None = None) -> Tensor:
-    """Newton's step in ln λ on the evidence with σ² = `noise`, by default the best σ² of every λ; always uphill.
+    """Newton's step in ln λ on the evidence with σ² = `noise`, by default the best σ² for every λ; always uphill.
 
     With P = penalised, P' = Σ h(1-h)c², P'' = Σ h(1-h)(1-2h)c²: minus twice the evidence has the slope
-    aP' - Σ(1-h) and the curvature aP'' - bP'² + Σ h(1-h), where a = ν/P and b = ν/P², or a = 1/σ² and b = 0. Where the
-    evidence is not concave the size of the curvature still sets the length of the step.
+    aP' - Σ(1-h) and the curvature aP'' - bP'² + Σ h(1-h), where a = ν/P and b = ν/P², or a = 1/σ² and b = 0. If the
+    evidence is not concave, the absolute curvature sets the length of the step.
     """
     h, c2 = remainder(spectrum, lam), spectrum.targets.square()
     first, second = (h * (1 - h) * c2).sum(-1), (h * (1 - h) * (1 - 2 * h) * c2).sum(-1)
@@ -202,7 +185,7 @@ def variance(spectrum: Spectrum, lam: Tensor, noise: Tensor) -> Tensor:
 
 
 def quadratic_forms(spectrum: Spectrum, lam: Tensor, x: Tensor) -> Tensor:
-    """xᵀ (XᵀX + λI)⁻¹ x (t, n) of centred rows x (n, p); λ = 0 needs full column rank."""
+    """xᵀ (XᵀX + λI)⁻¹ x (t, n) for centred rows x (n, p); λ = 0 needs full column rank."""
     s2, along = spectrum.singular.square(), (x @ spectrum.directions).square()
     forms = (1 / (s2 + lam[:, None])) @ along.T
     if len(s2) == x.shape[1]:
@@ -214,7 +197,7 @@ def quadratic_forms(spectrum: Spectrum, lam: Tensor, x: Tensor) -> Tensor:
 def covariance_cholesky(spectrum: Spectrum, lam: Tensor, noise: Tensor) -> Tensor:
     """The lower factor L, LLᵀ = σ² (XᵀX + λI)⁻¹ (t, p, p); λ = 0 needs full column rank.
 
-    By QR of a root of it: no matrix that is positive only in theory is ever factored.
+    Computed by QR of a matrix root, because rounding can make the covariance itself indefinite.
     """
     v, k = spectrum.directions, len(spectrum.singular)
     basis = torch.cat([v, torch.linalg.qr(v, mode="complete").Q[:, k:]], dim=1)

@@ -1,9 +1,9 @@
-"""The noise of a diffusion, level by level: how much of x_0 is left at level t = 1..T.
+"""The noise schedule of a diffusion: how much of x_0 is left at level t = 1..T.
 
     α_t = 1 - β_t,   ᾱ_t = Π_{s≤t} α_s,   q(x_t|x_0) = N(√ᾱ_t x_0, (1 - ᾱ_t) I)
     β̃_t = β_t (1 - ᾱ_{t-1}) / (1 - ᾱ_t)
-Linear Ho et al. (2020); cosine and respacing Nichol & Dhariwal (2021); trailing levels Lin et al. (2024). Arrays are
-float64, read-only, and have level t at place t - 1.
+Linear schedule Ho et al. (2020); cosine schedule and respacing Nichol & Dhariwal (2021); trailing levels Lin et al.
+(2024). Arrays are float64 and read-only; level t has index t - 1.
 """
 
 from __future__ import annotations
@@ -15,28 +15,26 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator
 
-__all__ = ["LARGEST_BETA", "Schedule", "gentle_beta"]
-
 # β of the first and the last level at T = 1000; at another T both are multiplied by 1000 / T.
 LINEAR = (1e-4, 0.02)
-# The cosine's offset keeps the first noise above zero; its last β stays below one.
+# The offset of the cosine keeps the first β above zero; the last β is limited to a value below one.
 COSINE_OFFSET, LARGEST_BETA = 0.008, 0.999
-# An error of the noise that a network predicts is β_t/√(1-β_t) times as large in x_{t-1}. With β up to 50/T, two and a
-# half times what the linear schedule has, the next steps make up for it; of few levels β is 0.75 at most.
+# An error of the predicted noise is multiplied by β_t/√(1-β_t) in x_{t-1}. With β up to 50/T, two and a half times the
+# linear schedule's, later steps correct it; with few levels β is at most 0.75.
 GENTLE_RATE, GENTLE_BETA = 50, 0.75
-# What a network is told of a level: the place in the whole noising, in thousandths.
+# A network receives the time of a level, from 0 to this.
 WHOLE = 1000
-# More levels than this are closer than single precision tells times apart, and take seconds to set up.
+# With more levels, times differ by less than single precision, and the set-up takes seconds.
 MOST_LEVELS = 1_000_000
 
 
 class Schedule(BaseEstimator):
-    """The variances β_t of the noise that every step adds, and all that follows from them.
+    """A noise schedule: the variances β_t of the noise added at each step, and the quantities derived from them.
 
     Args:
         betas: (T,), each between 0 and 1.
-        times: (T,), what a network is told of each level, from 0 to below 1000; None is 1000 (t - 1) / T. A respaced
-            schedule keeps those of the levels it came from.
+        times: (T,), the time of each level as the network receives it, from 0 to below 1000; None is 1000 (t - 1) / T.
+            A respaced schedule keeps the times of the original levels.
 
     Attributes:
         beta, alpha, alpha_bar: β_t, α_t and ᾱ_t.
@@ -44,7 +42,7 @@ class Schedule(BaseEstimator):
         alpha_bar_before: ᾱ_{t-1}, with ᾱ_0 = 1.
         snr: ᾱ_t / (1 - ᾱ_t).
         posterior_variance: β̃_t, 0 at t = 1.
-        posterior_weights: of x_t and of x_0 in the mean of q(x_{t-1}|x_t, x_0), two arrays.
+        posterior_weights: two arrays, the x_t-weights and x_0-weights in the mean of q(x_{t-1}|x_t, x_0).
 
     Example:
         >>> from jensen import Schedule
@@ -65,7 +63,7 @@ class Schedule(BaseEstimator):
         if len(wrong):
             t = wrong[0]
             raise ValueError(f"betas[{t}]={beta[t]:g} must lie between 0 and 1; it is the variance of the noise added")
-        # ln ᾱ, because 1 - ᾱ loses digits where ᾱ is near one.
+        # ln ᾱ, because 1 - ᾱ loses digits if ᾱ is near one.
         log_bar = np.log1p(-beta).cumsum()
         time = np.arange(len(beta)) * (WHOLE / len(beta)) if times is None else np.array(times, dtype=np.float64)
         if time.shape != beta.shape:
@@ -84,7 +82,7 @@ class Schedule(BaseEstimator):
 
     @classmethod
     def linear(cls, n_levels: int = 1000) -> Schedule:
-        """β rises from 0.0001 to 0.02 at T = 1000; at another T from and to 1000 / T times that."""
+        """β rises linearly from 0.0001 to 0.02 at T = 1000; for other T both ends are multiplied by 1000 / T."""
         n = checked(n_levels)
         first, last = (beta * 1000 / n for beta in LINEAR)
         if last >= 1:
@@ -96,11 +94,11 @@ class Schedule(BaseEstimator):
 
     @classmethod
     def cosine(cls, n_levels: int = 1000, largest_beta: float = LARGEST_BETA) -> Schedule:
-        """ᾱ falls as the square of a cosine: slower than the linear schedule's at both ends.
+        """The cosine formula: ᾱ falls as the square of a cosine, slower than the linear schedule's at both ends.
 
         Args:
             n_levels: T.
-            largest_beta: what the last β are held to, of which the very last would be 1.
+            largest_beta: upper limit of β; without it the last β would be 1.
         """
         n = checked(n_levels)
         angle = (np.arange(n + 1) / n + COSINE_OFFSET) / (1 + COSINE_OFFSET) * (math.pi / 2)
@@ -112,31 +110,31 @@ class Schedule(BaseEstimator):
         return len(self.beta)
 
     def variances(self, kind: str) -> np.ndarray:
-        """σ_t² of the reverse steps: β_t, or β̃_t with β̃_2 in the place of β̃_1 = 0."""
+        """σ_t² of the reverse steps: β_t, or β̃_t with β̃_2 in place of β̃_1 = 0."""
         if kind == "beta" or self.n_levels == 1:
             return self.beta
         first = self.posterior_variance[1:2]
         return frozen(np.append(first, self.posterior_variance[1:]))
 
     def respace(self, levels: int | Any, spacing: str = "uniform", least_signal: float = 0.0) -> Schedule:
-        """The same noising in fewer steps: ᾱ of the levels kept, and the β between them.
+        """The same forward process in fewer steps: ᾱ of the levels kept, and the β between them.
 
         Args:
-            levels: how many, or the levels themselves, rising numbers of 1..T.
-            spacing: where so many stand: "uniform" from the first to the last, or "trailing", equal steps down from the
-                last.
-            least_signal: so many are taken from the levels with √ᾱ_t not below this, and so leave out the last ones.
+            levels: how many levels to keep, or the levels themselves, increasing numbers from 1 to T.
+            spacing: how a number of levels is spread: "uniform" from the first to the last, or "trailing" in equal
+                steps down from the last.
+            least_signal: only levels with √ᾱ_t at or above this are kept, which leaves out the last ones.
         """
         kept = self.spaced(int(levels), spacing, least_signal) if isinstance(levels, Integral) else np.asarray(levels)
         if kept.ndim != 1 or not len(kept) or kept.dtype.kind not in "iu":
-            raise ValueError(f"levels={levels!r} must be a number of levels, or whole numbers that name them")
+            raise ValueError(f"levels={levels!r} must be a number of levels, or the levels themselves as whole numbers")
         if kept[0] < 1 or kept[-1] > self.n_levels or (np.diff(kept) < 1).any():
-            raise ValueError(f"levels={kept.tolist()} must rise within 1..{self.n_levels}")
+            raise ValueError(f"levels={kept.tolist()} must be increasing numbers from 1 to {self.n_levels}")
         bar = self.alpha_bar[kept - 1]
         return Schedule(1 - bar / np.append(1.0, bar[:-1]), self.time[kept - 1])
 
     def spaced(self, n_kept: int, spacing: str, least_signal: float) -> np.ndarray:
-        """Rising levels, so many of those that are not left out."""
+        """So many levels, in increasing order, among those with enough signal."""
         n = self.n_levels
         if not 1 <= n_kept <= n:
             raise ValueError(f"steps={n_kept} must be a whole number from 1 to the {n} levels of the schedule")
@@ -144,10 +142,14 @@ class Schedule(BaseEstimator):
         return spaced(last, min(n_kept, last), spacing)
 
     def plot(self, other: Schedule | None = None, ax: Any = None) -> Any:
-        """√ᾱ_t by level, the share of x_0 that is left; beside another schedule, by default the linear or cosine one.
+        """Plot √ᾱ_t by level, the share of x_0 that is left, next to another schedule.
+
+        Args:
+            other: the schedule to compare with; None is the linear one, or the cosine one for a linear schedule.
+            ax: matplotlib axes to draw on; None makes a new figure.
 
         Returns:
-            matplotlib's axes.
+            The matplotlib axes.
         """
         import matplotlib.pyplot as plt
 
@@ -176,7 +178,7 @@ class Schedule(BaseEstimator):
 
 def spaced(n_levels: int, n_kept: int, spacing: str) -> np.ndarray:
     if spacing == "uniform":
-        # With one step it is the last level: sampling starts from pure noise.
+        # A single level is the last one, because sampling starts from pure noise.
         return np.rint(np.linspace(1, n_levels, n_kept) if n_kept > 1 else [n_levels]).astype(np.int64)
     if spacing == "trailing":
         return np.rint(n_levels * np.arange(1, n_kept + 1) / n_kept).astype(np.int64)
@@ -184,7 +186,7 @@ def spaced(n_levels: int, n_kept: int, spacing: str) -> np.ndarray:
 
 
 def gentle_beta(n_levels: int) -> float:
-    """The largest β of so many levels from which a network may predict the noise."""
+    """The largest β, for this number of levels, at which a network may predict the noise."""
     return min(GENTLE_RATE / n_levels, GENTLE_BETA)
 
 
@@ -193,7 +195,7 @@ def checked(n_levels: Any) -> int:
         raise ValueError(f"n_steps={n_levels!r} must be a whole number, 1 or more")
     if int(n_levels) > MOST_LEVELS:
         raise ValueError(
-            f"n_steps={n_levels} is more than {MOST_LEVELS} levels, which no network tells apart; lower it"
+            f"n_steps={n_levels} is more than {MOST_LEVELS} levels, too many for a network to distinguish; lower it"
         )
     return int(n_levels)
 

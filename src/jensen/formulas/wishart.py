@@ -14,15 +14,17 @@ from torch import Tensor
 
 from jensen.formulas.gaussian import LOG_2PI, cholesky, log_det_from_cholesky, solve_lower
 
-__all__ = ["NormalInverseWishart", "log_inverse_gamma", "log_inverse_wishart", "log_mean_given_covariance"]
-
 
 @dataclass(frozen=True)
 class NormalInverseWishart:
-    """Hyper-parameters: μ_p (d,), κ, ν, and Λ (d, d) or, for diagonal structures, λ per feature or one for all.
+    """Hyper-parameters.
 
     Args:
-        log_volume: ln |∂θ̃/∂θ| of what it is the prior of, θ̃ here and θ in the user's units.
+        mean: μ_p (d,).
+        mean_precision: κ.
+        degrees_of_freedom: ν.
+        scale: Λ (d, d), or for diagonal structures λ per feature or one for all.
+        log_volume: ln |∂θ̃/∂θ|, for parameters θ̃ in these units and θ in the user's.
     """
 
     mean: Tensor
@@ -42,7 +44,7 @@ def log_inverse_wishart(chol: Tensor, degrees_of_freedom: float, scale: Tensor) 
 
 
 def log_inverse_gamma(variance: Tensor, degrees_of_freedom: float, scale: Tensor) -> Tensor:
-    """ln inverse-gamma(σ²; ν/2, λ/2), element by element."""
+    """ln inverse-gamma(σ²; ν/2, λ/2) for every element."""
     half = degrees_of_freedom / 2
     return half * (scale / 2).log() - math.lgamma(half) - (half + 1) * variance.log() - scale / (2 * variance)
 

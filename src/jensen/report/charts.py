@@ -1,7 +1,7 @@
-"""Charts as inline SVG: they need no script, follow the page's light or dark colours, and print as lines.
+"""Charts as inline SVG: they need no script, follow the light or dark theme of the page, and can be printed.
 
-A chart has a summary for screen readers. Marks carry a `data-tip` that the page's script shows under the pointer, and
-series a `data-series` by which a legend hides them.
+A chart has a summary for screen readers. The script of the page shows the `data-tip` of a mark under the pointer, and
+legends hide series by their `data-series`.
 """
 
 from __future__ import annotations
@@ -15,15 +15,13 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["Series", "bars", "intervals", "lines", "number", "scatter", "ticks"]
-
 WIDTH, HEIGHT = 560, 320
 LEFT, RIGHT, TOP, BOTTOM = 62, 14, 14, 44
-# Colours that the style sheet has; more series share them.
+# Colours in the style sheet; further series reuse them.
 N_COLOURS = 10
-# A series without a meaning of its own.
+# For unlabelled rows.
 GREY = -1
-# Marks beyond so many cost more bytes than they show.
+# More marks cost bytes and show nothing new.
 MOST_MARKS = 600
 
 _clip = count()
@@ -35,9 +33,9 @@ class Series:
 
     Args:
         name: in the legend and in tips.
-        x, y: places (n,).
-        tips: what is said of every point; without them its coordinates.
-        colour: a number of the style sheet's, or GREY; None takes the series' own place.
+        x, y: coordinates (n,).
+        tips: a text per point; the default is its coordinates.
+        colour: a colour number of the style sheet, or GREY; None is the position of the series.
     """
 
     name: str
@@ -49,7 +47,7 @@ class Series:
 
 @dataclass(frozen=True)
 class Frame:
-    """Where values stand in a picture."""
+    """The mapping from values to positions in a picture."""
 
     x_range: tuple[float, float]
     y_range: tuple[float, float]
@@ -66,9 +64,9 @@ class Frame:
 
 
 def lines(series: Sequence[Series], x_label: str, y_label: str, summary: str, *, settled: bool = False) -> str:
-    """A line per series over counted steps.
+    """A line per series over numbered steps.
 
-    With `settled` the first tenth, where a training comes from far away, may leave the frame.
+    With `settled`, the first tenth, where a training often starts far away, may leave the frame.
     """
     kept = [thinned(one) for one in series]
     later = [one.y[len(one.y) // 10 :] if settled else one.y for one in kept]
@@ -83,7 +81,7 @@ def lines(series: Sequence[Series], x_label: str, y_label: str, summary: str, *,
 
 
 def scatter(series: Sequence[Series], x_label: str, y_label: str, summary: str, *, line: Any = None) -> str:
-    """A dot per point; `line` (n, 2) is drawn through them, or several of them one after another."""
+    """A dot per point; `line` is a list of paths (n, 2) that are drawn over them."""
     kept = [thinned(one) for one in series]
     paths = [] if line is None else [np.asarray(path) for path in line]
     frame = Frame(
@@ -100,14 +98,14 @@ def scatter(series: Sequence[Series], x_label: str, y_label: str, summary: str, 
 
 
 def bars(names: Sequence[str], values: Sequence[float], x_label: str, summary: str) -> str:
-    """A bar from zero per name."""
+    """A bar per name, from zero."""
     frame = side_frame(names, span([[0.0, *values]], 0.06))
     body, zero = [axis_x(frame, x_label)], float(frame.x(0.0))
     for i, (name, value) in enumerate(zip(names, values, strict=True)):
         y, end = row_of(frame, i, len(names)), float(frame.x(value))
         place = f'x="{min(zero, end):.1f}" y="{y - 9:.1f}" width="{abs(end - zero):.1f}" height="18"'
         body.append(
-            f'<g class="mark" {told(f"{name}: {number(value)}")}>{row_name(frame, y, name)}'
+            f'<g class="mark" {labelled(f"{name}: {number(value)}")}>{row_name(frame, y, name)}'
             f'<rect class="bar" {place}/></g>'
         )
     body.append(f'<line class="zero" x1="{zero:.1f}" x2="{zero:.1f}" y1="{TOP}" y2="{frame.height - BOTTOM}"/>')
@@ -122,7 +120,7 @@ def intervals(
     x_label: str,
     summary: str,
 ) -> str:
-    """A dot with a whisker per name, and zero marked; rows carry `data-model`, so that they can be hidden."""
+    """A dot and an interval per name, with a line at zero; rows have `data-model`, so that they can be hidden."""
     frame = side_frame(names, span([[0.0, *centre, *low, *high]], 0.04))
     zero = float(frame.x(0.0))
     body = [axis_x(frame, x_label)]
@@ -131,7 +129,7 @@ def intervals(
         y, a, b, c = row_of(frame, i, len(names)), *map(float, (frame.x(low[i]), frame.x(high[i]), frame.x(centre[i])))
         tip = f"{name}: {number(centre[i])}, 95 % interval {number(low[i])} to {number(high[i])}"
         body.append(
-            f'<g class="mark s{i % N_COLOURS}" data-model="{escape(name)}" {told(tip)}>'
+            f'<g class="mark s{i % N_COLOURS}" data-model="{escape(name)}" {labelled(tip)}>'
             f'{row_name(frame, y, name)}<line class="whisker" x1="{a:.1f}" x2="{b:.1f}" y1="{y:.1f}" y2="{y:.1f}"/>'
             f'<circle class="dot" cx="{c:.1f}" cy="{y:.1f}" r="5"/></g>'
         )
@@ -161,7 +159,7 @@ def chart(
 
 
 def legend(series: Sequence[Series]) -> str:
-    """Buttons that show and hide series, where there are several."""
+    """Buttons that show and hide series, if there are several."""
     if len(series) < 2:
         return ""
     buttons = "".join(
@@ -181,14 +179,14 @@ def dots(one: Series, frame: Frame, radius: float, kind: str) -> str:
     )
 
 
-def told(tip: str) -> str:
-    """Of a mark that the keyboard reaches: what pointers and screen readers are told of it."""
+def labelled(tip: str) -> str:
+    """Attributes of a mark that the keyboard can reach, with a text for tips and screen readers."""
     text = escape(tip)
     return f'tabindex="0" role="img" aria-label="{text}" data-tip="{text}"'
 
 
 def svg(body: str, height: int, summary: str, role: str = "img") -> str:
-    """One picture, or a "group" of marks that are told one by one."""
+    """One picture, or a "group" of marks with a text each."""
     label = escape(summary)
     return f'<svg viewBox="0 0 {WIDTH} {height}" role="{role}" aria-label="{label}">{body}</svg>'
 
@@ -220,7 +218,7 @@ def axis_y(frame: Frame, label: str) -> str:
 
 
 def side_frame(names: Sequence[str], x_range: tuple[float, float]) -> Frame:
-    """A frame with a line for every name, which stands at the left."""
+    """A frame with one line per name, and the names on the left."""
     left = min(210, 20 + 8 * max(map(len, names)))
     return Frame(x_range, (0.0, 1.0), left, TOP + BOTTOM + 30 * len(names))
 
@@ -240,7 +238,7 @@ def colour_of(one: Series, place: int) -> str:
 
 
 def thinned(one: Series) -> Series:
-    """Arrays, and of many points some that are evenly apart; the last one is always there."""
+    """The series as arrays; of many points only some, evenly spaced, among them the last."""
     x, y = np.asarray(one.x, float), np.asarray(one.y, float)
     if len(x) <= MOST_MARKS:
         return Series(one.name, x, y, one.tips, one.colour)
@@ -249,7 +247,7 @@ def thinned(one: Series) -> Series:
 
 
 def span(values: Sequence[Any], margin: float = 0.04) -> tuple[float, float]:
-    """From the least to the greatest finite value, and a little more."""
+    """From the least to the greatest finite value, with a margin."""
     every = np.concatenate([np.asarray(part, float).ravel() for part in values]) if values else np.empty(0)
     every = every[np.isfinite(every)]
     if not every.size:
@@ -276,12 +274,12 @@ def _ticks(low: float, high: float, most: int) -> Iterator[float]:
     power = 10.0 ** math.floor(math.log10(least))
     step = next(factor * power for factor in (1, 2, 5, 10) if factor * power >= least * (1 - 1e-9))
     for i in range(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1):
-        # Multiples of a power of ten below one have last digits that nobody wrote.
+        # Multiples of 0.1 have rounding errors in their last digits.
         yield round(i * step, 12)
 
 
 def number(value: float) -> str:
-    """Four digits that matter, as people write them.
+    """A number with four significant digits.
 
     Example:
         >>> number(-1234.5), number(0.000123), number(2.0)

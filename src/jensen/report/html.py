@@ -1,4 +1,4 @@
-"""Pieces of HTML: pictures, tables, and things side by side."""
+"""Pieces of HTML: pictures, tables, figures side by side and the leaderboard."""
 
 from __future__ import annotations
 
@@ -13,21 +13,14 @@ import pandas as pd
 from jensen.report.charts import intervals, number
 from jensen.report.images import image_grid, write_png
 
-__all__ = [
-    "board_html",
-    "picture",
-    "side_by_side",
-    "table",
-]
-
-# Columns of a table that a page has room for.
+# The most columns of a table on the page.
 MOST_COLUMNS = 12
 
 
 def picture(images: np.ndarray, alt: str, limits: tuple[float, float], n_columns: int | None = None) -> str:
-    """Images in one, inside the page."""
+    """Images as one picture inside the page."""
     file = io.BytesIO()
-    # Black on white, as ink, with few pixels: the browser makes them larger.
+    # Few pixels: the browser enlarges them.
     write_png(image_grid(images, n_columns, scale=3, limits=limits), file)
     data = base64.b64encode(file.getvalue()).decode()
     return f'<img class="pixels" alt="{escape(alt)}" src="data:image/png;base64,{data}">'
@@ -42,7 +35,7 @@ def side_by_side(parts: dict[str, str]) -> str:
 
 
 def table(frame: pd.DataFrame, *, sortable: bool = False, marked: np.ndarray | None = None) -> str:
-    """A table of HTML; marked cells are filled in."""
+    """An HTML table; marked cells are imputed."""
     shown = frame.iloc[:, :MOST_COLUMNS]
     left_out = frame.shape[1] - shown.shape[1]
     head = "".join(
@@ -57,7 +50,7 @@ def table(frame: pd.DataFrame, *, sortable: bool = False, marked: np.ndarray | N
         + "</tr>"
         for i, row in enumerate(shown.itertuples(index=False, name=None))
     )
-    more = f"<p>and {left_out} columns more</p>" if left_out else ""
+    more = f"<p>and {left_out} more columns</p>" if left_out else ""
     kind = ' class="sortable"' if sortable else ""
     whole = f"<table{kind}><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
     return f'<div class="wide" tabindex="0">{whole}</div>{more}'
@@ -71,7 +64,7 @@ def cell(value: Any, is_filled: bool = False) -> str:
     return f"<td{kind}>{'–' if pd.isna(value) else escape(str(value))}</td>"
 
 
-# Columns with a value to sort by, and what stands above them.
+# Columns of the leaderboard and their headings.
 COLUMNS = {
     "nats": "nats per row",
     "standard_error": "± s.e.",
@@ -85,15 +78,15 @@ COLUMNS = {
 
 
 def board_html(table: pd.DataFrame, caption: str) -> str:
-    """Of the table of a `Leaderboard`, best first."""
+    """The table of a `Leaderboard`, best model first."""
     good = table[table["failure"] == ""]
     best = str(good["model"].iloc[0])
     names = [str(name) for name in good["model"]]
     centre, low, high = (good[name].fillna(0.0).tolist() for name in ("behind", "behind_low", "behind_high"))
-    summary = f"How far every model is behind {best}: " + ", ".join(
+    summary = f"Difference of every model to {best}: " + ", ".join(
         f"{name} {number(value)}" for name, value in zip(names, centre, strict=True)
     )
-    drawn = intervals(names, centre, low, high, "nats per row, to the best", summary)
+    drawn = intervals(names, centre, low, high, "nats per row, difference to the best", summary)
     boxes = "".join(
         f'<label><input type="checkbox" checked data-toggle="{escape(name)}">{escape(name)}</label>' for name in names
     )
@@ -107,29 +100,28 @@ def board_html(table: pd.DataFrame, caption: str) -> str:
         '<div class="wide" tabindex="0"><table class="sortable" id="board" aria-describedby="units">'
         f"<thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>"
         f'<p class="quiet" id="units">{escape(caption)}.</p>{words()}'
-        f'<fieldset class="toggles"><legend>Models that are shown</legend>{boxes}</fieldset>{drawn}'
-        '<p class="quiet">Whiskers are 95 % intervals.</p></section>'
+        f'<fieldset class="toggles"><legend>Models shown</legend>{boxes}</fieldset>{drawn}'
+        '<p class="quiet">Lines are 95 % confidence intervals.</p></section>'
     )
 
 
-# What stands in the table, for who meets it first.
+# Explanations of the columns.
 WORDS = {
-    "nats per row": "The natural logarithm of how probable a model finds a row that it has not seen, on average: more "
-    "is better. Numbers have a density, which may be above 1, so nats may be positive.",
-    "bits per dim": "The same for one entry, in bits; less is better. For probabilities it is a code length. For "
-    "densities it is not a code length: it changes with the unit of the data and may be negative.",
-    "to the best": "How many nats a model is behind the first one, row by row; the true difference lies within ± of it "
-    "in 95 of 100 such tables.",
-    "exact or bound": "Exact is ln p(x) itself. A bound lies below it: the model may be better than its number. More "
-    "importance samples or levels of noise make it tighter.",
-    "dequantised": "A density of values on a grid, such as pixels, with noise inside their cells: a bound of their "
-    "probability, so that it can stand beside models that know probabilities.",
+    "nats per row": "The mean log-likelihood (natural logarithm) of rows that the model was not trained on. Higher is "
+    "better. A density may exceed 1, so nats may be positive.",
+    "bits per dim": "The negative log-likelihood per entry, in bits. Lower is better. For probabilities it is a code "
+    "length. For densities it is not a code length: it depends on the units of the data and may be negative.",
+    "to the best": "The mean difference in nats to the best model over the same rows, with a 95 % confidence interval.",
+    "exact or bound": "Exact is ln p(x). A bound is below ln p(x), so the model may be better than its score. More "
+    "importance samples or noise levels make it tighter.",
+    "dequantised": "The model has a density, and the values lie on a grid, such as pixels. Noise within the grid cells "
+    "turns the density into a lower bound of the probability, which can be compared with other probabilities.",
 }
 
 
 def words() -> str:
     listed = "".join(f"<dt>{name}</dt><dd>{meaning}</dd>" for name, meaning in WORDS.items())
-    return f"<details><summary>What the words mean</summary><dl>{listed}</dl></details>"
+    return f"<details><summary>Explanation of the columns</summary><dl>{listed}</dl></details>"
 
 
 def word(key: str) -> str:

@@ -1,8 +1,8 @@
 """Images side by side in one picture, as an array of pixels and as a PNG file.
 
-Black and white are the ends of the scale that the data are on: 0 and 1, -1 and 1, or 0 and 255; on another scale they
-are the least and the greatest value. What a model makes is cut off there: a sample beyond white does not turn all
-others grey. Missing pixels, the lines between images and places without one are light grey.
+Black and white are the ends of the scale of the data: 0 and 1, -1 and 1, or 0 and 255; on another scale they are the
+least and the greatest value. Values beyond are clipped, so that one bright sample does not darken all others. Missing
+pixels, lines between images and empty places are light grey.
 """
 
 from __future__ import annotations
@@ -17,12 +17,10 @@ import numpy as np
 from jensen.contract import whole_number
 from jensen.files.replacing import replacing
 
-__all__ = ["check_images", "image_grid", "scale_of", "shades", "strip", "write_png"]
-
 LIGHT = 224
-# How wide a picture is to be in pixels, about.
+# The approximate width of a picture in pixels.
 WIDTH = 800
-# Black and white of the usual scales of images.
+# Black and white on the usual scales of images.
 UNIT, SIGNED, BYTES = (0.0, 1.0), (-1.0, 1.0), (0.0, 255.0)
 
 
@@ -36,10 +34,10 @@ def image_grid(
 
     Args:
         images: (n, h, w), or (n, c, h, w) with one channel, three for colours, or four with opacity.
-        n_columns: images in a row; None makes as many rows as columns, about.
-        scale: how many pixels wide and high a pixel becomes; None is enough for a picture of about 800.
-        limits: the values that are black and white; what lies outside is cut off. None is the scale that the images
-            seem to be on, by their least and greatest value.
+        n_columns: images in a row; None makes a square.
+        scale: the size of a pixel in the picture; None makes a picture about 800 pixels wide.
+        limits: the values that are black and white; values beyond are clipped. None guesses the scale from the least
+            and greatest value.
 
     Example:
         >>> import numpy as np
@@ -66,12 +64,12 @@ def image_grid(
 
 
 def strip(steps: Sequence[Any], scale: int | None = None, limits: tuple[float, float] | None = None) -> np.ndarray:
-    """How images change: a row for every image and a column for every step, as of `sample_path`.
+    """How images change over steps, as in `sample_path`: a row per image and a column per step.
 
     Args:
         steps: the same n images at every step, each (n, h, w) or (n, c, h, w).
-        scale: of `image_grid`.
-        limits: of `image_grid`.
+        scale: as in `image_grid`.
+        limits: as in `image_grid`.
 
     Example:
         >>> import numpy as np
@@ -89,14 +87,14 @@ def strip(steps: Sequence[Any], scale: int | None = None, limits: tuple[float, f
 
 
 def write_png(array: np.ndarray, path: str | os.PathLike[str] | IO[bytes]) -> None:
-    """Write pixels, uint8 (H, W), (H, W, 3) or (H, W, 4), to a PNG file or an open one."""
+    """Write pixels, uint8 (H, W), (H, W, 3) or (H, W, 4), to a PNG file, given by path or open."""
     from PIL import Image
 
     is_picture = array.ndim == 2 or (array.ndim == 3 and array.shape[2] in (3, 4))
     if array.dtype != np.uint8 or not is_picture:
         raise ValueError(
             f"array holds {array.dtype} of shape {array.shape}; give uint8 pixels (H, W), (H, W, 3) or (H, W, 4), "
-            "as image_grid makes them"
+            "as image_grid returns"
         )
     picture = Image.fromarray(array)
     if isinstance(path, (str, os.PathLike)):
@@ -113,7 +111,7 @@ def check_images(shape: tuple[int, ...]) -> None:
     if len(shape) == 4 and shape[1] not in (1, 3, 4):
         raise ValueError(
             f"images of shape {shape} have {shape[1]} channels; a picture has 1, 3 or 4, (n, c, h, w): choose some of "
-            "them, or put them second"
+            "them, or move channels to the second axis"
         )
 
 
@@ -141,6 +139,6 @@ def shades(values: np.ndarray, limits: tuple[float, float] | None) -> np.ndarray
     else:
         low, high = limits
         if not (math.isfinite(low) and low < high < math.inf):
-            raise ValueError(f"limits={limits!r} must be two numbers, first the black one, the lesser")
+            raise ValueError(f"limits={limits!r} must be two finite numbers, black below white")
     shade = np.clip((values - low) / (high - low), 0, 1) * 255
     return np.where(np.isnan(shade), LIGHT, np.rint(shade)).astype(np.uint8)

@@ -1,4 +1,4 @@
-"""What a model fills in: entries that are known and were hidden from it, and rows that came with holes."""
+"""Imputations in a report: known entries that were hidden, and rows with missing values."""
 
 from __future__ import annotations
 
@@ -13,18 +13,16 @@ from jensen.report.charts import Series, number
 from jensen.report.html import picture, table
 from jensen.report.subject import Subject, as_frame
 
-__all__ = ["imputations"]
-
-# Rows with holes, and the share of their entries that is hidden.
+# Rows with hidden entries, and the share of entries that is hidden.
 N_HIDDEN, SHARE_HIDDEN = 60, 0.2
-# Rows of the user's own with holes, and images, that are shown.
+# The most rows with missing values, and the most images, that are shown.
 N_LISTED, N_IMAGES = 6, 8
-# For a diffusion, which draws what is missing in many steps.
+# For a diffusion, which draws missing values in many steps.
 SHORT = {"n_draws": 5, "steps": 25, "resamplings": 4}
 
 
 def imputations(subject: Subject) -> tuple[str, str, str] | None:
-    """Entries that are known, hidden and filled in."""
+    """Known entries that are hidden and imputed."""
     if not hasattr(subject.model, "impute"):
         return None
     return of_images(subject) if subject.is_image else of_a_table(subject)
@@ -35,18 +33,18 @@ def of_images(subject: Subject) -> tuple[str, str, str]:
     images = subject.images(shown.rows)
     # The middle part of every image.
     h, w = images.shape[-2:]
-    hole = np.zeros(images.shape, dtype=bool)
-    hole[..., h // 4 : h - h // 4, w // 4 : w - w // 4] = True
-    holed, given = (np.where(hole, np.nan, subject.images(rows)) for rows in (shown.rows, shown.asked))
-    answer = subject.images(subject.ask("impute", given.reshape(shown.asked.shape), **shortened(subject)))
-    filled = np.where(hole, answer, images)
+    is_hidden = np.zeros(images.shape, dtype=bool)
+    is_hidden[..., h // 4 : h - h // 4, w // 4 : w - w // 4] = True
+    partial, given = (np.where(is_hidden, np.nan, subject.images(rows)) for rows in (shown.rows, shown.model_rows))
+    answer = subject.images(subject.call("impute", given.reshape(shown.model_rows.shape), **shortened(subject)))
+    filled = np.where(is_hidden, answer, images)
     return (
         "Imputations",
-        "Above real rows, between them the same with their middle hidden, below filled in with its posterior mean."
+        "Top: real rows. Middle: the same with their centre hidden. Bottom: the centre imputed by its posterior mean."
         + sentence_on_draws(subject),
         picture(
-            np.concatenate([images, holed, filled]),
-            "real rows, rows with a hole, and filled in",
+            np.concatenate([images, partial, filled]),
+            "real rows, rows with a hidden centre, and imputed rows",
             subject.limits,
             shown.n_rows,
         ),
@@ -55,59 +53,59 @@ def of_images(subject: Subject) -> tuple[str, str, str]:
 
 def of_a_table(subject: Subject) -> tuple[str, str, str] | None:
     if subject.frame.isna().any(axis=1).all():
-        text = "No row is complete, and nothing that is known could be hidden."
-        return "Imputations", text, holes_of_the_user(subject)
+        text = "Every row has missing values, so no known entries were hidden."
+        return "Imputations", text, rows_with_missing_values(subject)
     shown, names = subject.complete().few(min(N_HIDDEN, subject.quick.n_rows)), subject.number_columns
     if not names or shown.n_rows < 2:
         return None
     mask = np.random.default_rng(subject.seed).random((shown.n_rows, len(names))) < SHARE_HIDDEN
-    # A row without anything tells nothing.
+    # A row with all entries hidden is of no use.
     mask[mask.all(1), 0] = False
     if not mask.any():
         return None
-    truth = as_frame(shown.asked, subject.names)[names].to_numpy(dtype=np.float64)
-    answer = as_frame(subject.ask("impute", with_holes(shown, names, mask), **shortened(subject)), subject.names)
+    truth = as_frame(shown.model_rows, subject.names)[names].to_numpy(dtype=np.float64)
+    answer = as_frame(subject.call("impute", with_hidden(shown, names, mask), **shortened(subject)), subject.names)
     filled = answer[names].to_numpy(dtype=np.float64)
     spread = np.where(truth.std(0) > 0, truth.std(0), 1.0)
     x, y = (((values - truth.mean(0)) / spread)[mask] for values in (truth, filled))
     error = number(float(np.sqrt(np.mean((x - y) ** 2))))
     tips = [
-        f"row {shown.number(i)}, {names[j]}: {number(truth[i, j])}, filled in {number(filled[i, j])}"
+        f"row {shown.number(i)}, {names[j]}: {number(truth[i, j])}, imputed {number(filled[i, j])}"
         for i, j in np.argwhere(mask)
     ]
     text = (
-        f"A fifth of the entries of {shown.n_rows} rows is hidden and filled in. The error is {error} standard "
-        "deviations of a column; filling in means would give about 1. Good is the diagonal."
+        f"A fifth of the entries of {shown.n_rows} rows was hidden and imputed. The error is {error} standard "
+        "deviations of a column; imputing means would give about 1. The diagonal is good: imputed equals true."
     ) + sentence_on_draws(subject)
     low, high = charts.span([x, y])
     drawn = charts.scatter(
         [Series("entries", x, y, tips)],
         "true, in standard deviations",
-        "filled in",
+        "imputed",
         text,
         line=[np.array([[low, low], [high, high]])],
     )
-    return "Imputations", text, drawn + holes_of_the_user(subject)
+    return "Imputations", text, drawn + rows_with_missing_values(subject)
 
 
 def shortened(subject: Subject) -> dict[str, int]:
-    """Options that keep an imputation short; the model gets those that it takes."""
+    """Options for a fast imputation; the model gets those that it takes."""
     n_draws = subject.quick.n_draws
     return SHORT if n_draws is None else {**SHORT, "importance_samples": n_draws}
 
 
 def sentence_on_draws(subject: Subject) -> str:
-    """A sentence on the number of draws behind a filled entry, where it is a mean of draws."""
+    """A sentence on the number of draws per imputed entry, if it is a mean of draws."""
     known, short = signature(subject.model.impute).parameters, shortened(subject)
     counts = [short[name] for name in ("importance_samples", "n_draws") if name in known]
-    return "".join(f" Every filled entry rests on {n} draws." for n in counts)
+    return "".join(f" Every imputed entry is the mean of {n} draws." for n in counts)
 
 
-def with_holes(subject: Subject, names: list[str], mask: np.ndarray) -> Any:
-    """The rows as the model takes them, less what is hidden of the columns with these names."""
-    rows = subject.asked
+def with_hidden(subject: Subject, names: list[str], mask: np.ndarray) -> Any:
+    """The rows as the model takes them, with entries of these columns hidden."""
+    rows = subject.model_rows
     if hasattr(rows, "columns"):
-        # A model knows columns by their names, whoever holds them.
+        # A model identifies columns by name, in any container.
         out = rows.copy() if hasattr(rows, "iloc") else as_frame(rows, subject.names)
         for name, hidden in zip(names, mask.T, strict=True):
             original = out.columns[subject.names.index(name)]
@@ -118,15 +116,15 @@ def with_holes(subject: Subject, names: list[str], mask: np.ndarray) -> Any:
     return np.where(whole, np.nan, as_array(rows).astype(np.float64))
 
 
-def holes_of_the_user(subject: Subject) -> str:
-    """The first rows that came with holes, as the model fills them."""
+def rows_with_missing_values(subject: Subject) -> str:
+    """The first rows with missing values, imputed."""
     missing = subject.frame.isna().to_numpy()
     rows = np.flatnonzero(missing.any(1) & ~missing.all(1))[:N_LISTED]
     if not len(rows):
         return ""
     shown = subject.some(rows)
-    answer = as_frame(subject.ask("impute", shown.asked, **shortened(subject)), subject.names)
+    answer = as_frame(subject.call("impute", shown.model_rows, **shortened(subject)), subject.names)
     filled = answer.where(missing[rows], shown.frame.set_axis(answer.index))
     filled.insert(0, "row", [shown.number(i) for i in range(len(rows))], allow_duplicates=True)
     marked = np.column_stack([np.zeros(len(rows), bool), missing[rows]])
-    return "<h4>Rows that came with holes</h4>" + table(filled, marked=marked)
+    return "<h4>Rows with missing values, imputed</h4>" + table(filled, marked=marked)

@@ -1,4 +1,4 @@
-"""The page of a report: one file of HTML with style, script and pictures inside, which asks nothing of a network."""
+"""The page of a report: one HTML file that includes its style, script and pictures, and needs no network."""
 
 from __future__ import annotations
 
@@ -18,9 +18,7 @@ from jensen.report.panels import PANELS, Panel, panels_of
 from jensen.report.subject import Subject
 from jensen.runtime.progress import Bar
 
-__all__ = ["page", "write_report"]
-
-# Rows that a report of one model asks about.
+# The most rows in a report about one model.
 MOST_ROWS = 1000
 
 
@@ -34,15 +32,15 @@ def write_report(
     random_state: int = 0,
     verbose: int = 0,
 ) -> None:
-    """Write what a fitted model makes of rows to one page of HTML.
+    """Write an HTML report about a fitted model and some rows.
 
     Args:
         model: fitted.
-        X: rows that it can take: a table, a data frame or images. Of more than a thousand some are drawn.
+        X: rows for the model: an array, a data frame or images. Of more than 1000 rows, 1000 are drawn at random.
         path: the file.
-        y: a label per row, to colour the latent map by; -1, None and NaN are unlabelled.
-        title: of the page; without one the model's name.
-        random_state: of samples, hidden entries and the rows that are drawn.
+        y: a label per row, to colour the latent map; -1, None and NaN are unlabelled.
+        title: of the page; the default is the name of the model.
+        random_state: seed for samples, hidden entries and the choice of rows.
         verbose: 1 shows a progress bar on a terminal.
 
     Example:
@@ -53,22 +51,22 @@ def write_report(
         >>> X = load_iris().data
         >>> path = Path(tempfile.mkdtemp()) / "report.html"
         >>> write_report(GaussianMixture(3, random_state=0).fit(X), X, path)
-        >>> "The rows it finds least likely" in path.read_text()
+        >>> "Least likely rows" in path.read_text()
         True
     """
     if isinstance(model, type):
         raise TypeError(f"model={model.__name__} is a class; give a fitted model, {model.__name__}().fit(X)")
     if not hasattr(model, "fit"):
-        raise TypeError(f"model={model!r} is no model; give a fitted one")
+        raise TypeError(f"model={model!r} is not a model; give a fitted one")
     check_is_fitted(model)
     rows = X.toarray() if hasattr(X, "toarray") else X if hasattr(X, "shape") else np.asarray(X)
     n_entries = int(np.prod(rows.shape[1:]))
     if getattr(model, "n_features_in_", n_entries) != n_entries:
         raise ValueError(
-            f"X has {n_entries} columns, but the model was fitted on {model.n_features_in_}; give the same ones"
+            f"X has {n_entries} columns, but the model was fitted on {model.n_features_in_}; give the same columns"
         )
     if y is not None and len(y) != len(rows):
-        raise ValueError(f"y has {len(y)} labels, but X has {len(rows)} rows; give one per row, -1 for an unknown one")
+        raise ValueError(f"y has {len(y)} labels, but X has {len(rows)} rows; give one per row, -1 if it is unknown")
     name = type(model).__name__
     subject = Subject(name, model, rows, y, rows.shape[1:] if len(rows.shape) > 2 else None, seed=random_state)
     n = subject.n_rows
@@ -80,7 +78,7 @@ def write_report(
 
 
 def page(title: str, lead: str, board: str, subjects: Sequence[Subject], verbose: int = 0) -> str:
-    """HTML of a leaderboard, which may be empty, and a section for every model."""
+    """HTML with a leaderboard, which may be empty, and a section per model."""
     with Bar("report" if verbose else None, len(subjects) * len(PANELS), unit="panel") as bar:
         sections = "".join(section(subject, bar) for subject in subjects)
     return f"""<!doctype html>
@@ -96,7 +94,7 @@ def page(title: str, lead: str, board: str, subjects: Sequence[Subject], verbose
 <a class="skip" href="#models">Skip to the models</a>
 <header>
 <div><h1>{escape(title)}</h1><p class="quiet">{escape(lead)}</p></div>
-<button type="button" class="plain" id="theme" aria-label="Light or dark colours" hidden>Colours</button>
+<button type="button" class="plain" id="theme" aria-label="Switch between light and dark" hidden>Theme</button>
 </header>
 <main>
 {board}
@@ -125,7 +123,7 @@ def article(panel: Panel) -> str:
 
 
 def described(model: Any) -> str:
-    """The estimator as it would be written; whether it shows a bar is no part of it."""
+    """The estimator as Python code, without its progress bar."""
     copy = clone(model)
     shown = copy.set_params(verbose=0) if "verbose" in copy.get_params(deep=False) else copy
     text = " ".join(repr(shown).split())

@@ -1,6 +1,4 @@
-"""What a report shows of one model: each panel asks one question of the contract, and is left out where a model has no
-answer.
-"""
+"""The panels of a report. Each one calls one method of the contract and is left out if the model does not have it."""
 
 from __future__ import annotations
 
@@ -22,23 +20,21 @@ from jensen.report.regression import coefficients, predictions
 from jensen.report.subject import Subject, as_frame
 from jensen.runtime.progress import Bar
 
-__all__ = ["PANELS", "Panel", "panels_of"]
-
-# Columns of the history of a training that are no terms of the bound.
+# Columns of the training history that are not terms of the bound.
 ABOUT = ("epoch", "phase", "learning_rate", "seconds", "simple")
-# Rows that slow questions are asked about, samples that are drawn, and rows of a small table.
-N_ASKED, N_SAMPLES, N_LISTED, N_IMAGES = 200, 200, 4, 16
-# Every level of a diffusion is one more pass through its network: rows with all levels, and levels of all rows.
+# Rows for slow methods, samples, rows of a small table, and images.
+N_SLOW, N_SAMPLES, N_LISTED, N_IMAGES = 200, 200, 4, 16
+# Every level of a diffusion costs a pass through its network: rows for all levels, and levels for all rows.
 N_PROFILED, N_LEVELS = 10, 20
-# Classes that a table of components has room for.
+# The most classes in a table of components.
 MOST_CLASSES = 6
-# Way from noise to a sample.
+# How samples of a diffusion are drawn.
 SHORT_CHAIN = {"sampler": "ddim", "steps": 50}
 
 
 @dataclass(frozen=True)
 class Panel:
-    """A heading, what it means in a sentence, and what is shown."""
+    """A heading, a sentence that explains it, and the content."""
 
     title: str
     text: str
@@ -46,13 +42,13 @@ class Panel:
 
 
 def panels_of(subject: Subject, bar: Bar) -> Iterator[Panel]:
-    """All that can be shown; a question that the rows do not allow is a panel with the reason."""
+    """All panels of a model. If the rows do not allow one, it gives the reason."""
     for title, make in PANELS.items():
         bar.note(title)
         try:
             panel = make(subject)
         except ValueError as error:
-            panel = title, "This cannot be shown: " + " ".join(str(error).split()) + ".", ""
+            panel = title, "Not available: " + " ".join(str(error).split()) + ".", ""
         bar.update()
         if panel is not None:
             yield Panel(*panel)
@@ -62,48 +58,46 @@ Made = tuple[str, str, str] | None
 
 
 def terms(subject: Subject) -> Made:
-    """reconstruction - Σ KL of some rows."""
+    """reconstruction - Σ KL, averaged over some rows."""
     if not hasattr(subject.model, "bound"):
         return None
-    shown = subject.few(min(N_ASKED, subject.quick.n_rows))
-    bound = shown.with_few_draws().ask("bound", shown.asked, levels=N_LEVELS)
+    shown = subject.few(min(N_SLOW, subject.quick.n_rows))
+    bound = shown.with_few_draws().call("bound", shown.model_rows, levels=N_LEVELS)
     means = {"reconstruction": float(bound.reconstruction.mean())}
     means |= {f"− {name.replace('_', ' ')}": -float(value.mean()) for name, value in bound.kl.items()}
-    kind = "It is ln p(x) itself." if bound.is_exact else "It is a lower bound of ln p(x)."
+    kind = "It equals ln p(x)." if bound.is_exact else "It is a lower bound of ln p(x)."
     if subject.log_cell is not None:
-        means["+ size of a cell"] = subject.log_cell
-        kind = "It is a lower bound of ln P(x): the density has noise on the cells of the grid."
+        means["+ log cell size"] = subject.log_cell
+        kind = "It is a lower bound of ln P(x): the density is that of dequantised values."
     means["bound"] = float(bound.total.mean()) + (subject.log_cell or 0.0)
-    draws = f", each from {shown.quick.n_draws} draws" if shown.with_few_draws() is not shown else ""
-    text = f"The evidence lower bound, term by term, in nats per row: a mean over {shown.n_rows} rows{draws}. {kind}"
+    draws = f", each with {shown.quick.n_draws} draws" if shown.with_few_draws() is not shown else ""
+    text = f"The evidence lower bound term by term, in nats per row: the mean over {shown.n_rows} rows{draws}. {kind}"
     summary = "Terms of the bound: " + ", ".join(f"{name} {number(value)}" for name, value in means.items())
-    return "The bound by term", text, charts.bars(list(means), list(means.values()), "nats per row", summary)
+    return "Terms of the bound", text, charts.bars(list(means), list(means.values()), "nats per row", summary)
 
 
 def history(subject: Subject) -> Made:
-    """Of a training, by term; of EM its objective."""
+    """The objective of a training and its terms, or the objective of EM."""
     found = getattr(subject.model, "history_", None)
     if found is not None and len(found) > 1:
-        # Where the simple loss of a diffusion is raised, the objective is no nats.
+        # With the simple loss of a diffusion the objective is not in nats.
         others = (*ABOUT, "objective") if "simple" in found.columns else ABOUT
         names = [name for name in found.columns if name not in others and found[name].notna().any()]
         x, what = found["epoch"], "epoch"
         series = [Series(name.replace("_", " "), x[found[name].notna()], found[name].dropna()) for name in names]
-        text = (
-            "What the training raised, epoch by epoch, and its terms; “held out” are rows that it did not learn from."
-        )
+        text = "The training objective and its terms by epoch. “held out”: rows that the model was not trained on."
     elif len(values := np.atleast_1d(getattr(subject.model, "lower_bounds_", []))) > 1:
         series, what = [Series("objective", np.arange(1, len(values) + 1), values)], "step"
-        text = "The objective of EM after every step; it never falls."
+        text = "The objective of EM after every step; it never decreases."
     else:
         return None
     ends = ", ".join(f"{one.name} ends at {number(float(np.asarray(one.y)[-1]))}" for one in series)
     drawn = charts.lines(series, what, "per row", f"{text} {ends}.", settled=True)
-    return "How it was learnt", text, drawn
+    return "Training", text, drawn
 
 
 def samples(subject: Subject) -> Made:
-    """New rows beside real ones."""
+    """New rows beside real rows."""
     if not hasattr(subject.model, "sample"):
         return None
     if subject.is_image:
@@ -112,16 +106,20 @@ def samples(subject: Subject) -> Made:
             "real": picture(subject.images(subject.few(N_IMAGES).rows), "real rows", subject.limits),
             "samples": picture(subject.images(made), f"samples of {subject.name}", subject.limits),
         }
-        return "Samples beside real rows", "Are they of one kind?", side_by_side(pictures)
+        return (
+            "Samples beside real rows",
+            "A good model draws samples that look like real rows.",
+            side_by_side(pictures),
+        )
     made = subject.sample(N_SAMPLES, **SHORT_CHAIN)
     new, real = as_frame(made, subject.names), subject.few(N_SAMPLES).frame
     listed = pd.concat({"real": real.head(N_LISTED), "sample": new.head(N_LISTED)}, names=["which"])
     body = cloud(real, new, subject.number_columns) + table(listed.reset_index("which").rename(columns={"which": ""}))
-    return "Samples beside real rows", "Are they of one kind?", body
+    return "Samples beside real rows", "A good model draws samples that look like real rows.", body
 
 
 def cloud(real: pd.DataFrame, new: pd.DataFrame, names: Sequence[str]) -> str:
-    """Both in the plane of the two columns that hang together most."""
+    """Real rows and samples in the plane of the two most correlated columns."""
     names = [name for name in names if real[name].nunique() > 1]
     if len(names) < 2:
         return ""
@@ -129,34 +127,34 @@ def cloud(real: pd.DataFrame, new: pd.DataFrame, names: Sequence[str]) -> str:
     np.fill_diagonal(together, -1.0)
     i, j = np.unravel_index(np.nanargmax(together), together.shape)
     a, b = names[int(i)], names[int(j)]
-    # Real rows are few, and lie above.
+    # Real rows are drawn on top.
     series = [Series("samples", new[a], new[b], colour=1), Series("real", real[a], real[b], colour=0)]
     summary = f"Real rows and samples in the plane of {a} and {b}, whose correlation is {together[i, j]:.2f}"
     return charts.scatter(series, a, b, summary)
 
 
 def hidden(subject: Subject) -> Made:
-    """Where each row lies in the space of what is hidden."""
+    """The latent vectors of the rows."""
     model = subject.model
     if not hasattr(model, "transform") or centres_of(model) is not None:
         return None
     shown = subject.few(charts.MOST_MARKS // 2)
-    z = as_array(model.transform(shown.asked))
+    z = as_array(model.transform(shown.model_rows))
     if z.ndim != 2 or z.shape[0] != shown.n_rows:
         return None
     if z.shape[1] == 1:
         z = np.column_stack([z[:, 0], np.random.default_rng(subject.seed).uniform(-1, 1, len(z))])
-        i, j, names = 0, 1, ("latent 0", "no meaning, to keep rows apart")
+        i, j, names = 0, 1, ("latent 0", "random, to separate the dots")
     else:
         i, j = widest(z)
         names = (f"latent {i}", f"latent {j}")
     series = by_label(shown, z[:, i], z[:, j])
     summary = f"{shown.n_rows} rows by {names[0]} and {names[1]}"
-    return "The latent map", "What is hidden, one dot for every row.", charts.scatter(series, *names, summary)
+    return "The latent map", "The latent vectors: one dot per row.", charts.scatter(series, *names, summary)
 
 
 def widest(z: np.ndarray) -> tuple[int, int]:
-    """The first two dimensions along which rows lie far apart, half as far as along any other."""
+    """The first two dimensions with at least half the largest standard deviation."""
     var = z.var(0)
     far = np.flatnonzero(var >= var.max() / 4)
     first, second = np.sort(far[:2] if len(far) > 1 else np.argsort(-var)[:2]).tolist()
@@ -164,7 +162,7 @@ def widest(z: np.ndarray) -> tuple[int, int]:
 
 
 def by_label(subject: Subject, x: np.ndarray, y: np.ndarray) -> list[Series]:
-    """A series per class, or one."""
+    """One series per class, or a single one."""
     labels = subject.labels or [""] * subject.n_rows
     tips = [f"row {subject.number(i)}" + (f", {label}" if label else "") for i, label in enumerate(labels)]
     names = sorted(set(labels), key=lambda label: (label == "", label))
@@ -178,19 +176,19 @@ def by_label(subject: Subject, x: np.ndarray, y: np.ndarray) -> list[Series]:
 
 
 def components(subject: Subject) -> Made:
-    """Weights and centres of a mixture, or clusters."""
+    """Weights and centres of a mixture or of clusters."""
     model = subject.model
     centres = centres_of(model)
     if centres is None:
         return None
-    number = as_number(model, subject.asked, len(centres))
+    number = as_number(model, subject.model_rows, len(centres))
     counts = np.bincount(number, minlength=len(centres))
     weights = getattr(model, "weights_", getattr(model, "cluster_weights_", None))
     shares = counts / counts.sum() if weights is None else as_array(weights) / as_array(weights).sum()
     order = np.argsort(-shares, kind="stable")
     classes = [str(name) for name in getattr(model, "classes_", ())]
     names = [classes[k] if k < len(classes) else str(k) for k in order]
-    text = "Every component with its share of p(x), the rows shown here that it is most probable for, and its centre."
+    text = "Every component: its share of p(x), the number of rows assigned to it here, and its centre."
     if subject.is_image:
         drawn = picture(subject.images(centres[order]), f"centres of {len(centres)} components", subject.limits)
         cells = pd.DataFrame(
@@ -205,7 +203,7 @@ def components(subject: Subject) -> Made:
 
 
 def by_class(subject: Subject, number: np.ndarray, order: np.ndarray) -> dict[str, np.ndarray]:
-    """How many rows of every class are in the components (n,), largest share first; where labels are given."""
+    """If there are labels: the number of rows of every class in each component, largest share first."""
     labels = np.array(subject.labels or [])
     found = [label for label in dict.fromkeys(labels.tolist()) if label]
     if len(found) > MOST_CLASSES:
@@ -219,7 +217,7 @@ def centres_of(model: Any) -> np.ndarray | None:
 
 
 def as_number(model: Any, rows: Any, n: int) -> np.ndarray:
-    """The component of every row; after a labelled fit `predict` says classes."""
+    """The component of every row; after a labelled fit `predict` returns classes."""
     if hasattr(model, "predict_proba"):
         return np.asarray(as_array(model.predict_proba(rows)).argmax(1))
     return np.asarray(np.clip(as_array(model.predict(rows)).astype(int), 0, n - 1))
@@ -242,8 +240,8 @@ def curve(subject: Subject) -> Made:
     path = (points.reshape(-1, points.shape[-1]) - middle) @ plane
     paths = [path] if is_curve else grid_lines(path)
     z = (filled - middle) @ plane
-    summary = "The curve among the rows, in the plane along which these lie farthest apart"
-    drawn = charts.scatter(by_label(shown, z[:, 0], z[:, 1]), "1st axis", "2nd axis", summary, line=paths)
+    summary = "The rows and the curve in the plane of the first two principal axes"
+    drawn = charts.scatter(by_label(shown, z[:, 0], z[:, 1]), "first axis", "second axis", summary, line=paths)
     return ("The curve" if is_curve else "The surface"), summary + ".", drawn
 
 
@@ -258,85 +256,89 @@ def levels(subject: Subject) -> Made:
     if not hasattr(subject.model, "bound_by_level"):
         return None
     shown = subject.complete().few(N_PROFILED)
-    found = as_array(subject.model.bound_by_level(shown.asked))
+    found = as_array(subject.model.bound_by_level(shown.model_rows))
     nats = found.mean(0)[1:]
     level = np.arange(2, len(nats) + 2)
     text = (
-        f"What each level of noise costs, in nats per row, a mean over {shown.n_rows} rows: little noise on the left, "
-        "much on the right. "
-        f"The last step, from level 1 to the row itself, costs {number(float(found.mean(0)[0]))}."
+        f"The cost of each noise level, in nats per row: the mean over {shown.n_rows} rows, from little noise (left) "
+        f"to much (right). The last step, from level 1 to the row itself, costs {number(float(found.mean(0)[0]))}."
     )
     tips = [f"level {t}: {number(value)} nats" for t, value in zip(level, nats, strict=True)]
     drawn = charts.lines([Series("cost", level, nats, tips)], "level", "nats per row", text)
-    return "The bound by level", text, drawn
+    return "Bound by noise level", text, drawn
 
 
 def least_likely(subject: Subject) -> Made:
-    """The rows that surprise the model most."""
-    asked, values, what, worst = surprises(subject)
+    """The rows with the lowest scores."""
+    scored, values, what, worst = lowest_scores(subject)
     if values is None:
         return None
     order = np.argsort(values)[:8]
-    shown = asked.some(order)
-    among = "" if asked.n_rows == subject.n_rows else f" Among {asked.n_rows} of {subject.n_rows} rows"
+    shown = scored.some(order)
+    among = "" if scored.n_rows == subject.n_rows else f" Out of {scored.n_rows} of {subject.n_rows} rows"
     if subject.nats is None and subject.quick.is_short:
         draws = subject.quick.option.replace("_", " ")
-        among = f"{among or ' Scored'}, from {subject.quick.n_draws} {draws} per row rather than {subject.quick.usual}"
+        among = f"{among or ' Scored'} with {subject.quick.n_draws} {draws} per row instead of {subject.quick.usual}"
     among += "." if among else ""
-    title = f"The rows it finds {worst}"
+    title = worst
     if subject.is_image:
         captions = [f"row {shown.number(i)}: {number(float(value))}" for i, value in enumerate(values[order])]
-        drawn = picture(subject.images(shown.rows), f"the rows that it finds {worst}", subject.limits, len(order))
+        drawn = picture(subject.images(shown.rows), worst.lower(), subject.limits, len(order))
         listed = "".join(f"<li>{caption}</li>" for caption in captions)
-        return title, f"From left to right, with {what}.{among}", drawn + f'<ol class="captions">{listed}</ol>'
+        return title, f"From left to right, with their {what}.{among}", drawn + f'<ol class="captions">{listed}</ol>'
     cells = shown.frame.reset_index(drop=True)
     cells.insert(0, what, values[order], allow_duplicates=True)
     cells.insert(0, "row", [shown.number(i) for i in range(len(order))], allow_duplicates=True)
-    return title, f"Rows with the least {what}.{among}", table(cells, sortable=True)
+    return title, f"The rows with the lowest {what}.{among}", table(cells, sortable=True)
 
 
-def surprises(subject: Subject) -> tuple[Subject, np.ndarray | None, str, str]:
-    """The rows that are scored, a value for each, what it is called, and what the lowest are."""
+def lowest_scores(subject: Subject) -> tuple[Subject, np.ndarray | None, str, str]:
+    """The rows that are scored, a value for each, the name of this value, and a title for the lowest."""
     model = subject.model
     if subject.nats is not None:
-        return subject, subject.nats, "nats", "least likely"
+        return subject, subject.nats, "nats", "Least likely rows"
     if hasattr(model, "reconstruction_error"):
-        errors = -as_array(model.reconstruction_error(subject.asked))
-        return subject, errors, "minus the error", "hardest to reconstruct"
+        errors = -as_array(model.reconstruction_error(subject.model_rows))
+        return subject, errors, "negative error", "Rows with the largest reconstruction error"
     if is_regressor(model):
         if subject.y is None:
             return subject, None, "", ""
-        return subject, as_array(model.score_samples(subject.asked, as_array(subject.y))), "nats", "least likely"
+        return (
+            subject,
+            as_array(model.score_samples(subject.model_rows, as_array(subject.y))),
+            "nats",
+            "Least likely rows",
+        )
     if not hasattr(model, "score_samples"):
         return subject, None, "", ""
     some = subject.some(subject.quick.some(subject.n_rows))
-    return some, quick_scores(model, some.asked, subject.quick), "nats", "least likely"
+    return some, quick_scores(model, some.model_rows, subject.quick), "nats", "Least likely rows"
 
 
 def reconstructions(subject: Subject) -> Made:
-    """Images there and back, of a model that is judged by that."""
+    """Images and their reconstructions, for a model without a likelihood."""
     model = subject.model
     if not hasattr(model, "reconstruction_error") or not subject.is_image:
         return None
     shown = subject.few(8)
-    back = subject.images(model.reconstruct(shown.asked))
+    back = subject.images(model.reconstruct(shown.model_rows))
     drawn = picture(
         np.concatenate([subject.images(shown.rows), back]), "rows and reconstructions", subject.limits, shown.n_rows
     )
-    return "Reconstructions", "Above real rows, below the same after encoder and decoder.", drawn
+    return "Reconstructions", "Top: real rows. Bottom: their reconstructions.", drawn
 
 
 PANELS: dict[str, Callable[[Subject], Made]] = {
     "Coefficients": coefficients,
     "Predictions": predictions,
-    "The bound by term": terms,
-    "How it was learnt": history,
+    "Terms of the bound": terms,
+    "Training": history,
     "Samples beside real rows": samples,
     "The latent map": hidden,
     "Components": components,
     "The curve": curve,
-    "The bound by level": levels,
+    "Bound by noise level": levels,
     "Reconstructions": reconstructions,
     "Imputations": imputations,
-    "The rows it finds least likely": least_likely,
+    "Least likely rows": least_likely,
 }

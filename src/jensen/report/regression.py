@@ -1,4 +1,4 @@
-"""What a report shows of a model of y given x: coefficients with their error bars, predictions beside the truth."""
+"""Panels of a regression: coefficients with standard deviations, and predictions beside true values."""
 
 from __future__ import annotations
 
@@ -12,8 +12,6 @@ from jensen.report.charts import Series, number
 from jensen.report.html import table
 from jensen.report.subject import Subject
 
-__all__ = ["coefficients", "predictions"]
-
 
 def coefficients(subject: Subject) -> tuple[str, str, str] | None:
     model = subject.model
@@ -23,10 +21,10 @@ def coefficients(subject: Subject) -> tuple[str, str, str] | None:
     columns = {"column": subject.names} | {
         f"coefficient {i}" if i else "coefficient": row for i, row in enumerate(values)
     }
-    text = "What y gains with one more of each column."
+    text = "The change of y when a column increases by one."
     if len(values) == 1:
         columns["± s.d."] = np.sqrt(as_array(model.posterior().variance)).ravel()
-        text += " Each has a posterior, and this is its standard deviation."
+        text += " ± is the standard deviation of its posterior."
     return "Coefficients", text, table(pd.DataFrame(columns), sortable=True)
 
 
@@ -35,11 +33,12 @@ def predictions(subject: Subject) -> tuple[str, str, str] | None:
     if not is_regressor(model) or subject.y is None or np.ndim(subject.y) != 1:
         return None
     shown = subject.few(charts.MOST_MARKS // 2)
-    y, found = as_array(shown.y).astype(np.float64), as_array(model.predict(shown.asked))
+    y, found = as_array(shown.y).astype(np.float64), as_array(model.predict(shown.model_rows))
     low, high = charts.span([y, found])
     error = number(float(np.sqrt(np.mean((y - found) ** 2))))
     text = (
-        f"Good is the diagonal. The root of the mean squared error is {error}, that of the mean of y {number(y.std())}."
+        f"The diagonal is good: predicted equals true. The root mean squared error is {error}; predicting the mean "
+        f"of y would give {number(y.std())}."
     )
     tips = [
         f"row {shown.number(i)}: {number(a)}, predicted {number(b)}"

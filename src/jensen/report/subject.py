@@ -1,4 +1,4 @@
-"""A model and the rows that a report shows it with, as the model takes them and as people see them."""
+"""A model and the rows of a report, as the model takes them and as people see them."""
 
 from __future__ import annotations
 
@@ -16,8 +16,6 @@ from jensen.data.container import as_array, take
 from jensen.report.images import scale_of
 from jensen.report.quick import Quick
 
-__all__ = ["Subject", "as_frame", "new_rows"]
-
 
 @dataclass(frozen=True, eq=False)
 class Subject:
@@ -25,15 +23,15 @@ class Subject:
     Args:
         name: of the model, for people.
         model: fitted.
-        rows: as the user has them: a table, a data frame or images.
+        rows: as the user has them: an array, a data frame or images.
         y: a label per row, or None.
-        shape: of a row that is an image, (h, w) or (c, h, w); rows may be the same numbers in a line.
-        nats: what the model says of every row, where it is known already.
-        numbers: of the rows, for people; without them 0, 1, ...
-        seed: of samples and of the entries that are hidden.
-        log_cell: where a density is that of rows on a grid with noise on their cells, what makes it a bound of their
-            probability; else None.
-        inputs: the rows as the model takes them, where that is another way: in a line, or with noise on their cells.
+        shape: of a row that is an image, (h, w) or (c, h, w); rows may be flattened.
+        nats: the score of every row, if it is known already.
+        numbers: row numbers for people; the default is 0, 1, ...
+        seed: for samples and hidden entries.
+        log_cell: for a density of dequantised rows, the logarithm of the size of a cell, which makes it a bound of
+            their probability; else None.
+        inputs: the rows as the model takes them, if that differs: flattened or dequantised.
     """
 
     name: str
@@ -48,8 +46,8 @@ class Subject:
     inputs: Any = None
 
     @property
-    def asked(self) -> Any:
-        """What questions to the model are about."""
+    def model_rows(self) -> Any:
+        """The rows as the model takes them."""
         return self.rows if self.inputs is None else self.inputs
 
     @property
@@ -62,17 +60,17 @@ class Subject:
 
     @cached_property
     def quick(self) -> Quick:
-        """How many of these rows are scored, and from how many draws."""
+        """How many of these rows are scored, and with how many draws."""
         return Quick.of(self.model, self.n_rows)
 
     @cached_property
     def frame(self) -> pd.DataFrame:
-        """Rows as a table with names."""
+        """The rows as a table with column names."""
         return as_frame(self.rows, self.names)
 
     @cached_property
     def names(self) -> list[str]:
-        """Of the columns."""
+        """The column names."""
         if hasattr(self.rows, "columns"):
             return [str(name) for name in self.rows.columns]
         known = getattr(self.model, "feature_names_in_", None)
@@ -81,12 +79,12 @@ class Subject:
 
     @cached_property
     def number_columns(self) -> list[str]:
-        """Names of the columns that hold numbers."""
+        """The names of numeric columns."""
         return [name for name in self.names if pd.api.types.is_numeric_dtype(self.frame[name])]
 
     @cached_property
     def labels(self) -> list[str] | None:
-        """A word per row; empty where it is not known."""
+        """A text per row; empty if the label is unknown."""
         if self.y is None:
             return None
         values = pd.Series(as_array(self.y)).astype(object)
@@ -102,7 +100,7 @@ class Subject:
 
     @cached_property
     def limits(self) -> tuple[float, float]:
-        """Black and white."""
+        """The values shown as black and white."""
         values = as_array(self.rows).astype(np.float64)
         return scale_of(float(np.nanmin(values)), float(np.nanmax(values)))
 
@@ -118,41 +116,41 @@ class Subject:
             numbers=index if self.numbers is None else self.numbers[index],
         )
 
-    def ask(self, question: str, *rows: Any, **quick: Any) -> Any:
-        """A method of the model; what keeps a slow one short it is told if it knows it."""
-        method = getattr(self.model, question)
+    def call(self, name: str, *rows: Any, **quick: Any) -> Any:
+        """Call a method of the model, with those of the options that it takes."""
+        method = getattr(self.model, name)
         known = signature(method).parameters
         if "steps" in known:
             quick |= {"steps": min(quick["steps"], self.model.schedule_.n_levels)}
         return method(*rows, **{name: value for name, value in quick.items() if name in known})
 
     def sample(self, n_samples: int, **quick: Any) -> Any:
-        """New rows, of whatever kind the model makes them."""
-        return new_rows(self.ask("sample", n_samples, random_state=self.seed, **quick))
+        """New rows from the model."""
+        return new_rows(self.call("sample", n_samples, random_state=self.seed, **quick))
 
     def with_few_draws(self) -> Subject:
-        """With a model whose bounds are means of fewer draws: unbiased, but noisier."""
+        """The same with fewer draws per bound: unbiased, but noisier."""
         quick = self.quick
         if quick.option != "importance_samples" or not quick.is_short:
             return self
         return replace(self, model=copy(self.model).set_params(evaluation_samples=quick.n_draws))
 
     def few(self, most: int) -> Subject:
-        """With at most so many rows, evenly apart."""
+        """The same with at most this many rows, evenly spaced."""
         if self.n_rows <= most:
             return self
         return self.some(np.linspace(0, self.n_rows - 1, most).round().astype(int))
 
     def complete(self) -> Subject:
-        """With the rows that have no hole."""
+        """The same with only the rows without missing values."""
         whole = ~np.asarray(pd.isna(self.frame)).any(1)
         if not whole.any():
-            raise ValueError("every row has a hole")
+            raise ValueError("every row has missing values")
         return self if whole.all() else self.some(np.flatnonzero(whole))
 
 
 def new_rows(made: Any) -> Any:
-    """The rows that a `sample` gave, alone as some libraries give them or with what they came from."""
+    """The rows from `sample`, which in some libraries returns a tuple."""
     return made[0] if isinstance(made, tuple) else made
 
 

@@ -8,8 +8,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-__all__ = ["allocating", "available_bytes", "in_units", "need_memory"]
-
 MEMINFO = Path("/proc/meminfo")
 UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
 
@@ -23,7 +21,7 @@ def need_memory(n_bytes: int, what: str, way_out: str) -> None:
 
 @contextmanager
 def allocating(what: str, way_out: str) -> Iterator[None]:
-    """An allocation of unknown size that the system refuses becomes an error of the user's."""
+    """Turn a failed allocation of unknown size into an error with a way out."""
     try:
         yield
     except (MemoryError, RuntimeError) as error:
@@ -35,7 +33,7 @@ def allocating(what: str, way_out: str) -> Iterator[None]:
 
 
 def available_bytes() -> int | None:
-    """Memory that a process can still have, swap included, or None where the system does not report it."""
+    """The memory that a process can still allocate, swap included, or None where the system does not report it."""
     try:
         lines = dict(line.split(":", 1) for line in MEMINFO.read_text().splitlines())
         return sum(1024 * int(lines[name].split()[0]) for name in ("MemAvailable", "SwapFree"))

@@ -1,4 +1,4 @@
-"""Where the user's own line is, for a warning to point there."""
+"""Warnings that point at the line of the user."""
 
 from __future__ import annotations
 
@@ -8,26 +8,20 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-__all__ = [
-    "levels_inside",
-    "own_filters",
-    "recorded_warnings",
-]
-
 # Packages between a user and a fit: our own, and those whose wrappers call us.
 INSIDE = ("jensen.", "sklearn.", "joblib.", "torch.")
 
 
 def levels_inside() -> int:
-    """The `stacklevel` of a warning that is to point at the first caller outside of these packages."""
+    """The `stacklevel` with which a warning points at the first caller outside of these packages."""
     frame, level = sys._getframe(1), 1
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(INSIDE):
         frame, level = frame.f_back, level + 1
     return level
 
 
-# The filters belong to the whole process, and leaving `catch_warnings` puts back the list found on entering it: of two
-# threads inside, the one that leaves last would put back the other's.
+# The filters belong to the whole process, and `catch_warnings` restores the list that it found on entry: of two threads
+# inside, the one that leaves last would restore the filters of the other.
 ONE_AT_A_TIME = threading.RLock()
 
 
@@ -40,6 +34,6 @@ def own_filters() -> Iterator[None]:
 
 @contextmanager
 def recorded_warnings() -> Iterator[list[warnings.WarningMessage]]:
-    """The same, and warnings are kept in a list instead of shown."""
+    """The same, and warnings are collected in a list instead of shown."""
     with ONE_AT_A_TIME, warnings.catch_warnings(record=True) as heard:
         yield heard

@@ -1,7 +1,7 @@
-"""Progress of what may take long: a bar on a terminal, and for a command without one a line now and then.
+"""Progress of long loops: a bar on a terminal, and for a command without one a line from time to time.
 
 A loop shows its progress when its model is `verbose`, or inside `shown_progress`, which the command line opens for
-every verb. Loops may run inside each other; a line names all of them.
+every command. Loops may be nested; a line names all of them.
 """
 
 from __future__ import annotations
@@ -15,32 +15,30 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, TypeVar
 
-__all__ = ["Bar", "hide_progress", "progress", "shown_progress"]
-
 Item = TypeVar("Item")
 
-# Seconds before a bar appears, between two looks at its clock, and between two lines where there is no terminal.
+# Seconds before a bar appears, between two refreshes, and between two lines where there is no terminal.
 DELAY, TICK, EVERY = 2.0, 1.0, 30.0
 
 
 @dataclass
 class Display:
-    """Where a command shows progress: on a terminal as bars, else as lines given to `tell`."""
+    """Where a command shows progress: as bars on a terminal, else as lines passed to `write`."""
 
-    tell: Callable[[str], None]
+    write: Callable[[str], None]
     has_terminal: bool
     began: float
-    told: float
+    written: float
     running: list[Bar] = field(default_factory=list)
 
     def beat(self) -> None:
         """Refresh the innermost bar, or print a line if the last one was printed long enough ago."""
         now = time.monotonic()
-        if now - self.told < (TICK if self.has_terminal else EVERY):
+        if now - self.written < (TICK if self.has_terminal else EVERY):
             return
-        self.told = now
+        self.written = now
         if not self.has_terminal:
-            self.tell(
+            self.write(
                 f"after {now - self.began:.0f} s: " + ("; ".join(bar.line() for bar in self.running) or "working")
             )
         elif self.running:
@@ -51,10 +49,10 @@ DISPLAY: ContextVar[Display | None] = ContextVar("display", default=None)
 
 
 @contextmanager
-def shown_progress(tell: Callable[[str], None]) -> Iterator[None]:
+def shown_progress(write: Callable[[str], None]) -> Iterator[None]:
     """Show the progress of all loops inside, whether their models are verbose or not."""
     now = time.monotonic()
-    token = DISPLAY.set(Display(tell, sys.stderr.isatty(), now, now))
+    token = DISPLAY.set(Display(write, sys.stderr.isatty(), now, now))
     try:
         yield
     finally:
@@ -70,11 +68,11 @@ class Bar:
     """The progress of one loop.
 
     Args:
-        name: what the loop does; None shows nothing of it, but keeps the clocks of the loops around it running.
-        total: the number of steps, where it is known.
+        name: what the loop does; None shows no bar, but refreshes those of the loops around it.
+        total: the number of steps, if it is known.
         unit: what a step is, in one word.
-        initial: the steps that are done already.
-        leave: whether the bar stays when the loop has ended.
+        initial: the number of steps already done.
+        leave: whether the bar stays after the loop.
     """
 
     def __init__(
@@ -90,7 +88,7 @@ class Bar:
         if self.display is None or self.display.has_terminal:
             from tqdm.auto import tqdm
 
-            # disable=None: nothing where there is no terminal.
+            # disable=None: no bar where there is no terminal.
             self.bar = tqdm(desc=name, total=total, initial=initial, unit=unit, leave=leave, disable=None, delay=DELAY)
 
     def update(self, n: int = 1) -> None:
@@ -101,7 +99,7 @@ class Bar:
         self.beat()
 
     def beat(self) -> None:
-        """Report within a step that the loop is alive."""
+        """Refresh the display within a step."""
         if self.display is not None:
             self.display.beat()
 

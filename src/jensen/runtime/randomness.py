@@ -1,4 +1,4 @@
-"""torch's own generators, which layers, dropout and draws use, from a seed; the caller's come back."""
+"""Seeds for torch's global generators, which layers, dropout and draws use; the state of the caller is restored."""
 
 from __future__ import annotations
 
@@ -9,11 +9,9 @@ from contextlib import contextmanager
 import numpy as np
 import torch
 
-__all__ = ["mixed", "seeded"]
-
-# torch has one generator for the whole process, and layers, dropout and draws know no other: two threads at once would
-# take numbers from each other, and the one that ends last would leave the other's seed to the user. They take turns.
-# Re-entrant, because a training measures its held-out rows with a seed of their own.
+# torch has one generator for the whole process, and layers, dropout and draws use no other: two threads at once would
+# take numbers from each other, and the one that ends last would leave the seed of the other to the user. So they take
+# turns. Re-entrant, because training scores its held-out rows with a seed of their own.
 ONE_AT_A_TIME = threading.RLock()
 
 
@@ -27,5 +25,5 @@ def seeded(seed: int, device: torch.device) -> Iterator[None]:
 
 
 def mixed(*numbers: int) -> int:
-    """One seed of several numbers, such as a seed for every epoch of a seed."""
+    """One seed from several numbers, such as the seed of an epoch from a seed and its number."""
     return int(np.random.SeedSequence(numbers).generate_state(1, np.uint64)[0] >> 1)

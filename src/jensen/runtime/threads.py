@@ -1,4 +1,4 @@
-"""As many threads as the work is worth."""
+"""One thread for small work, all threads for large."""
 
 from __future__ import annotations
 
@@ -7,16 +7,14 @@ from contextlib import contextmanager
 
 import torch
 
-__all__ = ["threads_for"]
-
-# Below this many numbers a sweep, an operation takes tens of microseconds: threads would mostly wait for each other,
-# and on a busy machine for their turn, which was measured to cost twenty times the work itself.
+# With fewer numbers per sweep, an operation takes tens of microseconds: threads would mostly wait for each other, and
+# on a busy machine this was measured to cost twenty times the work itself.
 FEW = 1_000_000
 
 
 @contextmanager
 def threads_for(n_numbers: int) -> Iterator[None]:
-    """One torch thread while the work is small; the caller's number comes back at the end."""
+    """One torch thread while the work is small; the number of the caller is restored at the end."""
     before = torch.get_num_threads()
     if n_numbers >= FEW or before == 1:
         yield

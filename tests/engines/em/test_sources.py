@@ -6,7 +6,8 @@ import torch
 from numpy.testing import assert_allclose
 
 from jensen.engines.em.batch import Footprint
-from jensen.engines.em.sources import ArraySource, Frame, stack_by_pattern
+from jensen.engines.em.frame import Frame
+from jensen.engines.em.sources import ArraySource, stack_by_pattern
 
 
 def frame_of(x, weight=None):

@@ -2,10 +2,7 @@
 
 import json
 import os
-import signal
 import sys
-import threading
-import time
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +12,7 @@ import torch
 import deep_runs
 from deep_runs import digits, digits_vae
 from jensen import VAE
-from jensen.engines.sgd.launch import launch
+from jensen.cli.processes import launch
 from jensen.engines.sgd.processes import World, choose_device
 
 
@@ -82,57 +79,6 @@ class TestTwoProcesses:
         assert first["labels"] == second["labels"]
         # Twice what guessing one of ten digits would give.
         assert first["labels"][1] > 0.2
-
-
-PRINT = "import os; print(os.environ['RANK'], os.environ['WORLD_SIZE'], os.environ['OMP_NUM_THREADS'])"
-
-
-class TestLaunch:
-    def test_only_the_first_process_is_heard(self, capfd, monkeypatch):
-        monkeypatch.setenv("OMP_NUM_THREADS", "1")
-        assert launch([sys.executable, "-c", PRINT], 3) == (0, "")
-        assert capfd.readouterr().out == "0 3 1\n"
-
-    def test_a_failure_of_another_process_ends_all_and_is_told(self, monkeypatch):
-        monkeypatch.setattr("jensen.engines.sgd.launch.GRACE", 0.3)
-        code = "import os, sys, time; time.sleep(60) if os.environ['RANK'] == '0' else sys.exit('no memory')"
-        assert launch([sys.executable, "-c", code], 2) == (1, "no memory\n")
-
-    def test_what_the_first_says_itself_is_not_said_twice(self, capfd):
-        assert launch([sys.executable, "-c", "import sys; print('bad file', file=sys.stderr); sys.exit(2)"], 2) == (
-            2,
-            "",
-        )
-        assert capfd.readouterr().err == "bad file\n"
-
-    def test_a_signal_reaches_every_process_once(self, tmp_path):
-        code = f"""if True:
-            import os, pathlib, signal, time
-            file = pathlib.Path({str(tmp_path)!r}) / os.environ["RANK"]
-            def note(*_):
-                with file.open("a") as out: out.write("!")
-            signal.signal(signal.SIGINT, note)
-            file.touch()
-            while not file.read_text(): time.sleep(0.02)
-            time.sleep(0.3)
-        """
-
-        def interrupt():
-            while sum(1 for _ in tmp_path.iterdir()) < 2:
-                time.sleep(0.02)
-            os.kill(os.getpid(), signal.SIGINT)
-
-        before = signal.signal(signal.SIGINT, signal.default_int_handler)
-        try:
-            threading.Thread(target=interrupt).start()
-            assert launch([sys.executable, "-c", code], 2) == (0, "")
-        finally:
-            signal.signal(signal.SIGINT, before)
-        assert [(tmp_path / rank).read_text() for rank in "01"] == ["!", "!"]
-
-    def test_a_process_that_was_killed_has_the_code_of_a_shell(self):
-        code, _ = launch([sys.executable, "-c", "import os, signal; os.kill(os.getpid(), signal.SIGKILL)"], 2)
-        assert code == 128 + signal.SIGKILL
 
 
 class TestWorld:

@@ -367,9 +367,9 @@ class TestSizeLimits:
         [
             (
                 (100, 120),
-                r"size_limits=\(100, 120\) cannot hold: n_clusters=5 centres serve between 500 and 600, .*400",
+                r"size_limits=\(100, 120\) cannot be satisfied: n_clusters=5 clusters hold between 500 and 600, .*400",
             ),
-            ((10, 20), "between 50 and 100, but there are 400; change the limits or n_clusters"),
+            ((10, 20), "between 50 and 100, but X has 400; change the limits or n_clusters"),
             ((20, 10), "must be two numbers, the least and the most"),
             ((1, 2, 3), "must be two numbers, the least and the most"),
             (("a", "b"), "must be two numbers, the least and the most"),
@@ -384,7 +384,12 @@ class TestSizeLimits:
         for estimator in (model, clone(model)):
             with pytest.raises(AttributeError, match="partial_fit") as error:
                 estimator.partial_fit(blobs)
-            assert "hold for all rows, and a batch is a part: use fit" in str(error.value.__cause__)
+            assert "apply to all rows together, not to a batch: use fit" in str(error.value.__cause__)
+
+    def test_batches_after_a_fit_with_limits_have_none(self, blobs):
+        model = KMeans(4, random_state=0, size_limits=(100, 100)).fit(blobs)
+        model.set_params(size_limits=None).partial_fit(blobs[:30])
+        assert_array_equal(model.labels_, model.predict(blobs[:30]))
 
 
 class TestStreams:
@@ -451,7 +456,7 @@ class TestKinds:
         model = KMeans(5, random_state=0).fit(blobs)
         assert_array_equal(model.sample(4, y=3)[1], [3] * 4)
         assert_array_equal(model.sample(2, y=[1, 0])[1], [1, 0])
-        with pytest.raises(ValueError, match=r"y=5 must be a number of a centre, 0\.\.4"):
+        with pytest.raises(ValueError, match=r"y=5 must be the number of a cluster, 0\.\.4"):
             model.sample(2, y=5)
         with pytest.raises(ValueError, match="n_samples=0 must be a whole number"):
             model.sample(0)
@@ -510,8 +515,11 @@ class TestArguments:
     @pytest.mark.parametrize(
         ("arguments", "message"),
         [
-            ({"size_limits": (0, None)}, "size_limits=.* is not used: a least of 0 and a most of all the weight limit"),
-            ({"depot": Depot([0.0, 0.0], 0.0)}, "depot is not used: with a weight of 0 the way from the depot costs"),
+            (
+                {"size_limits": (0, None)},
+                "size_limits=.* is not used: a least of 0 and a most of the total weight limit",
+            ),
+            ({"depot": Depot([0.0, 0.0], 0.0)}, "depot is not used: with a weight of 0 supply from the depot costs"),
             (
                 {"copy_x": False, "size_limits": (1, 300)},
                 "copy_x=False is not used: missing values, depot, size_limits",
@@ -532,7 +540,7 @@ class TestArguments:
     def test_a_file_with_impossible_values_is_refused(self, blobs):
         model = KMeans(2).fit(blobs)
         record = model._theta_record()
-        with pytest.raises(ValueError, match="are not those of a fit"):
+        with pytest.raises(ValueError, match=r"variance must be positive, got -1\.0"):
             model._theta_from(record | {"variance": torch.tensor(-1.0)})
 
     def test_progress_is_quiet_off_a_terminal_and_changes_nothing(self, blobs, capsys):

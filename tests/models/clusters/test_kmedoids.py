@@ -207,7 +207,7 @@ def test_given_distances_are_as_good_as_rows(dtype, order):
     assert_array_equal(model.transform(query), query[:, model.medoid_indices_])
     assert model.transform(query).dtype == dtype
     assert isinstance(model.predict(torch.tensor(query)), torch.Tensor)
-    with pytest.raises(AttributeError, match="metric='precomputed' knows no rows, so no cluster_centers_"):
+    with pytest.raises(AttributeError, match="metric='precomputed' has no rows, so no cluster_centers_"):
         _ = model.cluster_centers_
     with pytest.raises(ValueError, match="X has 149 features, but KMedoids is expecting 150 features"):
         model.predict(query[:, 1:])
@@ -249,7 +249,7 @@ def test_missing_values_with_the_metric_for_them():
 def test_missing_values_without_it():
     holes = X.copy()
     holes[7, 2] = np.nan
-    message = r"X contains NaN, first in row 7, .* metric='euclidean' .*; metric='nan_euclidean' compares rows"
+    message = r"X contains NaN, first in row 7, .* metric='euclidean' .*; metric='nan_euclidean' uses the features"
     with pytest.raises(ValueError, match=message):
         medoids().fit(holes)
     with pytest.raises(ValueError, match=message):
@@ -444,9 +444,9 @@ def test_a_row_is_no_distance_from_itself_even_where_a_metric_says_otherwise(met
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"init": [0, 60, 120], "n_init": 5}, "n_init=5 is not used: init names the rows to start from"),
-        ({"init": "build", "n_init": 5}, "n_init=5 is not used: init='build' has one outcome"),
-        ({"metric": "precomputed", "metric_params": {"p": 3}}, "metric_params is not used: metric='precomputed' takes"),
+        ({"init": [0, 60, 120], "n_init": 5}, "n_init=5 is not used: init gives the rows to start from"),
+        ({"init": "build", "n_init": 5}, "n_init=5 is not used: init='build' is deterministic"),
+        ({"metric": "precomputed", "metric_params": {"p": 3}}, "metric_params is not used: metric='precomputed' uses"),
     ],
 )
 def test_an_argument_without_effect_is_a_warning(arguments, message):

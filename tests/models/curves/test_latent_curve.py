@@ -326,9 +326,9 @@ class TestErrors:
 
     def test_places_outside_of_latent_space(self, rows):
         model = LatentCurve().fit(rows)
-        with pytest.raises(ValueError, match=r"Z holds 1.5; z lives in \[0, 1\]"):
+        with pytest.raises(ValueError, match=r"Z holds 1.5; z must be in \[0, 1\]"):
             model.inverse_transform([[0.5], [1.5]])
-        with pytest.raises(ValueError, match=r"Z has shape \(3,\); n_latent=1 needs places \(n, 1\)"):
+        with pytest.raises(ValueError, match=r"Z has shape \(3,\); n_latent=1 needs points \(n, 1\)"):
             model.magnification([0.1, 0.2, 0.3])
         with pytest.raises(ValueError, match="n_points=0 must be a whole number"):
             model.curve(0)
@@ -351,7 +351,7 @@ class TestErrors:
     def test_a_file_that_no_fit_could_have_left(self, rows):
         model = LatentCurve().fit(rows)
         record = model._theta_record()
-        with pytest.raises(ValueError, match=r"coefficients \(3, 2\) must be finite values of shape \(14, 2\)"):
+        with pytest.raises(ValueError, match=r"coefficients has shape \(3, 2\), but \(14, 2\) is needed"):
             model._theta_from(record | {"coefficients": record["coefficients"][:3]})
-        with pytest.raises(ValueError, match=r"variance=-1\.0 are of no fit"):
+        with pytest.raises(ValueError, match=r"variance must be positive, got -1\.0"):
             model._theta_from(record | {"variance": torch.tensor(-1.0)})

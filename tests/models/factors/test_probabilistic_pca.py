@@ -140,12 +140,12 @@ def test_the_posterior_mode_is_the_largest_of_its_neighbours():
     model = ProbabilisticPCA(1, prior=prior).fit(IRIS)
     found = model.theta_.components
     x = torch.from_numpy(IRIS)
-    from jensen.engines.em.sources import Frame
+    from jensen.engines.em.frame import Frame
     from jensen.models.factors.fit import one
-    from jensen.models.factors.subspace import SubspaceFamily
+    from jensen.models.factors.subspace import SubspaceStructure
     from jensen.models.mixtures.inference import log_evidence
 
-    family = SubspaceFamily(1, True)
+    family = SubspaceStructure(1, True)
     variance = x.var(0, correction=0)
     frame = Frame(x.mean(0), family.units(variance))
     resolved = prior.resolve(family, 1, frame, variance / frame.scale.square())

@@ -9,7 +9,7 @@ from scipy.stats import invwishart, multivariate_normal
 from jensen.engines.em.batch import Batch
 from jensen.formulas.gaussian import gaussian_kl
 from jensen.formulas.wishart import NormalInverseWishart
-from jensen.models.factors.subspace import SubspaceFamily, SubspaceGaussians, inverse_and_log_det
+from jensen.models.factors.subspace import SubspaceGaussians, SubspaceStructure, inverse_and_log_det
 
 K, D, M, N = 2, 6, 2, 80
 KINDS = ["isotropic", "diagonal"]
@@ -136,20 +136,40 @@ def test_no_step_lowers_the_objective_and_steps_end_where_it_is_flat(components,
 
 
 def slope(components, x, r, prior):
-    """The largest derivative of the objective, by automatic differentiation of full matrices.
-
-    What is missing is put at the mean of a unit normal of its own, whose density is a constant and has no slope.
-    """
+    """The largest derivative of the objective, by automatic differentiation of full matrices."""
     parts = [t.clone().requires_grad_() for t in (components.means, components.loadings, components.noise.log())]
     moved = SubspaceGaussians(parts[0], parts[1], parts[2].exp())
     value = 0.0 if prior is None else moved.log_prior(prior)
+    value = value + log_likelihood(moved, x, r)
+    return max(float(gradient.abs().max()) for gradient in torch.autograd.grad(value, parts))
+
+
+def log_likelihood(moved, x, r):
+    """Σ r ln p(x) but for a constant, from full matrices.
+
+    What is missing is put at the mean of a unit normal of its own, whose density is a constant and has no slope.
+    """
     full = moved.loadings @ moved.loadings.mT + torch.diag_embed(moved.noise.expand(K, D))
     seen = ~tensor(x).isnan()
     cov = torch.where(seen[:, :, None] & seen[:, None], full[:, None], torch.eye(D, dtype=full.dtype))
     away = torch.where(seen, tensor(x).nan_to_num() - moved.means[:, None], 0.0)
     normal = torch.distributions.MultivariateNormal(torch.zeros(D, dtype=full.dtype), cov)
-    value = value + (r * normal.log_prob(away)).sum()
-    return max(float(gradient.abs().max()) for gradient in torch.autograd.grad(value, parts))
+    return (r * normal.log_prob(away)).sum()
+
+
+def test_the_gradient_of_the_expected_log_density_is_that_of_the_likelihood(components, x):
+    """∇ Σ r ln p(x) = ∇ Σ r E_q[ln p(x|z)] at the parameters that q came from."""
+    r, batch = tensor(np.random.default_rng(3).random((K, N))), batch_of(x)
+    moments = components.moments(r, components.view(batch))
+    gradients = []
+    for value in (
+        lambda moved: log_likelihood(moved, x, r),
+        lambda moved: moved.expected_log_density(moments),
+    ):
+        parts = [t.clone().requires_grad_() for t in (components.means, components.loadings, components.noise)]
+        gradients.append(torch.autograd.grad(value(SubspaceGaussians(*parts)), parts))
+    for one, other in zip(*gradients, strict=True):
+        assert_allclose(one, other, atol=1e-8)
 
 
 def test_complete_rows_put_the_mean_at_their_mean(components):
@@ -197,7 +217,7 @@ def test_roughness_and_affine_maps(components):
 
 
 def test_packed_parameters_come_back(components):
-    back = components.family().unpack(components.means, components.pack())
+    back = components.structure.unpack(components.means, components.pack())
     assert_allclose(back.loadings, components.loadings)
     assert_allclose(back.noise, components.noise)
 
@@ -224,4 +244,4 @@ def test_parameters_are_counted_by_the_directions_they_move_the_density_in(d, m,
 
     parts = torch.autograd.functional.jacobian(covariance, (w, noise))
     rank = torch.linalg.matrix_rank(torch.cat([part.reshape(d * d, -1) for part in parts], 1))
-    assert SubspaceFamily(m, is_isotropic).n_parameters(2, d) == 2 * (d + int(rank))
+    assert SubspaceStructure(m, is_isotropic).n_parameters(2, d) == 2 * (d + int(rank))

@@ -1,22 +1,15 @@
-"""A batch: the rows an E-step reads at once.
+"""A batch: the rows that one E-step reads.
 
-Rows lie feature-major, so that densities are matrix products and reductions run over the first axis. Rows with holes
-come in blocks that share their pattern of holes: every tensor then has a leading axis of blocks.
+Rows lie feature-major, so that densities are matrix products and reductions run over the first axis. Rows with missing
+values come in blocks that share their pattern of missing values; every tensor then has a leading axis of blocks.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import Any, Self
+from typing import Generic, Protocol, Self, TypeVar
 
 from torch import Tensor
-
-__all__ = [
-    "Additive",
-    "Batch",
-    "Footprint",
-    "Summary",
-]
 
 
 @dataclass(frozen=True)
@@ -28,7 +21,7 @@ class Batch:
         rows: where each column of x stands in the user's table (*blocks, n); padding points one past the end.
         weight: (*blocks, n), or None when every row counts once; padding weighs 0.
         observed: which features a block has (*blocks, d), or which entries (d, n) when the source does not sort rows by
-            their holes; None when all.
+            their missing values; None when all.
         label: the class of a row (*blocks, n), -1 where unknown, or None when no row has one.
         log_jacobian: ln |dx̃/dx| over the observed features (*blocks, 1 or n); a log-density plus it is in
             the user's units.
@@ -44,10 +37,18 @@ class Batch:
 
 @dataclass(frozen=True)
 class Footprint:
-    """Numbers an E-step holds per row, and per block of rows with the same holes: they decide a batch's size."""
+    """Numbers that an E-step holds per row, and per block of rows with the same pattern: they decide a batch's size."""
 
     per_row: int
-    per_block: int
+    per_block: int = 1
+
+
+class Addable(Protocol):
+    """What statistics must offer: sums over batches, and multiples for stepwise EM."""
+
+    def __add__(self, other: Self, /) -> Self: ...
+
+    def __mul__(self, factor: float, /) -> Self: ...
 
 
 @dataclass(frozen=True)
@@ -63,10 +64,13 @@ class Additive:
     __rmul__ = __mul__
 
 
-@dataclass(frozen=True)
-class Summary(Additive):
-    """One sweep: the statistics, Σ_i w_i ELBO_i in nats, and the weight Σ_i w_i they rest on."""
+Stats = TypeVar("Stats", bound=Addable)
 
-    stats: Any
-    bound: Any
-    weight: Any
+
+@dataclass(frozen=True)
+class Summary(Additive, Generic[Stats]):
+    """One sweep: the statistics, Σ_i w_i ELBO_i in nats, and the weight Σ_i w_i of its rows."""
+
+    stats: Stats
+    bound: Tensor
+    weight: Tensor

@@ -11,37 +11,18 @@ stopping rule compares a state with the one before it. `stepwise` is online EM (
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import reduce
 from operator import add
-from typing import Any, Protocol
+from typing import Any, Generic, Protocol, TypeVar
 
 import torch
 from torch import Tensor
 
-from jensen.engines.em.batch import Batch, Summary
-from jensen.runtime.interrupt import InterruptedFitWarning
-from jensen.runtime.messages import levels_inside
+from jensen.engines.em.batch import Batch, Stats, Summary
+from jensen.runtime.interrupt import Interrupted
 from jensen.runtime.progress import Bar
-
-__all__ = [
-    "CollapseError",
-    "Fit",
-    "Running",
-    "SmoothVerbs",
-    "State",
-    "Verbs",
-    "fit",
-    "gradient",
-    "plain",
-    "short_run",
-    "small_gain",
-    "squarem",
-    "stepwise",
-    "sweep",
-]
 
 # Sums of 10⁶ rows in float64 agree to about 1e-10 of their size, and the expanded square adds about 1e-8 nats a row.
 ROUNDING = 1e-8
@@ -50,63 +31,68 @@ PATIENCE = 20
 
 
 class CollapseError(ValueError):
-    """A fit that cannot go on because its parameters have degenerated; another start may not."""
+    """A fit whose parameters have degenerated; another start may succeed."""
 
 
-class Verbs(Protocol):
-    """What a model tells the engine. All are pure; `theta` and `stats` are frozen values of the model's own."""
+Theta = TypeVar("Theta")
 
-    def e_step(self, theta: Any, batch: Batch) -> Summary: ...
 
-    def m_step(self, theta: Any, stats: Any) -> Any:
+class Verbs(Protocol[Theta, Stats]):
+    """What a model gives the engine. All are pure; `theta` and `stats` are frozen values of the model's own."""
+
+    def e_step(self, theta: Theta, batch: Batch) -> Summary[Stats]: ...
+
+    def m_step(self, theta: Theta, stats: Stats) -> Theta:
         """A theta that raises the objective, given statistics taken at the old one; a closed form does not need it."""
 
-    def log_prior(self, theta: Any) -> Tensor: ...
+    def log_prior(self, theta: Theta) -> Tensor: ...
 
-    def resolution(self, theta: Any) -> float:
+    def resolution(self, theta: Theta) -> float:
         """Nats per unit of weight by which rounding of theta itself moves the objective, beyond ROUNDING."""
 
 
-class SmoothVerbs(Verbs, Protocol):
-    """What `squarem` and `gradient` ask besides."""
+class SmoothVerbs(Verbs[Theta, Stats], Protocol[Theta, Stats]):
+    """What `squarem` and `gradient` ask for in addition; only `gradient` asks for the surrogate."""
 
-    def surrogate(self, theta: Any, stats: Any) -> Tensor:
-        """Σ_i w_i E_q[ln p(x_i, z)], differentiable in theta."""
+    def surrogate(self, theta: Theta, stats: Stats) -> Tensor:
+        """Σ_i w_i E_q[ln p(x_i, z)], the expected complete log-likelihood, differentiable in theta."""
 
-    def pack(self, theta: Any) -> Tensor:
+    def pack(self, theta: Theta) -> Tensor:
         """Unconstrained coordinates."""
 
-    def unpack(self, vector: Tensor) -> Any: ...
+    def unpack(self, vector: Tensor) -> Theta: ...
 
-    def project(self, theta: Any) -> Any:
+    def project(self, theta: Theta) -> Theta:
         """The nearest theta that keeps to the model's constraints."""
 
 
 @dataclass(frozen=True)
-class State:
+class State(Generic[Theta, Stats]):
     """A theta with its sweep: the objective per unit weight, and what the last plain step gained."""
 
-    theta: Any
-    summary: Summary
+    theta: Theta
+    summary: Summary[Stats]
     objective: float
     gain: float = math.inf
 
 
 @dataclass(frozen=True)
-class Fit:
-    theta: Any
+class Fit(Generic[Theta, Stats]):
+    """Where a fit ended: the best theta with its objective and statistics, and the objective after every step."""
+
+    theta: Theta
     objective: float
-    stats: Any
+    stats: Stats
     weight: float
     history: list[float]
     n_iter: int
     converged: bool
-    interrupted: bool = False
 
 
-Evaluate = Callable[[Any], State]
-Algorithm = Callable[[Any, State, Evaluate], Iterator[State]]
-Stop = Callable[[State, State], bool]
+Evaluate = Callable[[Theta], State[Theta, Stats]]
+# The verbs come first: `plain` asks for Verbs, the others for SmoothVerbs.
+Algorithm = Callable[[Any, State[Theta, Stats], Evaluate[Theta, Stats]], Iterator[State[Theta, Stats]]]
+Stop = Callable[[State[Any, Any], State[Any, Any]], bool]
 
 
 def small_gain(tol: float) -> Stop:
@@ -114,37 +100,40 @@ def small_gain(tol: float) -> Stop:
     return lambda old, new: abs(new.gain) < tol
 
 
-def sweep(verbs: Verbs, theta: Any, source: Iterable[Batch]) -> Summary:
+def sweep(verbs: Verbs[Theta, Stats], theta: Theta, source: Iterable[Batch]) -> Summary[Stats]:
     """One pass over the data."""
     return reduce(add, (verbs.e_step(theta, batch) for batch in source))
 
 
 def fit(
-    verbs: Verbs,
-    theta: Any,
+    verbs: Verbs[Theta, Stats],
+    theta: Theta,
     source: Iterable[Batch],
     *,
     max_iter: int,
     stop: Stop,
-    algorithm: Algorithm | None = None,
+    algorithm: Algorithm[Theta, Stats] | None = None,
     is_monotone: bool = True,
     progress: str | None = None,
     progress_every: int = 1,
-    survives_interrupt: bool = True,
-) -> Fit:
-    """Iterate from theta until `stop` says so, or `max_iter` M-steps are done; the best theta seen is kept.
+) -> Fit[Theta, Stats]:
+    """Iterate from theta until `stop` returns True, or `max_iter` M-steps are done; the best theta seen is kept.
 
-    With a monotone algorithm, which EM is, that is the last theta, and a fall is an error; another has also come to its
-    end when PATIENCE steps in a row found nothing better. `progress` names the bar shown on a terminal, which tells the
-    objective every `progress_every` steps. Ctrl-C ends a fit that survives it, and what it has come to is kept.
+    With a monotone algorithm, such as EM, that is the last theta, and a fall is an error. Another algorithm also ends
+    when PATIENCE steps in a row found nothing better. `progress` names the bar on a terminal, which shows the objective
+    every `progress_every` steps. Ctrl-C raises Interrupted with the fit so far.
     """
 
-    def evaluate(theta: Any) -> State:
+    def evaluate(theta: Theta) -> State[Theta, Stats]:
         summary = sweep(verbs, theta, source)
         return State(theta, summary, float((summary.bound + verbs.log_prior(theta)) / summary.weight))
 
+    def result() -> Fit[Theta, Stats]:
+        stats, weight = best.summary.stats, float(best.summary.weight)
+        return Fit(best.theta, best.objective, stats, weight, history, len(history) - 1, converged)
+
     best = state = evaluate(theta)
-    history, converged, interrupted = [state.objective], False, False
+    history, converged = [state.objective], False
     steps = (algorithm or plain)(verbs, state, evaluate)
     bar = Bar(progress, max_iter, unit="step")
     try:
@@ -161,26 +150,19 @@ def fit(
             if (len(history) - 1) % progress_every == 0:
                 bar.note(f"{best.objective:.6f} per row")
     except KeyboardInterrupt:
-        if not survives_interrupt:
-            raise
-        interrupted = True
-        warnings.warn(
-            f"interrupted after {len(history) - 1} EM steps; the best parameters so far are kept",
-            InterruptedFitWarning,
-            stacklevel=levels_inside(),
-        )
+        message = f"interrupted after {len(history) - 1} EM steps; the best parameters so far are kept"
+        raise Interrupted(message, result()) from None
     finally:
         bar.close()
-    stats, weight = best.summary.stats, float(best.summary.weight)
-    return Fit(best.theta, best.objective, stats, weight, history, len(history) - 1, converged, interrupted)
+    return result()
 
 
-def short_run(verbs: Verbs, theta: Any, source: Iterable[Batch], n_steps: int) -> Fit:
+def short_run(verbs: Verbs[Theta, Stats], theta: Theta, source: Iterable[Batch], n_steps: int) -> Fit[Theta, Stats]:
     """A few steps, to compare starts by."""
-    return fit(verbs, theta, source, max_iter=n_steps, stop=small_gain(1e-5), survives_interrupt=False)
+    return fit(verbs, theta, source, max_iter=n_steps, stop=small_gain(1e-5))
 
 
-def check_rise(verbs: Verbs, old: State, new: State, iteration: int) -> bool:
+def check_rise(verbs: Verbs[Theta, Stats], old: State[Theta, Stats], new: State[Theta, Stats], iteration: int) -> bool:
     """Whether a step is to be taken. One that falls because theta has no more digits is not: nothing is left to gain.
 
     A covariance with an eigenvalue λ is held to about ε, so ln λ only to ε/λ: with λ at its floor, where the objective
@@ -197,7 +179,9 @@ def check_rise(verbs: Verbs, old: State, new: State, iteration: int) -> bool:
     )
 
 
-def tried(verbs: SmoothVerbs, evaluate: Evaluate, vector: Tensor) -> State | None:
+def tried(
+    verbs: SmoothVerbs[Theta, Stats], evaluate: Evaluate[Theta, Stats], vector: Tensor
+) -> State[Theta, Stats] | None:
     """The state at coordinates that no M-step gave; None where it cannot be evaluated, as they may lie anywhere."""
     try:
         state = evaluate(verbs.project(verbs.unpack(vector)))
@@ -206,14 +190,18 @@ def tried(verbs: SmoothVerbs, evaluate: Evaluate, vector: Tensor) -> State | Non
     return state if math.isfinite(state.objective) else None
 
 
-def plain(verbs: Verbs, state: State, evaluate: Evaluate) -> Iterator[State]:
+def plain(
+    verbs: Verbs[Theta, Stats], state: State[Theta, Stats], evaluate: Evaluate[Theta, Stats]
+) -> Iterator[State[Theta, Stats]]:
     while True:
         old, state = state, evaluate(verbs.m_step(state.theta, state.summary.stats))
         state = State(state.theta, state.summary, state.objective, gain=state.objective - old.objective)
         yield state
 
 
-def squarem(verbs: SmoothVerbs, state: State, evaluate: Evaluate) -> Iterator[State]:
+def squarem(
+    verbs: SmoothVerbs[Theta, Stats], state: State[Theta, Stats], evaluate: Evaluate[Theta, Stats]
+) -> Iterator[State[Theta, Stats]]:
     """Two plain steps, then an extrapolation through them; where that is worse than the step, the step is kept."""
     while True:
         first = next(plain(verbs, state, evaluate))
@@ -229,10 +217,12 @@ def squarem(verbs: SmoothVerbs, state: State, evaluate: Evaluate) -> Iterator[St
         yield state
 
 
-def gradient(learning_rate: float) -> Algorithm:
+def gradient(learning_rate: float) -> Algorithm[Any, Any]:
     """Gradient EM: θ ← θ + η ∇_θ ELBO(q, θ) in unconstrained coordinates, η halved until the objective rises."""
 
-    def steps(verbs: SmoothVerbs, state: State, evaluate: Evaluate) -> Iterator[State]:
+    def steps(
+        verbs: SmoothVerbs[Theta, Stats], state: State[Theta, Stats], evaluate: Evaluate[Theta, Stats]
+    ) -> Iterator[State[Theta, Stats]]:
         while True:
             start = verbs.pack(state.theta).detach()
             point = start.clone().requires_grad_()
@@ -252,16 +242,20 @@ def gradient(learning_rate: float) -> Algorithm:
 
 
 @dataclass(frozen=True)
-class Running:
-    """Stepwise EM's memory: mean statistics per unit weight, and the weight they rest on."""
+class Running(Generic[Stats]):
+    """What stepwise EM keeps: mean statistics per unit of weight, and the weight they come from."""
 
-    stats: Any
+    stats: Stats
     weight: float
 
 
 def stepwise(
-    verbs: Verbs, theta: Any, source: Iterable[Batch], running: Running | None, exponent: float = 0.7
-) -> tuple[Any, Running]:
+    verbs: Verbs[Theta, Stats],
+    theta: Theta,
+    source: Iterable[Batch],
+    running: Running[Stats] | None,
+    exponent: float = 0.7,
+) -> tuple[Theta, Running[Stats]]:
     """One step of online EM: s ← (1-γ) s + γ s(batch), γ = (weight of all so far / weight of the batch)^-exponent.
 
     With equal batches γ_t = t^-exponent, and any exponent in (½, 1] converges.

@@ -16,19 +16,6 @@ from torch import Tensor
 
 from jensen.formulas.neighbours import Neighbours, TwoNearest, swapped, two_smallest
 
-__all__ = [
-    "LIMIT",
-    "check_distinct",
-    "distinct_rows",
-    "draw",
-    "draw_different",
-    "hash_rows",
-    "kmeans_plus_plus",
-    "squared_distances",
-    "swap_in",
-    "written_out",
-]
-
 LIMIT = 20_000
 ROWS_AT_ONCE = 8192
 FEW_NUMBERS = 2 * 10**7
@@ -39,7 +26,15 @@ def distinct_rows(x: Any, weight: np.ndarray | None, limit: int, n_wanted: int) 
 
     Their numbers in an order of their content, the weight of all copies of each, and whether these are all there are.
     """
-    hashes = hash_rows(x)
+    numbers, weights, is_everything = distinct_hashes(hash_rows(x), weight, limit, n_wanted)
+    order = order_by_content(x[numbers])
+    return numbers[order], weights[order], is_everything
+
+
+def distinct_hashes(
+    hashes: np.ndarray, weight: np.ndarray | None, limit: int, n_wanted: int
+) -> tuple[np.ndarray, np.ndarray, bool]:
+    """The same of rows with these hashes, in an order of the hashes."""
     chosen = below = np.arange(0)
     # Double the share of hashes until there are too many: the outcome depends on the set of distinct rows alone.
     for doubling in range(25):
@@ -53,9 +48,7 @@ def distinct_rows(x: Any, weight: np.ndarray | None, limit: int, n_wanted: int) 
         chosen = below
     _, first, copy_of = np.unique(hashes[chosen], return_index=True, return_inverse=True)
     weights = np.bincount(copy_of, None if weight is None else weight[chosen]).astype(np.float64)
-    numbers = chosen[first]
-    order = order_by_content(x[numbers])
-    return numbers[order], weights[order], len(chosen) == len(hashes)
+    return chosen[first], weights, len(chosen) == len(hashes)
 
 
 def check_distinct(argument: str, n_wanted: int, n_distinct: int) -> None:

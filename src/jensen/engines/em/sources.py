@@ -1,77 +1,49 @@
-"""Sources: re-iterable batches of standardised rows.
+"""Sources: batches of rows in the engine's coordinates, which an engine sweeps again and again.
 
-An engine sweeps a source again and again. A source holds rows in units of its frame, x̃ = (x - origin) / scale, because
-raw moments lose digits far from the origin, and sorts rows with holes into blocks that share a pattern of holes.
+A source never needs all rows at once: rows with missing values are sorted into blocks that share a pattern chunk by
+chunk, and a start looks at a sample. `ArraySource` holds its batches in memory.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import replace
+from functools import partial
+from typing import Protocol, Self, TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from jensen.engines.em.batch import Batch, Footprint
+from jensen.engines.em.frame import Frame
+from jensen.engines.em.sampling import RowSample, sample_of
 from jensen.runtime.progress import progress
 from jensen.runtime.threads import threads_for
 
-__all__ = ["ArraySource", "Frame", "in_row_order", "one_unit", "too_large"]
-
 # A batch's features and responsibilities should fit the cache; fewer rows than the lower limit starve the products.
 BATCH_BYTES, FEWEST_ROWS, MOST_ROWS = 2**23, 1024, 2**14
+# Rows that are read once are copied in parts of this size: large enough for patterns of missing values to be shared.
+PART_BYTES = 2**26
 
 
-@dataclass(frozen=True)
-class Frame:
-    """The engine's coordinates: x̃ = (x - origin) / scale, feature by feature."""
+class Source(Protocol):
+    """What an engine asks of rows, wherever they are.
 
-    origin: Tensor  # (d,)
-    scale: Tensor  # (d,)
+    n_rows is None where it is not known before a sweep; n_numbers are those that a sweep computes, for the number of
+    threads.
+    """
 
-    @classmethod
-    def of(cls, x: Tensor, weight: Tensor | None, units: Callable[[Tensor], Tensor]) -> Frame:
-        """Weighted mean and deviation of the observed entries of feature-major rows (d, n)."""
-        d, n = x.shape
-        chunks = [slice(start, start + MOST_ROWS) for start in range(0, n, MOST_ROWS)]  # no temporary as large as x
+    @property
+    def n_rows(self) -> int | None: ...
 
-        def weighted_sums(origin: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-            mass, first, second = x.new_zeros(3, d)
-            for chunk in chunks:
-                deviation = x[:, chunk] - origin[:, None]
-                w = deviation.isnan().logical_not_().to(x.dtype)
-                w = w if weight is None else w.mul_(weight[chunk])
-                weighted = deviation.nan_to_num_(nan=0.0) * w
-                mass += w.sum(1)
-                first += weighted.sum(1)
-                second += (weighted * deviation).sum(1)
-            return mass, first, second
+    @property
+    def n_numbers(self) -> int: ...
 
-        mass, first, _ = weighted_sums(x.new_zeros(d))
-        origin = first / mass
-        # About the mean, squares keep their digits, and what rounding left in the mean comes out.
-        _, first, second = weighted_sums(origin)
-        origin, variance = origin + first / mass, second / mass - (first / mass).square()
-        if not variance.isfinite().all():
-            raise too_large(x)
-        return cls.of_moments(origin, variance, units)
+    def __iter__(self) -> Iterator[Batch]: ...
 
-    @classmethod
-    def of_moments(cls, origin: Tensor, variance: Tensor, units: Callable[[Tensor], Tensor]) -> Frame:
-        """The same from means and variances (d,)."""
-        # A constant column has no spread of its own: it gets the average one, and the floor on variances binds there.
-        constant = variance <= (16 * torch.finfo(variance.dtype).eps * origin).square()
-        usual = variance[~constant].mean() if not constant.all() else torch.ones_like(variance[0])
-        return cls(origin, units(torch.where(constant, usual, variance)))
-
-    def standardise(self, x: Tensor) -> Tensor:
-        """Feature-major rows (d, n), in place."""
-        return x.sub_(self.origin[:, None]).div_(self.scale[:, None])
-
-
-def too_large(x: Tensor) -> ValueError:
-    return ValueError(f"X reaches {float(x.nan_to_num(nan=0.0).abs().max())}, too large to square; rescale it")
+    def sample(self, n: int, limit: int) -> RowSample:
+        """All distinct rows when there are at most `limit`, else about n of them, in the units of the batches."""
 
 
 class ArraySource:
@@ -83,7 +55,7 @@ class ArraySource:
         weight: row weights (n,).
         label: class per row (n,), -1 where unknown.
         footprint: what an E-step holds, for the size of batches.
-        by_pattern: whether rows with holes come in blocks that share a pattern, or as they stand with a mask.
+        by_pattern: whether rows with missing values come in blocks that share a pattern, or as they stand with a mask.
         in_one: whether all rows come in one batch.
     """
 
@@ -98,20 +70,21 @@ class ArraySource:
         by_pattern: bool = True,
         in_one: bool = False,
     ) -> None:
-        self.n_rows = x.shape[1]
+        self.n_rows: int = x.shape[1]
         self.n_numbers = self.n_rows * footprint.per_row
-        self._weight, self._label = weight, label
+        self._weight, self._label, self._frame = weight, label, frame
+        self._rows: Tensor | None = None
         self._log_scale = frame.scale.log()
         width = max(FEWEST_ROWS, min(MOST_ROWS, BATCH_BYTES // (8 * footprint.per_row)))
         self._width = self.n_rows if in_one else width
         self._blocks = max(1, BATCH_BYTES // (8 * footprint.per_block))
         x = frame.standardise(x)
         missing = x.isnan()
-        holes = missing.any(0)
-        if not holes.any():
+        is_incomplete = missing.any(0)
+        if not is_incomplete.any():
             self.batches = list(self._chunks(x, torch.arange(self.n_rows, device=x.device)))
             return
-        complete, incomplete = (~holes).nonzero().squeeze(1), holes.nonzero().squeeze(1)
+        complete, incomplete = (~is_incomplete).nonzero().squeeze(1), is_incomplete.nonzero().squeeze(1)
         part, seen = x[:, incomplete].nan_to_num_(nan=0.0), ~missing[:, incomplete]
         if by_pattern:
             rest = self._patterned(part, seen, incomplete)
@@ -121,8 +94,31 @@ class ArraySource:
             rest = self._chunks(part, incomplete, seen)
         self.batches = [*self._chunks(x[:, complete], complete), *rest]
 
+    @classmethod
+    def of_rows(
+        cls,
+        x: Tensor,
+        frame: Frame,
+        *,
+        weight: Tensor | None = None,
+        label: Tensor | None = None,
+        footprint: Footprint,
+        by_pattern: bool = True,
+    ) -> ArraySource:
+        """Of the user's rows (n, d), which are copied."""
+        own = x.T.clone(memory_format=torch.contiguous_format)
+        source = cls(own, frame, weight=weight, label=label, footprint=footprint, by_pattern=by_pattern)
+        source._rows = x
+        return source
+
     def __iter__(self) -> Iterator[Batch]:
         return iter(self.batches)
+
+    def sample(self, n: int, limit: int) -> RowSample:
+        # A hash of the user's own numbers does not depend on the rounding of the frame.
+        assert self._rows is not None, "only a source that was made by `of_rows` has rows to sample"
+        sample = sample_of(self._rows, self._weight, self._label, n, limit)
+        return replace(sample, x=self._frame.standardise(sample.x))
 
     def _take(self, values: Tensor | None, rows: Tensor) -> Tensor | None:
         return None if values is None else values[rows]
@@ -138,7 +134,7 @@ class ArraySource:
             yield Batch(x[:, part], where, weight, seen, label, of_seen)
 
     def _patterned(self, x: Tensor, observed: Tensor, rows: Tensor) -> Iterator[Batch]:
-        """Rows with holes, in blocks of one pattern; blocks of about equal length are stacked, padded with weight 0."""
+        """Blocks of rows with one pattern of missing values; those of similar length are stacked and padded."""
         for columns in stack_by_pattern(observed, self._width, self._blocks):
             padding = columns < 0
             kept = columns.clamp(min=0)
@@ -153,6 +149,38 @@ class ArraySource:
                 self._take(self._label, rows[kept]),
                 -(seen * self._log_scale).sum(1, keepdim=True),
             )
+
+
+class Framed(Protocol):
+    """Parameters that know coordinates in which they lose no digits."""
+
+    def frame(self) -> Frame: ...
+
+    def within(self, frame: Frame) -> Self: ...
+
+
+Theta = TypeVar("Theta", bound=Framed)
+
+
+def over_rows(
+    theta: Theta, x: Tensor, answer: Callable[[Theta, Batch], Tensor], footprint: Footprint, by_pattern: bool = False
+) -> Tensor:
+    """Answers (*blocks, m, n) of parameters about every batch of rows (n, d), in the order of the rows (n, m)."""
+    frame = theta.frame()
+    local = theta.within(frame)
+    parts = []
+    # Rows are read once, so they are copied a part at a time.
+    n_at_once = max(MOST_ROWS, PART_BYTES // (8 * x.shape[1]))
+    for start in range(0, len(x), n_at_once):
+        part = x[start : start + n_at_once]
+        source = ArraySource.of_rows(part, frame, footprint=footprint, by_pattern=by_pattern)
+        parts.append(in_row_order(source, partial(answer_about, local, answer, start)))
+    return parts[0] if len(parts) == 1 else torch.cat(parts)
+
+
+def answer_about(theta: Theta, answer: Callable[[Theta, Batch], Tensor], first: int, batch: Batch) -> Tensor:
+    """The answer about a batch whose rows are counted from `first`."""
+    return answer(theta, replace(batch, rows=batch.rows + first) if first else batch)
 
 
 def in_row_order(source: ArraySource, answer: Callable[[Batch], Tensor]) -> Tensor:
@@ -193,8 +221,3 @@ def stack_by_pattern(observed: Tensor, most_rows: int, most_blocks: int) -> Iter
             inside = offset < lengths[chosen, None]
             columns = order[np.minimum(starts[chosen, None] + offset, len(order) - 1)]
             yield torch.from_numpy(np.where(inside, columns, -1)).to(observed.device)
-
-
-def one_unit(variance: Tensor) -> Tensor:
-    """One deviation for all features (d,): what is round, or measured by distances, must stay so."""
-    return variance.mean().sqrt().expand_as(variance).clone()

@@ -105,7 +105,7 @@ class TrainingSet:
 
     def has_missing(self) -> bool:
         """Whether values are missing. Rows on disk are not searched: they may have some, unless they are integers."""
-        if not self.events.can_have_holes:
+        if not self.events.can_have_missing:
             return False
         return not self.events.is_in_memory or bool(self.x.isnan().any())
 

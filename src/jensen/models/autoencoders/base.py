@@ -6,6 +6,7 @@ ln p(x) ≥ E_q[ln p(x|z)] - KL(q(z|x) ‖ N(0, I)),   and tighter with k draws:
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -33,6 +34,9 @@ SMALL_ERROR = 0.1
 class VariationalModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, GradientEstimator[VAEFacts, VAEModule]):
     """Scores, latent vectors, samples and imputations from the networks of `module_`."""
 
+    capabilities = replace(
+        GradientEstimator.capabilities, score="bound", missing_in_score=True, labels=True, predict="labels"
+    )
     evaluation_samples: int
 
     def score_samples(self, X: Any, *, importance_samples: int | None = None) -> Any:
@@ -49,6 +53,9 @@ class VariationalModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Gradie
         """Mean of `score_samples` over the rows; y is ignored."""
         with averaging():
             return super().score(X, y)
+
+    def describe_score(self) -> str:
+        return f"bound, {self.evaluation_samples} importance samples"
 
     def bound(self, X: Any, *, importance_samples: int | None = None) -> Bound:
         """The evidence lower bound (ELBO), term by term; with `importance_samples`, the tighter bound of so many draws.

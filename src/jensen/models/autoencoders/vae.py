@@ -27,7 +27,7 @@ from torch import Tensor, nn
 from jensen.contract import warn_unused
 from jensen.contract.gradient import GradientEstimator
 from jensen.contract.training import TrainingSpec, class_frequencies
-from jensen.data.container import read_weights
+from jensen.data.reader import read_weights
 from jensen.data.rows import Events, learn_events, read_events
 from jensen.engines.sgd.feeds import TrainingSet
 from jensen.engines.sgd.plan import Phase, Run, Trainer

@@ -15,13 +15,26 @@ from torch import Tensor
 
 from jensen.bound import Bound
 from jensen.contract import EMEstimator, Stream, whole_number
-from jensen.data.container import Kind, read_array, read_weights
+from jensen.contract.fitted import Fitted, Values, not_negative, positive, read_values
+from jensen.data.container import Kind
+from jensen.data.reader import read_array, read_weights
 from jensen.models.clusters.centres import Pull, hard_log_density
 from jensen.models.clusters.depot import Depot
 from jensen.models.clusters.inference import Assignment, Centres, assign
 from jensen.models.clusters.kmeans_start import checked_centres
 
-__all__ = ["CentreModel"]
+SCHEMA = {
+    "centres": Values("K", "d"),
+    "variance": Values(check=positive),
+    "weights": Values("K", check=not_negative),
+}
+
+
+def moved(model: CentreModel, value: Any) -> Centres:
+    """Theta with other centres; as their rows are unknown, all get the mean weight."""
+    theta = model.theta_
+    centres = checked_centres(value, model.n_features_in_, len(theta.centres))
+    return Centres(torch.from_numpy(centres), theta.variance, theta.weights.mean().expand(len(centres)).clone())
 
 
 class CentreModel(EMEstimator):
@@ -30,38 +43,40 @@ class CentreModel(EMEstimator):
     theta_: Centres
     depot: Depot | None
     _stream: Stream | None
+    cluster_centers_ = Fitted(lambda model: model.theta_.centres, moved)
+    cluster_weights_ = Fitted(lambda model: model.theta_.weights, dtype="float64")
 
     def predict(self, X: Any) -> Any:
-        """The centre that serves each row: the nearest, or the cheapest with a depot whose customers are assigned."""
+        """The cluster of each row: the nearest centre, or with `Depot(assignment="assigned")` the cheapest."""
         found, kind = self._assign(X)
         return kind.values(found.label)
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """-Σ w ‖x - μ_y‖², scikit-learn's score of k-means; nats per row are in `score_samples`."""
+        """-Σ w ‖x - μ_y‖², as in scikit-learn; `score_samples` returns nats per row."""
         found, _ = self._assign(X)
         weight = read_weights(sample_weight, len(found.distance))
         return -float(found.distance.sum() if weight is None else found.distance @ weight)
 
     def score_samples(self, X: Any) -> Any:
-        """ln N(x; μ_y, σ²I) - ln K per row, a lower bound of ln p(x); a row with nothing observed has -ln K."""
+        """ln N(x; μ_y, σ²I) - ln K per row, a lower bound of ln p(x); -ln K for a row without observed values."""
         found, kind = self._assign(X)
         return kind.values(self._log_density(found) - math.log(self._n_features_out))
 
     def bound(self, X: Any) -> Bound:
-        """ln N(x; μ_y, σ²I), and KL(one-hot ‖ 1/K) = ln K, per row."""
+        """The ELBO per row: ln N(x; μ_y, σ²I), and KL(one-hot ‖ 1/K) = ln K."""
         found, kind = self._assign(X)
         log_density = self._log_density(found)
         kl = torch.full_like(log_density, math.log(self._n_features_out))
         return Bound(kind.values(log_density), {"cluster": kind.values(kl)}, is_exact=False)
 
     def posterior(self, X: Any) -> torch.distributions.Categorical:
-        """q(z|x): all of it on the row's own centre."""
+        """q(z|x), one-hot: probability 1 for the row's own cluster."""
         label = self._assign(X)[0].label
         one_hot = torch.nn.functional.one_hot(label, self._n_features_out).to(torch.float64)
         return torch.distributions.Categorical(probs=one_hot)
 
     def sample(self, n_samples: int = 1, y: Any = None, random_state: Any = None) -> tuple[Any, Any]:
-        """Rows around centres drawn with equal chances, and the centre of each; y asks for a centre, or one each."""
+        """Rows around centres drawn with equal probability, and the cluster of each; y chooses one, or one per row."""
         check_is_fitted(self)
         n, k, generator = self._n_samples(n_samples), self._n_features_out, self._generator(random_state)
         if y is None:
@@ -69,42 +84,23 @@ class CentreModel(EMEstimator):
         else:
             values = np.asarray(y)
             if values.shape not in ((), (n,)) or not np.isin(values, np.arange(k)).all():
-                raise ValueError(f"y={y!r} must be a number of a centre, 0..{k - 1}, or {n} of them")
+                raise ValueError(f"y={y!r} must be the number of a cluster, 0..{k - 1}, or {n} such numbers")
             z = torch.from_numpy(np.broadcast_to(values, (n,)).astype(np.int64))
         noise = torch.randn(n, self.n_features_in_, generator=generator, dtype=torch.float64)
         x = self.theta_.centres[z] + math.sqrt(self.theta_.variance) * noise
         return self._kind.table(x), self._kind.values(z)
 
     def impute(self, X: Any) -> Any:
-        """X with missing entries taken from the row's centre; observed ones bit for bit."""
+        """X with missing values taken from the row's centre; observed values are returned bit for bit."""
         x, means, kind = self._centres_of(X)
         return kind.table(torch.where(x.isnan(), means, x))
 
     def impute_draws(self, X: Any, n_draws: int = 1, random_state: Any = None) -> list[Any]:
-        """Copies of X with missing entries drawn around the row's centre, with variance σ²."""
+        """Copies of X with missing values drawn from a Gaussian around the row's centre, with variance σ²."""
         x, means, kind = self._centres_of(X)
         n, generator, std = whole_number("n_draws", n_draws), self._generator(random_state), self.theta_.variance**0.5
         draws = (means + std * torch.randn(x.shape, generator=generator, dtype=x.dtype) for _ in range(n))
         return [kind.table(torch.where(x.isnan(), drawn, x)) for drawn in draws]
-
-    @property
-    def cluster_centers_(self) -> np.ndarray:
-        check_is_fitted(self)
-        return self.theta_.centres.numpy().astype(self._kind.dtype)
-
-    @cluster_centers_.setter
-    def cluster_centers_(self, value: Any) -> None:
-        check_is_fitted(self)
-        centres = checked_centres(value, self.n_features_in_, self._n_features_out)
-        # Whom each of them serves is not known.
-        weights = self.theta_.weights.mean().expand(len(centres)).clone()
-        self.theta_ = Centres(torch.from_numpy(centres), self.theta_.variance, weights)
-        self._stream = None
-
-    @property
-    def cluster_weights_(self) -> np.ndarray:
-        check_is_fitted(self)
-        return self.theta_.weights.numpy().copy()
 
     @property
     def n_parameters_(self) -> int:
@@ -141,9 +137,5 @@ class CentreModel(EMEstimator):
         }
 
     def _theta_from(self, record: dict[str, Tensor]) -> Centres:
-        k = len(record["centres"])
-        centres = checked_centres(record["centres"], self.n_features_in_, k)
-        variance, weights = float(record["variance"]), record["weights"].to(torch.float64)
-        if not (0 < variance < math.inf and weights.shape == (k,) and bool((weights >= 0).all())):
-            raise ValueError(f"variance={variance} and weights={weights.tolist()} are not those of a fit")
-        return Centres(torch.from_numpy(centres), variance, weights)
+        found = read_values(record, SCHEMA, d=self.n_features_in_)
+        return Centres(found["centres"], float(found["variance"]), found["weights"])

@@ -3,7 +3,8 @@
     r_ij = Σ_{f observed in i} (x_if - μ_jf)²
     bound:  ln(1/K) + ln N(x_i; μ_{y_i}, σ²I) over the observed features, below ln p(x_i) of the mixture Σ_j N_j / K
     depot:  cost_ij = r_ij + λ‖μ_j - x_D‖²,   given y:  μ_j = (x̄_j + λ x_D) / (1 + λ)
-A hole leaves a feature out of the distance, and its row out of the mean of that feature (Chi, Chi & Baraniuk 2016).
+A missing value leaves its feature out of the distance, and its row out of the mean of this feature (Chi, Chi & Baraniuk
+2016).
 """
 
 from __future__ import annotations
@@ -11,25 +12,26 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
+import numpy as np
 import torch
+from scipy.sparse import csr_matrix
 from torch import Tensor
 
 from jensen.engines.em.batch import Additive, Batch
 
-__all__ = [
-    "CentreMoments",
-    "Pull",
-    "hard_log_density",
-    "moments_of",
-    "optimal_centres",
-    "partial_distances",
-    "squared_differences",
-]
+# Rows (n, d): an array or a sparse matrix.
+Matrix = np.ndarray | csr_matrix
 
 
 @dataclass(frozen=True)
 class Pull:
-    """A depot's pull on the centres: its place x_D (d,), its weight λ, and whether rows heed it when they choose."""
+    """The depot's pull on the centres.
+
+    Args:
+        location: x_D (d,).
+        weight: λ.
+        chooses: whether rows choose their centre by the whole cost, supply included, or by distance alone.
+    """
 
     location: Tensor
     weight: float
@@ -46,11 +48,11 @@ class Pull:
 
 @dataclass(frozen=True)
 class CentreMoments(Additive):
-    """What rows leave behind at K centres.
+    """Sufficient statistics of the rows at K centres.
 
     Args:
-        weight: Σ w_i of the rows of a centre (K,).
-        mass: the same over the rows that have a feature (K, d).
+        weight: Σ w_i over the rows of each centre (K,).
+        mass: the same over the rows where a feature is observed (K, d).
         first: Σ w_i x_i (K, d).
         second: Σ w_i x_i², over all features (K,).
     """
@@ -61,27 +63,27 @@ class CentreMoments(Additive):
     second: Tensor
 
     def loss(self, centres: Tensor) -> Tensor:
-        """Σ_i w_i r_{i y_i} at these centres."""
+        """Σ_i w_i r_{i y_i} with these centres."""
         moved = self.mass * centres.square() - 2 * centres * self.first
         return (self.second.sum() + moved.sum()).clamp(min=0)
 
 
 def moments_of(q: Tensor, batch: Batch) -> CentreMoments:
-    """What rows leave at the centres that serve them, for weighted responsibilities q (K, n)."""
+    """The statistics for weighted responsibilities q (K, n)."""
     weight, observed = q.sum(1), batch.observed
     mass = weight[:, None].expand(-1, len(batch.x)) if observed is None else q @ observed.T.to(q.dtype)
     return CentreMoments(weight, mass, q @ batch.x.T, q @ batch.x.square().sum(0))
 
 
 def partial_distances(x: Tensor, observed: Tensor | None, centres: Tensor) -> Tensor:
-    """r (K, n) of feature-major rows (d, n), 0 where missing, to centres (K, d)."""
+    """r (K, n) from feature-major rows (d, n), 0 where missing, to centres (K, d)."""
     squared = x.square().sum(0)
     norms = centres.square().sum(1)[:, None] if observed is None else centres.square() @ observed.to(x.dtype)
     return torch.addmm(squared, centres, x, alpha=-2).add_(norms).clamp_(min=0)
 
 
 def squared_differences(x: Tensor, observed: Tensor | None, centres: Tensor) -> Tensor:
-    """The same r, feature by feature: slower, and as exact for points that nearly meet."""
+    """The same r, feature by feature: slower, but exact also for very small distances."""
     distance = x.new_zeros(len(centres), x.shape[1])
     for j in range(len(x)):
         difference = x[j] - centres[:, j, None]
@@ -92,7 +94,7 @@ def squared_differences(x: Tensor, observed: Tensor | None, centres: Tensor) -> 
 def optimal_centres(moments: CentreMoments, pull: Pull | None) -> Tensor:
     """The centres (K, d) with the least cost for these assignments.
 
-    Nobody's centre goes to the mean of all rows: anywhere costs the same, and this is no NaN.
+    An empty cluster's centre is set to the overall mean to avoid NaN.
     """
     pulled, target = torch.zeros_like(moments.mass), torch.zeros_like(moments.first)
     if pull is not None:

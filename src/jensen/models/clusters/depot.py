@@ -1,4 +1,4 @@
-"""A depot that supplies the stores."""
+"""A depot that supplies stores."""
 
 from __future__ import annotations
 
@@ -11,16 +11,14 @@ from sklearn.base import BaseEstimator
 
 from jensen.models.clusters.centres import Pull
 
-__all__ = ["Depot"]
-
 
 class Depot(BaseEstimator):
-    """A depot at x_D: every customer also costs λ‖μ - x_D‖², the way from the depot to the store that serves them.
+    """A depot at x_D that supplies the stores: each customer adds λ‖μ - x_D‖² for the way from the depot to the store.
 
     Args:
         location: x_D, one number per feature.
-        weight: λ, what the way to the store costs beside the way of the customer.
-        assignment: "nearest" sends a customer to the nearest store; "assigned" to the one whose whole cost is least.
+        weight: λ, the cost of the way from the depot relative to the way of the customer.
+        assignment: "nearest" assigns a customer to the nearest store, "assigned" to that with the least total cost.
 
     Example:
         >>> import numpy as np
@@ -37,7 +35,7 @@ class Depot(BaseEstimator):
         self.assignment = assignment
 
     def pull(self, n_features: int) -> Pull:
-        """Checked, as the formulas take it, in the user's units."""
+        """The checked values for the formulas, in the user's units."""
         try:
             location = np.atleast_1d(np.array(self.location, dtype=np.float64))
         except (TypeError, ValueError):

@@ -1,8 +1,8 @@
-"""Matrices of dissimilarities: filled from rows block by block, or given and checked.
+"""Matrices of dissimilarities: computed from rows in blocks, or given and checked.
 
     d(i, j) = d(j, i) ≥ 0 and finite,  d(i, i) = 0
-Every metric is scikit-learn's `pairwise_distances`, which takes scipy's names and functions of two rows as well. A
-matrix filled here needs no memory beside itself but a few blocks of rows; a matrix given is neither copied nor changed.
+Metrics are those of scikit-learn's `pairwise_distances`, which include scipy's and functions of two rows. Computing a
+matrix needs a few blocks of rows as additional memory; a given matrix is neither copied nor changed.
 """
 
 from __future__ import annotations
@@ -23,42 +23,30 @@ from torch import Tensor
 from jensen.data.container import Kind
 from jensen.runtime.memory import need_memory
 
-__all__ = [
-    "METRICS",
-    "Metric",
-    "all_distances",
-    "blocks_to",
-    "check_distances",
-    "check_metric",
-    "given_blocks",
-    "read_distances",
-    "spread_params",
-]
-
 Metric = str | Callable[[np.ndarray, np.ndarray], float]
-# scikit-learn lists one that scipy no longer has.
+# scikit-learn still lists a metric that scipy has removed.
 METRICS = frozenset(_VALID_METRICS) - {"wminkowski"}
 EUCLIDEAN = ("euclidean", "l2", "sqeuclidean", "nan_euclidean")
-# Up to this many features differences are as fast as an expanded square, and exact.
+# Up to this many features, differences are as fast as an expanded square, and they are exact.
 NARROW = 32
 NUMBERS_AT_ONCE = 2**18
 
 
 def all_distances(x: np.ndarray, metric: Metric, params: dict[str, Any], dtype: str, names: np.ndarray) -> np.ndarray:
-    """Distances (n, n) between rows x (n, d), which errors call by their names."""
+    """Distances (n, n) between rows x (n, d); error messages use their names."""
     n = len(x)
     need_memory(
         n**2 * np.dtype(dtype).itemsize,
         f"X with distances between all pairs of its {n} distinct rows",
-        "fit a sample of them and `predict` the rest, or choose KMeans",
+        "fit a sample of the rows and `predict` the rest, or use KMeans",
     )
     matrix = np.empty((n, n), dtype=dtype)
-    # A block is 1/64 of the matrix: little memory, and few enough calls for what each of them costs.
+    # A block is 1/64 of the matrix: this needs little memory and few calls.
     step = max(64, n // 64)
     for start in range(0, n, step):
         stop = min(start + step, n)
         block = cross_distances(x[start:stop], x[start:], metric, params).astype(dtype, copy=False)
-        # Some metrics leave rounding here, "russellrao" more than that.
+        # Some metrics give rounding errors on the diagonal, and "russellrao" larger values.
         np.fill_diagonal(block, 0)
         check_block(block, metric, "rows {} and {} of X", names[start:], names[start:])
         matrix[start:stop, start:] = block
@@ -75,11 +63,11 @@ def check_metric(metric: str) -> None:
 
 
 def blocks_to(x: np.ndarray, medoids: np.ndarray, metric: Metric, params: dict[str, Any]) -> Iterator[np.ndarray]:
-    """Distances from rows x (n, d) to medoids (K, d), a block (b, K) at a time; that of a row to itself is 0."""
+    """Distances from rows x (n, d) to medoids (K, d) in blocks (b, K); the distance of a row to itself is 0."""
     to_itself = np.array([cross_distances(row[None], row[None], metric, params)[0, 0] for row in medoids])
     for rows in row_blocks(len(x), len(medoids)):
         block = cross_distances(x[rows], medoids, metric, params)
-        # Metrics of yes and no, and of angles, may think otherwise.
+        # Boolean metrics and metrics of angles may give another value.
         for j in np.flatnonzero(to_itself != 0):
             same = (x[rows] == medoids[j]) | (np.isnan(x[rows]) & np.isnan(medoids[j]))
             block[same.all(1), j] = 0
@@ -90,7 +78,7 @@ def blocks_to(x: np.ndarray, medoids: np.ndarray, metric: Metric, params: dict[s
 
 
 def given_blocks(matrix: np.ndarray, medoids: np.ndarray, name: str) -> Iterator[np.ndarray]:
-    """The columns of the medoids (K,) in a given matrix, a block (b, K) at a time."""
+    """The columns of the medoids (K,) in a given matrix, in blocks (b, K)."""
     for rows in row_blocks(len(matrix), len(medoids)):
         block = matrix[rows, medoids]
         check_entries(block, name, np.arange(rows.start, rows.stop), medoids)
@@ -108,7 +96,7 @@ def cross_distances(a: np.ndarray, b: np.ndarray, metric: Metric, params: dict[s
     if metric in ("euclidean", "l2") and a.shape[1] <= NARROW and not params:
         return cdist(a, b)
     if metric in EUCLIDEAN:
-        # An expanded square loses the digits that the rows have in common.
+        # An expanded square loses the digits that all rows share, so the rows are centred.
         is_seen = ~np.isnan(b)
         middle = np.where(is_seen, b, 0).sum(0) / np.maximum(is_seen.sum(0), 1)
         a, b = a - middle, b - middle
@@ -119,9 +107,9 @@ def cross_distances(a: np.ndarray, b: np.ndarray, metric: Metric, params: dict[s
 
 
 def spread_params(metric: Metric, x: np.ndarray, weight: np.ndarray) -> dict[str, Any]:
-    """What "seuclidean" and "mahalanobis" take from the data: variances V, or the inverse covariance VI.
+    """Parameters that "seuclidean" and "mahalanobis" take from the data: variances V, or the inverse covariance VI.
 
-    The divisor is the total weight less 1, as if every row stood there as often as it weighs.
+    The divisor is the total weight minus 1, as if each row occurred as often as its weight.
     """
     if metric not in ("seuclidean", "mahalanobis"):
         return {}
@@ -133,7 +121,7 @@ def spread_params(metric: Metric, x: np.ndarray, weight: np.ndarray) -> dict[str
 
 
 def read_distances(estimator: BaseEstimator, X: Any, *, reset: bool) -> tuple[np.ndarray, Kind]:
-    """A given matrix as it is, float32 or float64, and its kind."""
+    """A given matrix in its own type, float32 or float64, and its kind."""
     is_tensor = isinstance(X, Tensor)
     array = X.detach().cpu().numpy() if is_tensor else X
     array = validate_data(estimator, array, reset=reset, dtype=[np.float64, np.float32], ensure_all_finite=False)
@@ -142,9 +130,9 @@ def read_distances(estimator: BaseEstimator, X: Any, *, reset: bool) -> tuple[np
 
 
 def check_distances(matrix: np.ndarray, name: str) -> None:
-    """A given matrix must be square, finite, 0 or more, symmetric, and 0 from a row to itself.
+    """A given matrix must be square, finite, nonnegative and symmetric, with a diagonal of 0.
 
-    The last two up to ten times the root of the rounding unit, about what an expanded square leaves.
+    The last two up to ten times the square root of machine precision, about the error of an expanded square.
     """
     n = len(matrix)
     if matrix.shape != (n, n):
@@ -172,15 +160,15 @@ def check_distances(matrix: np.ndarray, name: str) -> None:
 
 
 def check_entries(matrix: np.ndarray, name: str, rows: np.ndarray, columns: np.ndarray) -> None:
-    """Every given distance must be finite and 0 or more; rows and columns are the numbers the user knows them by."""
-    # NaN is both the least and the largest to numpy, and neither needs a table as large as the matrix.
+    """Every given distance must be finite and 0 or more; rows and columns are the numbers shown in errors."""
+    # min and max return NaN if there is one, and need no temporary as large as the matrix.
     if not (matrix.min() >= 0 and matrix.max() < np.inf):
         i, j = first_bad(matrix)
         raise ValueError(f"{name}[{rows[i]}, {columns[j]}] is {matrix[i, j]}; a distance must be finite and 0 or more")
 
 
 def check_block(block: np.ndarray, metric: Metric, pair: str, rows: np.ndarray, columns: np.ndarray) -> None:
-    """Every distance that a metric gave must be finite and 0 or more."""
+    """Every distance computed by a metric must be finite and 0 or more."""
     if block.min() >= 0 and block.max() < np.inf:
         return
     i, j = first_bad(block)
@@ -188,7 +176,7 @@ def check_block(block: np.ndarray, metric: Metric, pair: str, rows: np.ndarray, 
     if metric == "nan_euclidean" and np.isnan(block[i, j]):
         raise ValueError(
             f"{where} share no observed feature, so metric='nan_euclidean' has no distance for them; "
-            "drop one or fill it in"
+            "drop one or impute it"
         )
     raise ValueError(f"metric={metric!r} gives {block[i, j]} between {where}; a distance must be finite and 0 or more")
 

@@ -1,43 +1,34 @@
-"""Medoids by swaps: FasterPAM on a matrix of distances.
+"""FasterPAM: k-medoids by swaps, on a matrix of distances.
 
     loss = Σ_i w_i min_j d(i, m_j)
     Δ(m→j) = Σ_i w_i min(d_ij - near_i, 0) + Σ_{i in cluster m} w_i (clamp(d_ij, near_i, second_i) - near_i)
-is what replacing medoid m by candidate j adds to the loss, with the distances near_i and second_i to the nearest and
-second nearest medoid; so all K changes of a candidate cost one pass over its distances. The best swap among a few
+is the change of the loss when candidate j replaces medoid m; near_i and second_i are the distances to the nearest and
+the second nearest medoid. All K changes of a candidate need one pass over its distances. The best swap among a few
 candidates is made at once, until no swap lowers the loss. `build` is PAM's greedy start.
 Kaufman & Rousseeuw (1990), chapter 2; Schubert & Rousseeuw (2021), algorithm 3; greedy with bounds Minoux (1978).
 
-The matrix is only read, in blocks of rows; beside it there are a few blocks and O(n) numbers.
+The matrix is read in blocks of rows; other memory is a few blocks and O(n) numbers.
 """
 
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from jensen.formulas.neighbours import Neighbours, TwoNearest, swapped, two_smallest
-from jensen.runtime.interrupt import InterruptedFitWarning
-from jensen.runtime.messages import levels_inside
+from jensen.runtime.interrupt import Interrupted
 from jensen.runtime.progress import Bar
 
-__all__ = [
-    "Swapped",
-    "build",
-    "faster_pam",
-    "neighbours",
-]
-
-# A block of candidates: 1 MB of distances stays in a core's cache, and few enough candidates keep the search eager.
+# Size of a block of candidates: 1 MB of distances fits the cache, and with few candidates swaps are made early.
 BLOCK_NUMBERS, BLOCK_ROWS = 2**17, 64
 
 
 @dataclass(frozen=True)
 class Swapped:
-    """Where the swaps ended; n_iter counts rounds over the candidates."""
+    """The result of the swaps; n_iter counts rounds over the candidates."""
 
     medoids: np.ndarray
     loss: float
@@ -50,12 +41,12 @@ class Swapped:
 def faster_pam(
     distances: np.ndarray, weight: np.ndarray, medoids: np.ndarray, *, max_iter: int, progress: str | None = None
 ) -> Swapped:
-    """Swap from the medoids given until no swap of one medoid lowers the loss, or after max_iter rounds.
+    """Swap medoids until no swap lowers the loss, or max_iter rounds are done.
 
     Args:
         distances: symmetric (n, n), float32 or float64.
         weight: (n,); a point of weight 0 does not count and never becomes a medoid.
-        medoids: row numbers (K,), all different.
+        medoids: row numbers (K,) to start from, all different.
         max_iter: rounds over all candidates.
         progress: the name of the bar shown on a terminal.
     """
@@ -67,7 +58,7 @@ def faster_pam(
     bar = Bar(progress, max_iter, unit="round")
     try:
         while n_quiet < n_blocks and n_done < max_iter * n_blocks:
-            # Every block takes rows from all over the order, which may be sorted.
+            # A block takes rows from the whole range, because the rows may be sorted.
             rows = candidates[n_done % n_blocks :: n_blocks]
             block = distances[rows]
             n_done, n_quiet = n_done + 1, n_quiet + 1
@@ -79,19 +70,17 @@ def faster_pam(
                 bar.note(f"loss {state.loss:.6g}")
     except KeyboardInterrupt:
         interrupted = True
-        warnings.warn(
-            f"interrupted after {n_swaps} swaps; the best medoids so far are kept",
-            InterruptedFitWarning,
-            stacklevel=levels_inside(),
-        )
     finally:
         bar.close()
     n_iter = math.ceil(n_done / n_blocks)
-    return Swapped(state.medoids, state.loss, n_iter, n_swaps, n_quiet >= n_blocks, interrupted)
+    found = Swapped(state.medoids, state.loss, n_iter, n_swaps, n_quiet >= n_blocks, interrupted)
+    if interrupted:
+        return Interrupted(f"interrupted after {n_swaps} swaps; the best medoids so far are kept", found).kept()
+    return found
 
 
 def best_swap(distances: np.ndarray, state: Neighbours, rows: np.ndarray, block: np.ndarray) -> Neighbours | None:
-    """The neighbours after the swap with one of the rows that lowers the loss most; None if none lowers it."""
+    """The neighbours after the swap that lowers the loss most; None if none lowers it."""
 
     def among_medoids(medoids: np.ndarray, points: np.ndarray) -> TwoNearest:
         return two_nearest(distances, medoids, points)
@@ -105,7 +94,7 @@ def neighbours(distances: np.ndarray, weight: np.ndarray, medoids: np.ndarray) -
 
 
 def two_nearest(distances: np.ndarray, medoids: np.ndarray, points: np.ndarray) -> TwoNearest:
-    """The two nearest medoids of some points, by a matrix of distances."""
+    """The two nearest medoids of some points, from a matrix of distances."""
     step = max(1, BLOCK_NUMBERS // len(medoids))
     parts = [points[i : i + step] for i in range(0, len(points), step)]
     found = [two_smallest(distances[medoids[:, None], part]) for part in parts] or [
@@ -116,10 +105,10 @@ def two_nearest(distances: np.ndarray, medoids: np.ndarray, points: np.ndarray) 
 
 
 def build(distances: np.ndarray, weight: np.ndarray, n_medoids: int) -> np.ndarray:
-    """PAM's greedy start: the point with the least total distance, then again and again the one that gains most.
+    """PAM's greedy start: the point with the least total distance, then repeatedly the point with the largest gain.
 
-    A gain Σ_i w_i max(near_i - d_ij, 0) can only fall as medoids come in, so an old one is a bound: where it lies below
-    a gain already found it need not be computed anew.
+    A gain Σ_i w_i max(near_i - d_ij, 0) can only fall when medoids are added, so an old gain is an upper bound: if it
+    is below a gain already found, it need not be computed again.
     """
     candidates = np.flatnonzero(weight > 0)
     total = np.full(len(distances), np.inf)

@@ -1,34 +1,31 @@
-"""What fitted centres say about rows: pure functions of theta and of rows (n, d) in the user's units."""
+"""Inference with fitted centres: pure functions of theta and of rows (n, d) in the user's units."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
 from scipy.sparse import issparse
 from torch import Tensor
 
-from jensen.engines.em.sources import Frame
-from jensen.models.clusters.centres import Pull, partial_distances
-
-__all__ = ["Assignment", "Centres", "assign", "distances"]
+from jensen.engines.em.frame import Frame
+from jensen.models.clusters.centres import Matrix, Pull, partial_distances
 
 NUMBERS_AT_ONCE = 2**20
 
 
 @dataclass(frozen=True)
 class Centres:
-    """Centres μ (K, d), the variance σ² of their rows, and the weight each serves (K,)."""
+    """Centres μ (K, d), the variance σ² of rows around them, and the weight of each cluster (K,)."""
 
     centres: Tensor
     variance: float
     weights: Tensor
 
     def frame(self) -> Frame:
-        """Coordinates about the centres' mean, with one unit for all features, in which distances lose no digits."""
+        """Coordinates about the mean of the centres, with one unit for all features: distances lose no digits there."""
         share = self.weights / self.weights.sum()
         origin = share @ self.centres
         spread = self.variance + float(share @ (self.centres - origin).square().mean(1))
@@ -42,30 +39,30 @@ class Centres:
 
 @dataclass(frozen=True)
 class Assignment:
-    """For every row its centre, the squared distance to it and the number of features they rest on, each (n,)."""
+    """The cluster of each row, the squared distance to its centre, and the number of observed features, each (n,)."""
 
     label: Tensor
     distance: Tensor
     n_observed: Tensor
 
 
-def assign(theta: Centres, x: Any, pull: Pull | None = None) -> Assignment:
-    """Every row of x, an array or a CSR matrix, to its nearest centre, or with a depot that chooses to the cheapest."""
+def assign(theta: Centres, x: Matrix, pull: Pull | None = None) -> Assignment:
+    """Assign each row of x, an array or a CSR matrix, to its nearest centre, or to the cheapest if the depot counts."""
     n, d = x.shape
     label, distance, n_observed = np.empty(n, dtype=np.int64), np.empty(n), np.full(n, float(d))
-    heeds = pull is not None and pull.chooses
+    counts_supply = pull is not None and pull.chooses
     is_sparse = bool(issparse(x))
-    if is_sparse and not heeds and not np.isnan(x.data).any():
+    if is_sparse and not counts_supply and not np.isnan(x.data).any():
         label, distance = nearest(x, theta.centres.numpy())
         return Assignment(torch.from_numpy(label), torch.from_numpy(distance), torch.from_numpy(n_observed))
     frame = theta.frame()
     centres, unit = (theta.centres - frame.origin) / frame.scale, float(frame.scale[0])
     for part, rows, observed in parts(frame, x):
-        if observed is None and not heeds:
+        if observed is None and not counts_supply:
             label[part], distance[part] = nearest(rows, centres.numpy())
             continue
         r = partial_distances(torch.from_numpy(rows).T, None if observed is None else observed.T, centres)
-        cost = r + pull.supply(theta.centres)[:, None] / unit**2 if pull is not None and heeds else r
+        cost = r + pull.supply(theta.centres)[:, None] / unit**2 if pull is not None and counts_supply else r
         chosen = cost.argmin(0)
         label[part], distance[part] = chosen.numpy(), r.gather(0, chosen[None])[0].numpy()
         if observed is not None:
@@ -73,7 +70,7 @@ def assign(theta: Centres, x: Any, pull: Pull | None = None) -> Assignment:
     return Assignment(torch.from_numpy(label), torch.from_numpy(distance * unit**2), torch.from_numpy(n_observed))
 
 
-def distances(theta: Centres, x: Any) -> Tensor:
+def distances(theta: Centres, x: Matrix) -> Tensor:
     """‖x_i - μ_j‖ (n, K) over the observed features."""
     frame = theta.frame()
     centres = (theta.centres - frame.origin) / frame.scale
@@ -81,7 +78,7 @@ def distances(theta: Centres, x: Any) -> Tensor:
     for part, rows, observed in parts(frame, x):
         x_part = torch.from_numpy(rows)
         r = partial_distances(x_part.T, None if observed is None else observed.T, centres).T
-        # The expanded square leaves 1e-16 where there should be 0, and its root is 1e-8: small ones are done again.
+        # The expanded square gives 1e-16 instead of 0, whose root is 1e-8: small distances are computed again.
         i, j = (r < 1e-6).nonzero(as_tuple=True)
         seen = 1.0 if observed is None else observed[i]
         r[i, j] = (seen * (x_part[i] - centres[j])).square().sum(1)
@@ -89,22 +86,25 @@ def distances(theta: Centres, x: Any) -> Tensor:
     return out.mul_(frame.scale[0])
 
 
-def nearest(x: Any, centres: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The nearest centre of complete rows and the squared distance to it, by scikit-learn's compiled search."""
+def nearest(x: Matrix, centres: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The nearest centre of each complete row and the squared distance to it, by scikit-learn's compiled search."""
     from sklearn.metrics import pairwise_distances_argmin_min  # slow to import
 
     label, distance = pairwise_distances_argmin_min(x, centres)
     return label.astype(np.int64), distance.astype(np.float64) ** 2
 
 
-def parts(frame: Frame, x: Any) -> Iterator[tuple[slice, np.ndarray, Tensor | None]]:
-    """Some rows at a time: which, in the frame's units with 0 for holes, and what is observed (m, d) where not all."""
+def parts(frame: Frame, x: Matrix) -> Iterator[tuple[slice, np.ndarray, Tensor | None]]:
+    """Blocks of rows: their slice, their values in the frame's units with 0 if missing, and what is observed (m, d) or
+    None for complete blocks.
+    """
     n, d = x.shape
-    origin, scale, is_sparse = frame.origin.numpy(), frame.scale.numpy(), bool(issparse(x))
+    origin, scale = frame.origin.numpy(), frame.scale.numpy()
     n_rows = max(1, NUMBERS_AT_ONCE // d)
     for start in range(0, n, n_rows):
         part = slice(start, start + n_rows)
-        rows = (np.asarray(x[part].toarray() if is_sparse else x[part], dtype=np.float64) - origin) / scale
+        dense = x[part] if isinstance(x, np.ndarray) else x[part].toarray()
+        rows = (np.asarray(dense, dtype=np.float64) - origin) / scale
         missing = np.isnan(rows)
         observed = torch.from_numpy(~missing) if missing.any() else None
         yield part, np.nan_to_num(rows, copy=False, nan=0.0), observed

@@ -1,9 +1,10 @@
-"""k-means, and where to build the stores.
+"""K-means, and its use for placing stores.
 
     loss  Σ_i w_i min_j ‖x_i - μ_j‖²;   E:  y_i = argmin_j ‖x_i - μ_j‖²,   M:  μ_j = Σ_{y_i=j} w_i x_i / Σ_{y_i=j} w_i
-It is EM for the mixture Σ_j N(μ_j, σ²I) / K with q restricted to one-hot. So its bound, which is not exact, is
+This is EM for the mixture Σ_j N(μ_j, σ²I) / K with q restricted to one-hot (hard assignments). Its ELBO is not tight:
     ln p(x) ≥ ln N(x; μ_y, σ²I) - ln K,   σ² = loss / (d Σ w)
-Lloyd (1982); Bishop (2006) 9.1. Holes: distances and means over what is observed (Chi, Chi & Baraniuk 2016).
+Lloyd (1982); Bishop (2006) 9.1. With missing values, distances and means use the observed entries (k-POD; Chi, Chi &
+Baraniuk 2016).
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -22,56 +24,65 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from jensen.contract import Stream, warn_unused
-from jensen.data.container import Kind, check_columns, check_spread, column_names, read_array, read_weights
+from jensen.contract import Rows, Stream, warn_unused
+from jensen.contract.capabilities import Capabilities
+from jensen.data.container import Kind
+from jensen.data.reader import check_columns, check_spread, column_names, read_array, read_weights
 from jensen.engines.em import loop as em
+from jensen.engines.em.sources import ArraySource
 from jensen.models.clusters.base import CentreModel
-from jensen.models.clusters.centres import Pull
+from jensen.models.clusters.centres import Matrix, Pull
 from jensen.models.clusters.depot import Depot
 from jensen.models.clusters.inference import Centres, assign, distances
-from jensen.models.clusters.kmeans_em import checked_limits, dense_rows, kmeans_problem, served_by, without_effect
+from jensen.models.clusters.kmeans_em import (
+    centre_source,
+    checked_limits,
+    dense_rows,
+    kmeans_problem,
+    served_by,
+    tensor_of,
+    without_effect,
+)
 from jensen.models.clusters.kmeans_start import Start, centre_starts, drawn_to
 from jensen.models.clusters.lloyd import best_partition
 from jensen.models.clusters.outcome import Outcome, outcome, outcome_of_stream, resumed
 from jensen.runtime.messages import levels_inside
-from jensen.runtime.threads import threads_for
-
-__all__ = ["KMeans"]
 
 
 def takes_batches(model: KMeans) -> bool:
     if model.size_limits is not None:
-        raise AttributeError(f"size_limits={model.size_limits!r} hold for all rows, and a batch is a part: use fit")
+        raise AttributeError(f"size_limits={model.size_limits!r} apply to all rows together, not to a batch: use fit")
     return True
 
 
 class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, CentreModel):
-    """k-means: a drop-in for scikit-learn's, with missing values, a bound in nats, depots and limits on sizes.
+    """K-means: a drop-in replacement for scikit-learn's, with missing values, an ELBO in nats, depots and size limits.
 
     Args:
         n_clusters: K.
-        init: "k-means++" (greedy, and the same for any order of the rows), "random" rows, centres (K, d), or a
-            callable of (X, n_clusters, random_state).
-        n_init: starts, of which the best is kept; "auto" is 1 for "k-means++" and given centres, else 10.
-        max_iter: steps at most; 0 returns the start.
-        tol: stop when the centres move by less, squared and relative to the features' mean variance.
+        init: "k-means++" (greedy; independent of the order of the rows), "random" rows, centres (K, d), or a function
+            of (X, n_clusters, random_state).
+        n_init: number of starts; the best fit is kept. "auto" is 1 for "k-means++" and for given centres, otherwise 10.
+        max_iter: largest number of steps; 0 returns the start.
+        tol: stop when the squared movement of the centres is below this, relative to the mean variance of the features.
         verbose: 1 shows a progress bar on a terminal.
         random_state: seed or RandomState.
-        copy_x: False lets a fit centre X in place and put it back, which saves a copy and may change last digits.
-        algorithm: "lloyd", or "elkan", which skips distances by the triangle inequality and ends in the same place;
-            the latter for complete rows, without a depot and size limits.
+        copy_x: False centres X in place and restores it, which saves a copy and can change X by rounding.
+        algorithm: "lloyd", or "elkan", which skips distances by the triangle inequality and gives the same result;
+            "elkan" needs complete rows, no depot and no size limits.
         depot: None, or a `Depot` that supplies the centres.
-        size_limits: None, or the least and the most weight (number of rows, without weights) that a centre serves; the
+        size_limits: None, or the least and the most weight of a cluster (number of rows, if there are no weights); the
             most may be None.
 
     Attributes:
-        cluster_centers_: μ (K, d); can be set, for example sorted, and labels_ and the like stay those of the fit.
-        labels_: the cluster of every row of the fit; with size limits the one that serves most of it.
-        inertia_: Σ w ‖x - μ_y‖², what the customers pay; a depot's share stands in supply_cost_, their sum in cost_.
-        cluster_weights_: the weight that every centre serves (K,).
-        theta_: centres, σ² and weights as one frozen value of tensors.
-        lower_bound_: the bound per unit of weight, nats: the mean of score_samples(X), weighted as the rows are.
-        n_iter_, converged_: steps, and whether the centres came to rest before max_iter.
+        cluster_centers_: μ (K, d). Can be set, for example to sort the centres; labels_ and other results of the fit
+            stay as they are.
+        labels_: the cluster of each training row; with size limits, the one that holds most of its weight.
+        inertia_: Σ w ‖x - μ_y‖², the cost of the customers. The depot's cost is supply_cost_, and their sum is cost_.
+        cluster_weights_: the weight of each cluster (K,).
+        theta_: centres, σ² and weights as one frozen record of tensors.
+        lower_bound_: the ELBO per unit of weight in nats: the weighted mean of score_samples(X).
+        n_iter_, converged_: number of steps, and whether the centres stopped moving before max_iter.
 
     Example:
         >>> import numpy as np
@@ -83,6 +94,9 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ce
     """
 
     theta_: Centres
+    capabilities = Capabilities(
+        score="bound", missing_in_fit=True, missing_in_score=True, sparse=True, predict=True, weights=True, batches=True
+    )
     _stream: Stream | None
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -146,7 +160,7 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ce
         limits = checked_limits(self.size_limits, self.n_clusters, total)
         is_plain = self.max_iter > 0 and pull is None and limits is None and is_complete(rows)
         rows = rows if is_plain else dense_rows(rows)
-        warn_unused(self, without_effect(self, is_plain, limits, total))
+        warn_unused(self, without_effect(self.depot, is_plain, limits, total))
         start, generator = centre_starts(rows, mass, self.n_clusters, self.init), self._generator()
         if pull is not None and pull.chooses and isinstance(self.init, str):
             start = drawn_to(pull, start)
@@ -157,36 +171,15 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ce
         self._kind = kind.of_other_rows()
         self.labels_ = labels
         if len(labels) < x.shape[0]:
-            # Rows without weight are served, too.
+            # Rows of weight 0 get a label too.
             self.labels_ = assign(self.theta_, x, pull).label.numpy()
             self.labels_[counted] = labels
         return self
 
-    @available_if(takes_batches)  # type: ignore[untyped-decorator]
-    def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """One step of stepwise EM with a batch of rows; the first batch is a `fit`.
-
-        After `fit` or `jensen.load` it goes on from there; what a batch changes falls with the weight seen before it.
-        """
-        if not hasattr(self, "theta_"):
-            return self.fit(X, y, sample_weight)
-        self._validate_params()
-        x, weight, _ = self._read_training(X, sample_weight, reset=False)
-        pull = self._pull()
-        stream = getattr(self, "_stream", None) or resumed(self.theta_, pull)
-        problem, frame = kmeans_problem(
-            dense_rows(x), weight, lambda _: self.theta_.centres.numpy(), self.tol, pull, frame=stream.frame
-        )
-        with threads_for(problem.source.n_numbers):
-            centres = problem.start(self._generator())
-            centres, running = em.stepwise(problem.verbs, centres, problem.source, stream.running)
-        stream = Stream(frame, problem.verbs, running)
-        self._keep(outcome_of_stream(centres, stream), stream)
-        self.labels_ = assign(self.theta_, x, pull).label.numpy()
-        return self
+    partial_fit = available_if(takes_batches)(CentreModel.partial_fit)
 
     def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
-        """Fit, and the labels of the same rows."""
+        """Fit, and return the labels of the same rows."""
         return self.fit(X, y, sample_weight)._kind.values(torch.from_numpy(self.labels_))
 
     def transform(self, X: Any) -> Any:
@@ -197,7 +190,7 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ce
 
     @property
     def _n_init(self) -> int:
-        """How many starts; the name is scikit-learn's."""
+        """The number of starts; scikit-learn has the same name."""
         if not (isinstance(self.init, str) or callable(self.init)):
             if self.n_init not in ("auto", 1):
                 warnings.warn(
@@ -211,8 +204,10 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ce
             return 1 if isinstance(self.init, str) and self.init == "k-means++" else 10
         return int(self.n_init)
 
-    def _fit_complete(self, x: Any, weight: np.ndarray | None, start: Start, generator: torch.Generator) -> np.ndarray:
-        """By the compiled loop; labels (n,)."""
+    def _fit_complete(
+        self, x: Matrix, weight: np.ndarray | None, start: Start, generator: torch.Generator
+    ) -> np.ndarray:
+        """Fit complete rows by the compiled loop; returns labels (n,)."""
         algorithm = self.algorithm
         if algorithm == "elkan" and self.n_clusters == 1:
             warnings.warn(
@@ -248,7 +243,7 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ce
         pull: Pull | None,
         limits: tuple[float, float] | None,
     ) -> np.ndarray:
-        """By the EM engine, for holes, depots and limits; labels (n,)."""
+        """Fit by the EM engine, which handles missing values, depots and limits; returns labels (n,)."""
         if self.algorithm == "elkan":
             raise ValueError(
                 "algorithm='elkan' is for complete rows without depot and size_limits; use algorithm='lloyd'"
@@ -257,20 +252,37 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ce
         fitted = self._run(problem, generator, self._n_init)
         self.n_iter_, self.converged_ = fitted.n_iter, fitted.converged
         running = em.Running(fitted.stats * (1 / fitted.weight), fitted.weight)
-        stream = Stream(frame, problem.verbs, running)
-        self._keep(outcome_of_stream(fitted.theta, stream), stream)
+        # Limits hold for all rows, never for a batch of them.
+        self._keep_stream(Stream(frame, replace(problem.verbs, limits=None), running, fitted.theta))
         found = assign(self.theta_, x, pull)
         if limits is None:
             return found.label.numpy()
-        # The bound holds for any y, and is largest at the nearest centre, which the limits may refuse a row.
+        # The ELBO holds for any assignment and is largest at the nearest centre, which limits may not allow.
         log_density = np.average(self._log_density(found).numpy(), weights=weight)
         self.lower_bound_ = float(log_density) - math.log(self._n_features_out)
         return served_by(problem, fitted.theta).numpy()
+
+    def _resume(self, rows: Rows) -> tuple[Stream, ArraySource]:
+        stream = getattr(self, "_stream", None) or resumed(self.theta_, self._pull())
+        return stream, centre_source(rows.x, rows.weight, stream.frame)
+
+    def _take_step(self, stream: Stream, rows: Rows) -> None:
+        self._keep_stream(stream)
+        self.labels_ = assign(self.theta_, rows.x.numpy(), self._pull()).label.numpy()
+
+    def _keep_stream(self, stream: Stream) -> None:
+        self._keep(outcome_of_stream(stream, self._pull()), stream)
 
     def _keep(self, outcome: Outcome, stream: Stream | None) -> None:
         self.theta_, self._stream = outcome.theta, stream
         self.inertia_, self.supply_cost_ = outcome.inertia, outcome.supply_cost
         self.cost_, self.lower_bound_ = outcome.inertia + outcome.supply_cost, outcome.lower_bound
+
+    def _read_rows(self, X: Any, y: Any, sample_weight: Any, *, reset: bool) -> Rows:
+        """Rows without labels, sparse ones written out; those of weight 0 are kept, because they get a cluster too."""
+        x, weight, kind = self._read_training(X, sample_weight, reset=reset)
+        mass = None if weight is None else torch.from_numpy(weight)
+        return Rows(tensor_of(dense_rows(x)), mass, None, np.array([]), kind)
 
     def _read_training(self, X: Any, sample_weight: Any, *, reset: bool) -> tuple[Any, np.ndarray | None, Kind]:
         x, kind = read_array(self, X, reset=reset, sparse=True)
@@ -280,11 +292,10 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ce
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.estimator_type = "clusterer"
-        tags.input_tags.sparse = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
 
-def is_complete(x: Any) -> bool:
-    is_sparse = bool(issparse(x))
-    return not np.isnan(x.data if is_sparse else x).any()
+def is_complete(x: Matrix) -> bool:
+    values = x if isinstance(x, np.ndarray) else np.asarray(x.data)
+    return not np.isnan(values).any()

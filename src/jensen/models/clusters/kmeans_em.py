@@ -1,11 +1,14 @@
-"""From the arguments of k-means and its rows to the problem EM solves: q restricted to one-hot, and what limits it."""
+"""K-means as EM with hard assignments: E-step, M-step, and the problem to solve for given arguments and rows.
+
+E:  q_ij = 1 for the centre with the least cost r_ij (+ the supply of a depot), within limits on sizes a transport plan
+M:  centres with the least Σ_ij w_i q_ij cost_ij
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from numbers import Real
-from typing import Any
 
 import numpy as np
 import torch
@@ -14,38 +17,37 @@ from torch import Tensor
 from jensen.contract import Problem
 from jensen.engines.em import loop as em
 from jensen.engines.em.batch import Batch, Footprint, Summary
+from jensen.engines.em.frame import Frame, one_unit
 from jensen.engines.em.seeding import distinct_rows
-from jensen.engines.em.sources import ArraySource, Frame, one_unit
-from jensen.models.clusters.centres import CentreMoments, Pull, moments_of, optimal_centres, partial_distances
+from jensen.engines.em.sources import ArraySource
+from jensen.models.clusters.centres import CentreMoments, Matrix, Pull, moments_of, optimal_centres, partial_distances
+from jensen.models.clusters.depot import Depot
 from jensen.models.clusters.kmeans_lines import Customers, search_lines
 from jensen.models.clusters.kmeans_moves import Clusters, search_moves
 from jensen.models.clusters.transport import transport
 from jensen.runtime.memory import need_memory
 
-__all__ = ["KMeansVerbs", "checked_limits", "dense_rows", "kmeans_problem", "served_by", "without_effect"]
-
-
-# Takes verbs and centres to centres that cost no more, or about no more where it looks at some rows alone.
+# Takes verbs and centres to centres with no higher cost, or hardly higher if it uses only some of the rows.
 Search = Callable[["KMeansVerbs", Tensor], Tensor]
-# Steps without a better solution that end in a search; fewer than em.fit waits for.
+# After this many steps without improvement a search follows; fewer than em.fit waits for.
 CIRCLES = 10
-# Distinct rows a search along lines looks at, at most.
+# A search along lines uses at most this many distinct rows.
 SEARCHED = 5000
 
 
 @dataclass(frozen=True)
 class KMeansVerbs:
-    """The verbs of k-means; theta is the centres (K, d), and the objective is -cost.
+    """E- and M-step; theta is the centres (K, d), and the objective is -cost.
 
     Args:
-        pull: of a depot.
-        limits: the least and the most weight a centre may serve.
+        pull: the depot's, in the frame's units.
+        limits: least and most weight of a cluster.
     """
 
     pull: Pull | None
     limits: tuple[float, float] | None
 
-    def e_step(self, theta: Tensor, batch: Batch) -> Summary:
+    def e_step(self, theta: Tensor, batch: Batch) -> Summary[CentreMoments]:
         distance = partial_distances(batch.x, batch.observed, theta)
         q = self.choose(theta, distance, batch.weight)
         if self.pull is not None:
@@ -54,7 +56,7 @@ class KMeansVerbs:
         return Summary(moments, -(q * distance).sum(), moments.weight.sum())
 
     def choose(self, theta: Tensor, distance: Tensor, weight: Tensor | None) -> Tensor:
-        """How much of every row's weight goes to every centre (K, n): all of it to one, unless limits split a row."""
+        """How much of each row's weight goes to each centre (K, n): all of it to one, unless limits split a row."""
         cost = distance
         if self.pull is not None and self.pull.chooses:
             cost = distance + self.pull.supply(theta)[:, None]
@@ -73,6 +75,13 @@ class KMeansVerbs:
         return theta.new_zeros(())
 
 
+@dataclass(frozen=True)
+class KMeansProblem(Problem):
+    """A problem whose verbs are those of k-means."""
+
+    verbs: KMeansVerbs
+
+
 def kmeans_problem(
     x: np.ndarray,
     weight: np.ndarray | None,
@@ -80,42 +89,32 @@ def kmeans_problem(
     tol: float,
     pull: Pull | None = None,
     limits: tuple[float, float] | None = None,
-    frame: Frame | None = None,
-) -> tuple[Problem, Frame]:
-    """The problem in the frame's units, None taking them from the rows; all else is in the user's.
+) -> tuple[KMeansProblem, Frame]:
+    """The problem in the units of a frame, and this frame; the arguments are in the user's units.
 
     Args:
         x: rows (n, d).
         weight: (n,), or None.
         start: draws centres (K, d).
         tol: stop when the centres move by less, squared and relative to the mean variance.
-        pull: of a depot.
-        limits: the least and the most weight a centre may serve.
-        frame: the engine's coordinates.
+        pull: the depot's.
+        limits: least and most weight of a cluster.
     """
-    # torch warns of arrays that it could write to but must not.
-    values = torch.from_numpy(x if x.flags.writeable else x.copy())
+    values = tensor_of(x)
     mass = None if weight is None else torch.from_numpy(weight)
-    frame = frame or isotropic_frame(values, mass)
+    frame = Frame.of(values.T, mass, one_unit)
     verbs = KMeansVerbs(None if pull is None else pull.within(frame.origin, frame.scale), limits)
-    source = ArraySource(
-        values.T.clone(memory_format=torch.contiguous_format),
-        frame,
-        weight=mass,
-        footprint=Footprint(per_row=2 * x.shape[1] + 16, per_block=1),
-        by_pattern=False,
-        # Limits couple all rows.
-        in_one=limits is not None,
-    )
+    # Limits couple all rows, so they come in one batch.
+    source = centre_source(values, mass, frame, in_one=limits is not None)
 
     def begin(generator: torch.Generator) -> Tensor:
         return (torch.from_numpy(start(generator)) - frame.origin) / frame.scale
 
-    def has_settled(old: em.State, new: em.State) -> bool:
+    def has_settled(old: em.State[Tensor, CentreMoments], new: em.State[Tensor, CentreMoments]) -> bool:
         # scikit-learn's rule: in these units the mean variance is 1.
         return bool((new.theta - old.theta).square().sum() <= tol)
 
-    # A customer who goes to the nearest store may cost more than before.
+    # If customers go to the nearest store, a step can raise the cost.
     is_monotone = pull is None or pull.chooses
     search: Search | None = None
     if is_monotone and limits is not None:
@@ -123,68 +122,82 @@ def kmeans_problem(
     elif not is_monotone and limits is None:
         search = lines(x, weight, frame)
     algorithm = refilling(source, has_settled, search, resumes=is_monotone)
-    problem = Problem(verbs, source, begin, lambda theta, cost, w: cost, has_settled, algorithm, is_monotone)
+    problem = KMeansProblem(verbs, source, begin, lambda theta, cost, w: cost, has_settled, algorithm, is_monotone)
     return problem, frame
 
 
-def dense_rows(x: Any) -> np.ndarray:
-    """An array or a CSR matrix, written out."""
-    if hasattr(x, "toarray"):
-        need_memory(
-            2 * 8 * x.shape[0] * x.shape[1],
-            f"X of shape {x.shape}, which is sparse, written out",
-            "without depot, size_limits and missing values it stays sparse; or give fewer features",
-        )
-    return np.asarray(x.toarray() if hasattr(x, "toarray") else x, dtype=np.float64)
+def centre_source(x: Tensor, weight: Tensor | None, frame: Frame, in_one: bool = False) -> ArraySource:
+    """Rows (n, d) for the engine, in the frame's units."""
+    return ArraySource(
+        x.T.clone(memory_format=torch.contiguous_format),
+        frame,
+        weight=weight,
+        footprint=Footprint(per_row=2 * x.shape[1] + 16, per_block=1),
+        by_pattern=False,
+        in_one=in_one,
+    )
 
 
-def checked_limits(limits: Any, n_clusters: int, total: float) -> tuple[float, float] | None:
-    """The least and the most weight of a centre, refused where no assignment can keep to them."""
+def tensor_of(x: np.ndarray) -> Tensor:
+    """The same numbers; a copy if x is read-only, about which torch would warn."""
+    return torch.from_numpy(x if x.flags.writeable else x.copy())
+
+
+def dense_rows(x: Matrix) -> np.ndarray:
+    """An array, or a CSR matrix as a dense array."""
+    if isinstance(x, np.ndarray):
+        return np.asarray(x, dtype=np.float64)
+    need_memory(
+        2 * 8 * x.shape[0] * x.shape[1],
+        f"a sparse X of shape {x.shape} as a dense array",
+        "without depot, size_limits and missing values it stays sparse; or give fewer features",
+    )
+    return np.asarray(x.toarray(), dtype=np.float64)
+
+
+def checked_limits(limits: Sequence[float | None] | None, n_clusters: int, total: float) -> tuple[float, float] | None:
+    """The least and the most weight of a cluster; an error if no assignment can satisfy them."""
     if limits is None:
         return None
     given = [total if limit is None else limit for limit in limits]
     if len(given) != 2 or not all(isinstance(limit, Real) for limit in given) or not 0 <= given[0] <= given[1]:
         raise ValueError(
-            f"size_limits={limits!r} must be two numbers, the least and the most that a centre serves; "
+            f"size_limits={limits!r} must be two numbers, the least and the most weight of a cluster; "
             "None for the most sets no limit"
         )
     least, most = float(given[0]), min(float(given[1]), float(total))
-    # Sums of weights are good to about 1e-12 of their size.
+    # Sums of weights have a relative error of about 1e-12.
     if not n_clusters * least <= total * (1 + 1e-9) or not total <= n_clusters * most * (1 + 1e-9):
         raise ValueError(
-            f"size_limits={limits!r} cannot hold: n_clusters={n_clusters} centres serve between {n_clusters * least:g} "
-            f"and {n_clusters * most:g}, but there are {total:g}; change the limits or n_clusters"
+            f"size_limits={limits!r} cannot be satisfied: n_clusters={n_clusters} clusters hold between "
+            f"{n_clusters * least:g} and {n_clusters * most:g}, but X has {total:g}; change the limits or n_clusters"
         )
     return min(least, total / n_clusters), max(most, total / n_clusters)
 
 
-def without_effect(model: Any, is_plain: bool, limits: tuple[float, float] | None, total: float) -> dict[str, str]:
-    """Arguments of k-means that a fit to rows of this weight does not use, and why."""
+def without_effect(
+    depot: Depot | None, is_plain: bool, limits: tuple[float, float] | None, total: float
+) -> dict[str, str]:
+    """Arguments of k-means that have no effect for rows of this total weight, and why."""
     unused = {}
     if limits is not None and limits[0] == 0 and limits[1] >= total:
-        unused["size_limits"] = "a least of 0 and a most of all the weight limit nothing"
-    if model.depot is not None and not model.depot.weight:
-        unused["depot"] = "with a weight of 0 the way from the depot costs nothing"
+        unused["size_limits"] = "a least of 0 and a most of the total weight limit nothing"
+    if depot is not None and not depot.weight:
+        unused["depot"] = "with a weight of 0 supply from the depot costs nothing"
     if not is_plain:
         unused["copy_x"] = "missing values, depot, size_limits and max_iter=0 are fitted on a copy of X"
     return unused
 
 
-def served_by(problem: Problem, theta: Tensor) -> Tensor:
-    """The centre that serves most of every row (n,), within the limits."""
-    (batch,), verbs = problem.source, problem.verbs
-    assert isinstance(verbs, KMeansVerbs)
+def served_by(problem: KMeansProblem, theta: Tensor) -> Tensor:
+    """The centre that most of each row's weight goes to (n,), within the limits."""
+    (batch,) = problem.source
     distance = partial_distances(batch.x, batch.observed, theta)
-    return verbs.choose(theta, distance, batch.weight).argmax(0)
-
-
-def isotropic_frame(x: Tensor, weight: Tensor | None) -> Frame:
-    """Centred, with one unit for all features, for distances are in the data's own; rows (n, d)."""
-    return Frame.of(x.T, weight, one_unit)
+    return problem.verbs.choose(theta, distance, batch.weight).argmax(0)
 
 
 def moves(source: ArraySource) -> Search:
-    """Centres after rows have changed places within the limits."""
+    """A search that moves rows between clusters within the limits."""
 
     def search(verbs: KMeansVerbs, theta: Tensor) -> Tensor:
         (batch,) = source
@@ -202,8 +215,8 @@ def moves(source: ArraySource) -> Search:
 
 
 def lines(x: np.ndarray, weight: np.ndarray | None, frame: Frame) -> Search:
-    """Stores after a search along lines; where distinct rows are many, over some of them."""
-    # Every start of a fit tries others.
+    """A search that moves stores along lines, using a part of the distinct rows if there are many."""
+    # Shared by all starts of a fit, so each of them tries other lines.
     rng = np.random.default_rng(0)
 
     def search(verbs: KMeansVerbs, theta: Tensor) -> Tensor:
@@ -217,14 +230,18 @@ def lines(x: np.ndarray, weight: np.ndarray | None, frame: Frame) -> Search:
     return search
 
 
-def refilling(source: ArraySource, has_settled: em.Stop, search: Search | None, resumes: bool) -> em.Algorithm:
-    """Plain steps; a centre that serves nobody moves to the row that is served worst.
+def refilling(
+    source: ArraySource, has_settled: em.Stop, search: Search | None, resumes: bool
+) -> em.Algorithm[Tensor, CentreMoments]:
+    """Plain steps; an empty cluster's centre moves to the row with the largest distance.
 
-    Where these come to rest or go in circles, a search may find better centres. Steps resume from there, or leave it at
-    that.
+    When the steps have converged or run in circles, `search` looks for better centres. `resumes` continues with plain
+    steps from there; otherwise the fit ends.
     """
 
-    def steps(verbs: KMeansVerbs, state: em.State, evaluate: em.Evaluate) -> Iterator[em.State]:
+    def steps(
+        verbs: KMeansVerbs, state: em.State[Tensor, CentreMoments], evaluate: em.Evaluate[Tensor, CentreMoments]
+    ) -> Iterator[em.State[Tensor, CentreMoments]]:
         best, waited = state, 0
         while True:
             moments: CentreMoments = state.summary.stats
@@ -249,7 +266,7 @@ def refilling(source: ArraySource, has_settled: em.Stop, search: Search | None, 
 
 
 def worst_served(centres: Tensor, empty: int, source: ArraySource) -> Tensor:
-    """The row (d,) farthest from all other centres; what it lacks stays as it is at the empty one."""
+    """The row (d,) farthest from all other centres; its missing values are taken from the empty centre."""
     others = torch.arange(len(centres)) != empty
     if not others.any():
         return centres[empty]

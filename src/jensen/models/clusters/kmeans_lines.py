@@ -1,9 +1,9 @@
-"""A search for stores whose customers go to the nearest one, though the depot's supply counts.
+"""A local search for stores with a depot, if customers go to the nearest store.
 
     F(μ) = Σ_i w_i (r_{i y_i} + λ‖μ_{y_i} - x_D‖²),   y_i = argmin_j r_ij
-Steps between y and μ do not descend on F, which jumps where a customer changes stores. Along a line μ_j + t u the
-customers of store j are those with r_ij(t) < min_{k≠j} r_ik, an interval of t each. So F is quadratic in t between the
-ends of these intervals, and its least value on the whole line is found exactly, from one sort.
+Alternating between y and μ does not descend on F, which jumps when a customer changes stores. Along a line μ_j + t u,
+store j has customer i if r_ij(t) < min_{k≠j} r_ik, which is an interval of t. So F is quadratic in t between the ends
+of these intervals, and one sort gives its exact minimum on the whole line.
 """
 
 from __future__ import annotations
@@ -15,21 +15,19 @@ import numpy as np
 
 from jensen.models.clusters.centres import Pull
 
-__all__ = ["Customers", "search_lines"]
-
-# Rounds without a gain of GAIN that end a descent, and rounds at most.
+# A descent ends after PATIENCE rounds with a relative gain below GAIN, or after ROUNDS.
 PATIENCE, GAIN, ROUNDS = 2, 1e-5, 60
-# Steps of all stores at once that a round tries.
+# Joint steps of all stores that a round tries.
 JOINT = 64
-# Descents from elsewhere that a search tries, where rows times stores are no more than so many.
+# Descents from other places that a search tries, if rows times stores are at most FEW.
 KICKS, FEW = 6, 5000
-# Numbers in the arrays of one trial.
+# Largest size of a temporary array.
 NUMBERS_AT_ONCE = 2**20
 
 
 @dataclass(frozen=True)
 class Customers:
-    """Rows (n, d), 0 where missing; which entries are observed (n, d), as numbers; weights (n,); and their depot."""
+    """Rows (n, d), 0 where missing; 1 for observed entries and 0 for missing ones (n, d); weights (n,); the depot."""
 
     x: np.ndarray
     seen: np.ndarray
@@ -38,7 +36,7 @@ class Customers:
 
     @classmethod
     def of(cls, x: np.ndarray, weight: np.ndarray, pull: Pull) -> Customers:
-        """From rows with NaN where missing, in the coordinates of the pull."""
+        """From rows with NaN where missing, in the coordinates of `pull`."""
         return cls(np.nan_to_num(x, nan=0.0), (~np.isnan(x)).astype(np.float64), weight, pull)
 
     def distances(self, stores: np.ndarray) -> np.ndarray:
@@ -64,7 +62,7 @@ class Customers:
         return np.asarray((r.min(-1) + np.take_along_axis(self.supply(stores), nearest, -1)) @ self.weight)
 
     def means(self, stores: np.ndarray) -> np.ndarray:
-        """The best places (K, d) for the customers whom these stores serve; a store that serves nobody stays."""
+        """The best locations (K, d) for the customers of these stores; a store without customers stays."""
         served = np.eye(len(stores))[self.distances(stores).argmin(1)] * self.weight[:, None]
         pulled = self.pull.weight * served.sum(0)[:, None]
         mass = served.T @ self.seen + pulled
@@ -73,7 +71,7 @@ class Customers:
 
 
 def search_lines(customers: Customers, stores: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Stores (K, d) that cost no more than these: the best of a descent from here and of some from elsewhere."""
+    """Stores (K, d) that cost no more than these: the best of descents from here and from other places."""
     best, least = descend(customers, stores, rng)
     for _ in range(KICKS if len(customers.x) * len(stores) <= FEW else 0):
         found, cost = descend(customers, kicked(customers, best, rng), rng)
@@ -83,7 +81,7 @@ def search_lines(customers: Customers, stores: np.ndarray, rng: np.random.Genera
 
 
 def kicked(customers: Customers, stores: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Some of the stores, or all, to where a store for one customer alone would be."""
+    """Some or all stores moved to the best location for one random customer each."""
     k, pull = len(stores), customers.pull
     chosen = rng.choice(len(customers.x), size=k, p=customers.weight / customers.weight.sum())
     places = (customers.x[chosen] + pull.weight * pull.location.numpy()) / (1 + pull.weight)
@@ -106,7 +104,7 @@ def descend(customers: Customers, stores: np.ndarray, rng: np.random.Generator) 
 def one_by_one(
     customers: Customers, stores: np.ndarray, best: float, rng: np.random.Generator
 ) -> tuple[np.ndarray, float]:
-    """Every store to the best place on some lines: along the features, to the other stores, and anywhere."""
+    """Move each store to the best point on some lines: along the axes, towards other stores, and random ones."""
     k, d = stores.shape
     for j in range(k):
         towards = np.delete(stores, j, axis=0) - stores[j]
@@ -122,7 +120,7 @@ def one_by_one(
 def all_together(
     customers: Customers, stores: np.ndarray, best: float, rng: np.random.Generator
 ) -> tuple[np.ndarray, float]:
-    """Steps of all stores, over four orders of magnitude: two may be tied to each other by a customer between them."""
+    """Random joint steps, over four orders of magnitude: a customer between two stores can couple them."""
     sizes = 0.3 * 10.0 ** -rng.uniform(0, 4, size=(JOINT, 1, 1))
     steps = sizes * rng.normal(size=(JOINT, *stores.shape))
     at_once = max(1, NUMBERS_AT_ONCE // (len(customers.x) * len(stores)))
@@ -134,19 +132,19 @@ def all_together(
 def towards_means(
     customers: Customers, stores: np.ndarray, best: float, rng: np.random.Generator
 ) -> tuple[np.ndarray, float]:
-    """Part of the way to the best places for the customers of now."""
+    """Part of the way to the best locations for the current customers."""
     shares = np.array([1, 0.5, 0.25, 0.1, 0.03, 0.01])[:, None, None]
     return best_of(customers, stores + shares * (customers.means(stores) - stores), stores, best)
 
 
 def best_of(customers: Customers, trials: np.ndarray, stores: np.ndarray, best: float) -> tuple[np.ndarray, float]:
-    """The cheapest of the trials (B, K, d) if it beats the stores of now."""
+    """The cheapest of the trials (B, K, d) if it is better than the current stores."""
     costs = customers.cost(trials)
     return (trials[costs.argmin()], float(costs.min())) if costs.min() < best else (stores, best)
 
 
 def best_on_lines(customers: Customers, stores: np.ndarray, j: int, lines: np.ndarray) -> np.ndarray:
-    """The best place (d,) of store j on one of the lines (L, d) through it, by F, the other stores staying."""
+    """The location (d,) of store j with the least F on lines (L, d) through it; the other stores stay."""
     r, supply, location = customers.distances(stores), customers.supply(stores), customers.pull.location.numpy()
     others = np.delete(np.arange(len(stores)), j)
     second = others[r[:, others].argmin(1)]
@@ -158,7 +156,7 @@ def best_on_lines(customers: Customers, stores: np.ndarray, j: int, lines: np.nd
     reached = (root > 0) & (a > 0)
     inverse = 1 / np.where(reached, a, 1.0)
     ends = np.hstack([np.where(reached, (b + sign * root) * inverse, np.inf) for sign in (-1, 1)])
-    # What it changes to serve customer i: w_i (r_ij(t) + λ‖μ_j + tu - x_D‖² - rival - its supply), by powers of t.
+    # Serving customer i changes F by w_i (r_ij(t) + λ‖μ_j + tu - x_D‖² - rival - its supply), by powers of t.
     length, ahead = np.square(lines).sum(1), lines @ (stores[j] - location)
     weight = np.where(reached, customers.weight, 0.0)
     powers = (
@@ -174,7 +172,7 @@ def best_on_lines(customers: Customers, stores: np.ndarray, j: int, lines: np.nd
     low, high = ends[:, :-1], ends[:, 1:]
     is_piece = np.isfinite(high) & (high > low)
     low, high = np.where(is_piece, low, 0.0), np.where(is_piece, high, 0.0)
-    # An end belongs to another store when its customer is tied, so a step stops just before it.
+    # At the end of an interval two stores tie for the customer, so a step stops just before it.
     lowest = -linear / np.where(square > 0, 2 * square, 1.0)
     inset = 1e-6 * (high - low)
     t = np.clip(np.where(square > 0, lowest, low), low + inset, high - inset)

@@ -1,8 +1,9 @@
-"""Where k-means starts.
+"""Starting values of k-means.
 
-Greedy k-means++ on the distinct rows, then swaps, which put a centre on a row far from all: where clusters are apart
-this finds every one of them. Where rows are many, on some of them: the best of several such starts after a few k-means
-steps there goes on, which costs little beside the steps over all rows, and saves many.
+Greedy k-means++ on the distinct rows, followed by swaps that move a centre to a row far from all centres. This finds
+all clusters that are well separated. If there are many rows, the starts use a part of them: several starts take a few
+k-means steps there, and the fit continues from the best. This costs little compared with steps over all rows, and saves
+many of those.
 """
 
 from __future__ import annotations
@@ -24,24 +25,25 @@ from jensen.engines.em.seeding import (
     swap_in,
     written_out,
 )
-from jensen.models.clusters.centres import Pull
+from jensen.engines.em.tournament import tournament
+from jensen.formulas.moments import Spread
+from jensen.models.clusters.centres import Matrix, Pull
 from jensen.models.clusters.kmeans_em import dense_rows
 from jensen.models.clusters.lloyd import lloyd
 from jensen.runtime.threads import threads_for
 
-__all__ = ["Start", "centre_starts", "checked_centres", "drawn_to"]
-
-# Distinct rows to seed on, per cluster, when there are more than LIMIT.
+# Distinct rows per cluster for seeding, when there are more than LIMIT.
 ROWS_PER_CLUSTER = 40
-# Swaps that are tried, at least; k-means steps on some of the rows; and starts, where these cost next to nothing since
-# there are so many times more rows.
-SWAPS, STEPS, SEEDINGS, MANY = 25, 30, 3, 20
+# The least number of swaps to try, and the k-means steps of a start on a part of the rows.
+SWAPS, STEPS = 25, 30
+# The number of such starts if X has at least MANY times more rows, so that they cost almost nothing.
+SEEDINGS, MANY = 3, 20
 
 Start = Callable[[torch.Generator], np.ndarray]
 
 
-def centre_starts(x: Any, weight: np.ndarray | None, n_clusters: int, init: Any) -> Start:
-    """Draws of starting centres (K, d) in the units of x (n, d), an array with or without NaN or a CSR matrix."""
+def centre_starts(x: Matrix, weight: np.ndarray | None, n_clusters: int, init: Any) -> Start:
+    """A function that draws starting centres (K, d) for x (n, d), an array with or without NaN or a CSR matrix."""
     d = x.shape[1]
     n_wanted = max(LIMIT, ROWS_PER_CLUSTER * n_clusters)
     numbers, mass, is_everything = distinct_rows(x, weight, n_wanted, n_wanted)
@@ -55,13 +57,13 @@ def centre_starts(x: Any, weight: np.ndarray | None, n_clusters: int, init: Any)
         return lambda generator: given
     rows = written_out(x[numbers])
     is_sparse = bool(issparse(rows))
-    complete = rows if is_sparse else np.where(np.isnan(rows), column_means(rows, mass), rows)
+    complete = rows if is_sparse else filled(rows, mass)
     if init == "random":
         return lambda generator: dense_rows(complete[draw_different(mass, n_clusters, generator)])
     if is_sparse:
         from sklearn.cluster import kmeans_plusplus  # slow to import
 
-        # scikit-learn seeds sparse rows; in an order of their content, and by weight, ours alone decides.
+        # scikit-learn seeds sparse rows. They are sorted by content and weighted, so only our generator matters.
         return lambda generator: dense_rows(
             kmeans_plusplus(complete, n_clusters, sample_weight=mass, random_state=numpy_state(generator))[0]
         )
@@ -72,32 +74,34 @@ def centre_starts(x: Any, weight: np.ndarray | None, n_clusters: int, init: Any)
 def seeded(
     rows: np.ndarray, mass: np.ndarray, n_clusters: int, generator: torch.Generator, n_starts: int
 ) -> np.ndarray:
-    """Centres (K, d) that k-means++ and swaps find; on a part of the rows the best of n_starts after a short run."""
+    """Centres (K, d) found by k-means++ and swaps; with n_starts > 0 the best of so many after a short run."""
     origin = np.average(rows, axis=0, weights=mass)
-    # Where the outcome is the start of a search over more rows, single precision is plenty.
+    # Single precision is enough for the start of a fit to more rows.
     centred = (rows - origin).astype(np.float32 if n_starts else np.float64)
     x, weight = torch.from_numpy(centred.T.copy()), torch.from_numpy(mass.astype(centred.dtype))
 
     def seeds() -> np.ndarray:
-        # Every operation is over the rows and a few draws.
+        # Each operation covers the rows and a few draws.
         with threads_for(10 * len(rows)):
             centres = x[:, kmeans_plus_plus(x, weight, n_clusters, generator)]
             found: np.ndarray = swap_in(x, weight, centres, max(SWAPS, n_clusters // 2), generator).T.numpy()
         return found
 
-    if n_starts:
-        runs = [lloyd(centred, weight.numpy(), seeds(), max_iter=STEPS, tol=1e-4) for _ in range(n_starts)]
-        centres = min(runs, key=lambda run: run.inertia).centres
-    else:
-        centres = seeds()
+    def run(centres: np.ndarray, n_steps: int) -> tuple[np.ndarray, float]:
+        found = lloyd(centred, weight.numpy(), centres, max_iter=n_steps, tol=1e-4)
+        return found.centres, found.inertia
+
+    candidates = [seeds() for _ in range(max(1, n_starts))]
+    _, centres = tournament(candidates, [(STEPS, 1)] if n_starts else [], run)
     return np.asarray(centres + origin, dtype=np.float64)
 
 
-def column_means(rows: np.ndarray, mass: np.ndarray) -> np.ndarray:
-    seen = ~np.isnan(rows)
-    total = mass @ seen
-    means: np.ndarray = mass @ np.nan_to_num(rows) / np.where(total > 0, total, 1.0)
-    return means
+def filled(rows: np.ndarray, mass: np.ndarray) -> np.ndarray:
+    """Rows with missing values at the mean of their column."""
+    missing = np.isnan(rows)
+    if not missing.any():
+        return np.asarray(rows, dtype=np.float64)
+    return np.where(missing, Spread.of(torch.from_numpy(rows.T), torch.from_numpy(mass)).mean.numpy(), rows)
 
 
 def numpy_state(generator: torch.Generator) -> np.random.RandomState:
@@ -121,7 +125,7 @@ def checked_centres(centres: Any, n_features: int, n_clusters: int) -> np.ndarra
 
 
 def drawn_to(pull: Pull, start: Start) -> Start:
-    """Where stores stand whose customers are those of plain centres: a rule that heeds the depot is plain k-means."""
+    """Starting stores for the clusters of plain k-means, which are optimal if customers choose by the whole cost."""
 
     def drawn(generator: torch.Generator) -> np.ndarray:
         return (start(generator) + pull.weight * pull.location.numpy()) / (1 + pull.weight)

@@ -1,9 +1,9 @@
-"""K medoids: clusters around rows, under any dissimilarity.
+"""K-medoids: clusters around rows, for any dissimilarity.
 
-    loss = Σ_i w_i min_j d(x_i, x_{m_j}),  the medoids m_1..m_K being rows of X
+    loss = Σ_i w_i min_j d(x_i, x_{m_j}),  where the medoids m_1..m_K are rows of X
     z_i = argmin_j d(x_i, x_{m_j});  the medoid of a cluster is the row with the least total dissimilarity to it
-Kaufman & Rousseeuw (1990), chapter 2 (PAM); the search is FasterPAM, Schubert & Rousseeuw (2021), `engines.swaps`.
-A dissimilarity is no density: there is no likelihood and no bound. KMeans and GaussianMixture have them.
+Kaufman & Rousseeuw (1990), chapter 2 (PAM); the search is FasterPAM, Schubert & Rousseeuw (2021), in `faster_pam`.
+A dissimilarity is not a density, so there is no likelihood and no bound. KMeans and GaussianMixture have both.
 """
 
 from __future__ import annotations
@@ -23,50 +23,58 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from jensen.contract import LatentVariableModel, not_offered, warn_unused
-from jensen.data.container import Kind, check_spread, column_names, read_table, read_weights
+from jensen.contract.capabilities import Capabilities
+from jensen.contract.fitted import Fitted, Values
+from jensen.data.container import Kind
+from jensen.data.reader import check_spread, column_names, read_table, read_weights
 from jensen.engines.em.seeding import check_distinct, distinct_rows, draw_different
 from jensen.models.clusters import distances as dissimilarity
 from jensen.models.clusters.faster_pam import Swapped, build, faster_pam
 from jensen.runtime.messages import levels_inside
-
-__all__ = ["KMedoids", "Medoids"]
 
 NO_DENSITY = "a dissimilarity has no density, so K medoids have no likelihood; KMeans and GaussianMixture have one"
 
 
 @dataclass(frozen=True)
 class Medoids:
-    """The medoids' rows (K, d), None for given distances, and their row numbers (K,) in the training data."""
+    """The rows of the medoids (K, d), None for given distances, and their row numbers (K,) in the training data."""
 
     rows: Tensor | None
     indices: Tensor
 
 
-class KMedoids(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, LatentVariableModel):
-    """K clusters, each around one of its rows, by FasterPAM: robust to outliers, and with any dissimilarity.
+def rows_of(model: KMedoids) -> Tensor:
+    if model.theta_.rows is None:
+        raise AttributeError("metric='precomputed' has no rows, so no cluster_centers_; see medoid_indices_")
+    return model.theta_.rows
 
-    The distances between all distinct rows are kept: n² numbers of the dtype of X.
+
+class KMedoids(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, LatentVariableModel):
+    """K-medoids by FasterPAM: K clusters, each around one of its rows; robust to outliers, for any dissimilarity.
+
+    A fit stores the distances between all distinct rows: n² numbers in the dtype of X.
 
     Args:
         n_clusters: K.
-        metric: a name that `sklearn.metrics.pairwise_distances` takes, "nan_euclidean" where X has missing values; a
-            function of two rows; or "precomputed": X is the square matrix of distances.
-        metric_params: further arguments of the metric. "seuclidean" and "mahalanobis" take what is missing from X.
-        init: "random" draws rows by their weight, "build" is PAM's greedy start, or K row numbers of X.
-        n_init: random starts, of which the best is kept. One ends 0.3 % above the best known loss on average and 4 % at
-            worst, the best of three 0.1 % on average (`benchmarks/kmedoids.py starts`).
-        max_iter: rounds over the candidates, at most; 0 returns the start.
+        metric: a metric of `sklearn.metrics.pairwise_distances`, for missing values "nan_euclidean"; a function of two
+            rows; or "precomputed" if X is the square matrix of distances.
+        metric_params: further arguments of the metric. For "seuclidean" and "mahalanobis" they default to the variances
+            or the covariance of X.
+        init: "random" draws rows by their weight, "build" is PAM's greedy start; or K row numbers of X.
+        n_init: number of random starts; the best result is kept. One start ends on average 0.3 % above the best known
+            loss and at worst 4 %, the best of three on average 0.1 % (`benchmarks/kmedoids.py starts`).
+        max_iter: largest number of rounds over the candidates; 0 returns the start.
         random_state: seed or RandomState.
         verbose: 1 shows a progress bar on a terminal.
 
     Attributes:
         medoid_indices_: row numbers of the medoids in X.
-        cluster_centers_: these rows; not for "precomputed".
-        theta_: the same as one frozen value of tensors.
-        labels_: the cluster of every row, those of weight 0 as well.
+        cluster_centers_: the rows of the medoids; not for "precomputed".
+        theta_: both as one frozen record of tensors.
+        labels_: the cluster of each training row, including rows of weight 0.
         inertia_: the loss.
-        n_iter_: rounds over the candidates, until a whole one found nothing to improve.
-        metric_params_: the metric's further arguments in use.
+        n_iter_: number of rounds over the candidates, the last of which found no improvement.
+        metric_params_: the further arguments of the metric that are used.
 
     Example:
         >>> from jensen import KMedoids
@@ -77,6 +85,9 @@ class KMedoids(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
     """
 
     theta_: Medoids
+    medoid_indices_ = Fitted(lambda model: model.theta_.indices)
+    cluster_centers_ = Fitted(rows_of)
+    capabilities = Capabilities(predict=True, weights=True)
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "n_clusters": [Interval(Integral, 1, None, closed="left")],
         "metric": [str, callable],
@@ -126,12 +137,12 @@ class KMedoids(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
         weight = np.ones(len(x)) if given is None else given.numpy()
         numbers, params = np.arange(len(x)), dict(self.metric_params or {})
         if self.metric == "precomputed":
-            # The rows of a symmetric matrix are its columns: take those that lie together.
+            # The rows of a symmetric matrix are its columns: use those that are contiguous in memory.
             distances = x if x.flags.c_contiguous else x.T
             dissimilarity.check_distances(distances, "X")
             check_distinct("n_clusters", self.n_clusters, int((weight > 0).sum()))
         else:
-            # Equal rows are one row that weighs more, in an order of their own: so nothing depends on how X is written.
+            # Equal rows are merged into one with a larger weight and sorted, so the order of X does not matter.
             kept = np.flatnonzero(weight > 0)
             distinct, weight, _ = distinct_rows(x[kept], weight[kept], len(x), len(x))
             numbers = kept[distinct]
@@ -148,11 +159,11 @@ class KMedoids(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
         return self
 
     def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
-        """Fit, and the cluster of every row."""
+        """Fit, and return the cluster of each row."""
         return self.fit(X, y, sample_weight)._kind.values(torch.from_numpy(self.labels_))
 
     def predict(self, X: Any) -> Any:
-        """The number of the nearest medoid, the first of equally near ones."""
+        """The number of the nearest medoid; ties go to the first."""
         x, kind = self._read_array(X, reset=False)
         return kind.values(torch.from_numpy(self._nearest(x)[0]))
 
@@ -162,13 +173,13 @@ class KMedoids(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
         return kind.values(torch.from_numpy(np.concatenate(list(self._to_medoids(x)))))
 
     def posterior(self, X: Any) -> torch.distributions.Categorical:
-        """All of every row belongs to its nearest medoid."""
+        """q(z|x), one-hot: probability 1 for the nearest medoid."""
         nearest = torch.from_numpy(self._nearest(self._read_array(X, reset=False)[0])[0])
         one_hot = torch.nn.functional.one_hot(nearest, self._n_features_out)
         return torch.distributions.Categorical(probs=one_hot.to(torch.float64))
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """Minus the loss of these rows; y is ignored."""
+        """Minus the loss for these rows; y is ignored."""
         near = self._nearest(self._read_array(X, reset=False)[0])[1]
         weight = read_weights(sample_weight, len(near))
         return -float(near.sum() if weight is None else near @ weight.numpy())
@@ -180,34 +191,22 @@ class KMedoids(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
     impute_draws = not_offered("impute_draws", NO_DENSITY)
 
     @property
-    def medoid_indices_(self) -> np.ndarray:
-        check_is_fitted(self)
-        return np.array(self.theta_.indices.numpy())
-
-    @property
-    def cluster_centers_(self) -> np.ndarray:
-        check_is_fitted(self)
-        if self.theta_.rows is None:
-            raise AttributeError("metric='precomputed' knows no rows, so no cluster_centers_; see medoid_indices_")
-        return np.array(self.theta_.rows.numpy(), dtype=self._kind.dtype)
-
-    @property
     def _n_features_out(self) -> int:
         return len(self.theta_.indices)
 
     def _unused_now(self) -> dict[str, str]:
-        """Arguments that a fit does not use, and why."""
+        """Arguments that have no effect, and why."""
         unused = {}
         if not isinstance(self.init, str):
-            unused["n_init"] = "init names the rows to start from, and there is one start"
+            unused["n_init"] = "init gives the rows to start from, so there is one start"
         elif self.init == "build":
-            unused["n_init"] = "init='build' has one outcome, and there is one start"
+            unused["n_init"] = "init='build' is deterministic, so there is one start"
         if self.metric == "precomputed":
-            unused["metric_params"] = "metric='precomputed' takes distances as they are"
+            unused["metric_params"] = "metric='precomputed' uses the given distances"
         return unused
 
     def _best_of_starts(self, distances: np.ndarray, weight: np.ndarray, start: np.ndarray | None) -> Swapped:
-        """The medoids with the least loss; without a start, of `n_init` random ones or from the greedy one."""
+        """The medoids with the least loss, from the given start, the greedy one or `n_init` random ones."""
         if start is None and self.init == "build":
             start = build(distances, weight, self.n_clusters)
         generator = self._generator()
@@ -227,7 +226,7 @@ class KMedoids(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
         return best
 
     def _given_start(self, x: np.ndarray, numbers: np.ndarray, weight: np.ndarray) -> np.ndarray | None:
-        """The user's row numbers, if any, as places among the distinct rows."""
+        """The user's row numbers, if any, as positions among the distinct rows."""
         if isinstance(self.init, str):
             return None
         given, k = np.asarray(self.init), self.n_clusters
@@ -243,25 +242,25 @@ class KMedoids(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
         return place
 
     def _read_array(self, X: Any, *, reset: bool) -> tuple[np.ndarray, Kind]:
-        """Rows as float64, or given distances as they are."""
+        """Rows as float64, or given distances in their own type."""
         if not reset:
             check_is_fitted(self)
         if self.metric == "precomputed":
             return dissimilarity.read_distances(self, X, reset=reset)
-        # Whether a distance squares the values is the metric's own affair, and distances are looked at.
+        # Not every metric squares the values; the distances themselves are checked later.
         x, kind = read_table(self, X, reset=reset, largest=np.inf)
         missing = x.isnan().nonzero()
         if len(missing) and self.metric != "nan_euclidean":
             raise ValueError(
                 f"X contains NaN, first in row {int(missing[0, 0])}, and metric={self.metric!r} has no distance for "
-                "it; metric='nan_euclidean' compares rows by what is observed in both"
+                "it; metric='nan_euclidean' uses the features that are observed in both rows"
             )
         if reset and self.metric in ("euclidean", "nan_euclidean", "sqeuclidean", "l2"):
             check_spread(x.numpy(), column_names(self))
         return x.numpy(), kind
 
     def _to_medoids(self, x: np.ndarray) -> Iterator[np.ndarray]:
-        """Distances (b, K) of blocks of rows."""
+        """Distances (b, K) to the medoids for blocks of rows."""
         if self.theta_.rows is None:
             return dissimilarity.given_blocks(x, self.theta_.indices.numpy(), "X")
         return dissimilarity.blocks_to(x, self.theta_.rows.numpy(), self.metric, self.metric_params_)
@@ -276,20 +275,18 @@ class KMedoids(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
         return {"indices": self.theta_.indices} | rows
 
     def _theta_from(self, record: dict[str, Tensor]) -> Medoids:
-        indices, rows, k = record["indices"], record.get("rows"), self.n_clusters
-        is_given, shape = self.metric == "precomputed", (k, self.n_features_in_)
+        indices, rows, k, d = record["indices"], record.get("rows"), self.n_clusters, self.n_features_in_
+        is_given = self.metric == "precomputed"
         is_whole = indices.shape == (k,) and not indices.is_floating_point() and len(indices.unique()) == k
-        if not is_whole or (indices < 0).any() or (is_given and (indices >= shape[1]).any()):
+        if not is_whole or (indices < 0).any() or (is_given and (indices >= d).any()):
             raise ValueError(f"indices must be {k} different row numbers, got {indices.tolist()}")
-        if is_given != (rows is None) or (rows is not None and rows.shape != shape):
+        if is_given != (rows is None):
             found = None if rows is None else tuple(rows.shape)
-            raise ValueError(f"rows has shape {found}, but {None if is_given else shape} is needed for this model")
+            raise ValueError(f"rows has shape {found}, but {None if is_given else (k, d)} is needed for this model")
         if not isinstance(self.metric_params_, dict):
-            raise ValueError(
-                f"metric_params_={self.metric_params_!r} are no arguments of a metric; the file is damaged"
-            )
-        if rows is not None and (rows.isinf() | (rows.isnan() & (self.metric != "nan_euclidean"))).any():
-            raise ValueError("rows holds NaN or infinity; give finite values")
+            raise ValueError(f"metric_params_={self.metric_params_!r} must be a dict; the file is damaged")
+        if rows is not None:
+            rows = Values(k, d, allows_nan=self.metric == "nan_euclidean").read("rows", rows)
         return Medoids(rows, indices)
 
     def __sklearn_tags__(self) -> Any:

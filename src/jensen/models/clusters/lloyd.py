@@ -1,24 +1,23 @@
-"""Lloyd's k-means steps over complete rows in memory: scikit-learn's compiled loop, from given centres.
+"""Lloyd's algorithm for complete rows in memory: scikit-learn's compiled loop, from given centres.
 
     y_i = argmin_j ‖x_i - μ_j‖²,   μ_j = Σ_{y_i=j} w_i x_i / Σ_{y_i=j} w_i
-A cluster that empties is moved to the row farthest from its centre. Large work runs in single precision until it
-settles, then goes on in the data's own: a step costs half as much, and the last ones decide the digits.
+An empty cluster moves to the row farthest from its centre. Large problems run in single precision until they converge,
+then continue in the precision of the data: a step in single precision costs half as much, and only the last steps
+decide the digits.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from scipy.sparse import issparse
 
+from jensen.models.clusters.centres import Matrix
 from jensen.runtime.progress import Bar
 
-__all__ = ["Partition", "best_partition", "lloyd"]
-
-# Products in a step from which single precision repays the copy.
+# From this many products per step, single precision saves more than its copy of the data costs.
 LARGE = 2 * 10**8
 ROWS_AT_ONCE = 2**14
 
@@ -34,7 +33,7 @@ class Partition:
 
 
 def lloyd(
-    x: Any,
+    x: Matrix,
     weight: np.ndarray | None,
     centres: np.ndarray,
     *,
@@ -43,13 +42,13 @@ def lloyd(
     algorithm: str = "lloyd",
     may_overwrite: bool = False,
 ) -> Partition:
-    """At most `max_iter` steps from centres (K, d), fewer when they move by less than `tol` × the mean variance.
+    """At most `max_iter` steps from centres (K, d); stops when they move by less than `tol` × the mean variance.
 
     Args:
         x: complete rows (n, d), an array or a CSR matrix, float32 or float64.
         weight: of the rows (n,), or None.
-        algorithm: "lloyd" or "elkan", scikit-learn's two ways to the same outcome.
-        may_overwrite: let x be centred in place and put back, which saves a copy and may change its last digits.
+        algorithm: "lloyd" or "elkan", with the same result.
+        may_overwrite: centre x in place and restore it, which saves a copy and can change x by rounding.
     """
     n_before = 0
     if not issparse(x) and x.dtype == np.float64 and x.size * len(centres) >= LARGE:
@@ -58,8 +57,8 @@ def lloyd(
             in_single_precision(x, origin, scale),
             weight,
             ((centres - origin) / scale).astype(np.float32),
-            # Below this the shifts of centres are rounding.
             max_iter,
+            # Smaller movements of centres are rounding.
             max(tol, 1e-7),
             algorithm,
             True,
@@ -74,7 +73,7 @@ def lloyd(
 
 
 def best_partition(
-    x: Any,
+    x: Matrix,
     weight: np.ndarray | None,
     starts: Sequence[np.ndarray],
     *,
@@ -84,9 +83,9 @@ def best_partition(
     may_overwrite: bool,
     progress: str | None,
 ) -> Partition:
-    """The partition with the least inertia that `lloyd` reaches from one of the starts; `progress` names the bar."""
+    """The result of `lloyd` with the least inertia over several starts; `progress` names the bar."""
     best: Partition | None = None
-    # A bar can only move between stretches of compiled steps.
+    # The bar can only be updated between calls of the compiled loop.
     stretch = 20 if progress else max_iter
     for attempt, centres in enumerate(starts, 1):
         n_iter, settled = 0, False
@@ -99,7 +98,7 @@ def best_partition(
                 )
                 centres, n_iter, settled = found.centres, n_iter + found.n_iter, found.n_iter < n_steps
                 bar.update(found.n_iter)
-        # Runs to one optimum differ by rounding, and the first of them is kept, whatever the order of the rows.
+        # Runs to the same optimum differ by rounding; the first is kept, so the order of the rows does not matter.
         if best is None or found.inertia < best.inertia * (1 - 1e-9):
             best = replace(found, n_iter=n_iter)
     assert best is not None
@@ -107,7 +106,7 @@ def best_partition(
 
 
 def compiled(
-    x: Any,
+    x: Matrix,
     weight: np.ndarray | None,
     centres: np.ndarray,
     max_iter: int,
@@ -117,7 +116,7 @@ def compiled(
 ) -> Partition:
     from sklearn.cluster import k_means  # slow to import, and only a fit needs it
 
-    # Values too large to square are the caller's to refuse.
+    # The caller reports values that are too large to square.
     with np.errstate(over="ignore", invalid="ignore"):
         found = k_means(
             x,

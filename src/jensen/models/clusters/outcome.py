@@ -1,4 +1,4 @@
-"""What a fit of k-means leaves, in the user's units, and how a stream of batches goes on from there."""
+"""The result of a k-means fit in the user's units, and the statistics from which batches continue."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from jensen.contract import Stream
 from jensen.engines.em import loop as em
@@ -15,15 +14,13 @@ from jensen.models.clusters.centres import CentreMoments, Pull
 from jensen.models.clusters.inference import Centres
 from jensen.models.clusters.kmeans_em import KMeansVerbs
 
-__all__ = ["Outcome", "outcome", "outcome_of_stream", "resumed"]
-
-# Below this share of the data's variance, what rows leave around their centres is rounding.
+# Below this share of the data's variance, the variance around the centres is only rounding.
 RESOLUTION = 1e-10
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """Theta, what the customers and the supply of the stores cost, and the bound per unit of weight."""
+    """Theta, the cost of the customers and of the stores' supply, and the bound per unit of weight."""
 
     theta: Centres
     inertia: float
@@ -32,7 +29,7 @@ class Outcome:
 
 
 def outcome(centres: np.ndarray, weights: np.ndarray, inertia: float, supply: float, n_entries: float) -> Outcome:
-    """From centres (K, d), the weight of each (K,), the two costs and the weight of all observed entries."""
+    """From centres (K, d), their weights (K,), the two costs and the total weight of the observed entries."""
     if not math.isfinite(inertia):
         raise ValueError("X has values too large to square; rescale it")
     total = weights.sum()
@@ -43,31 +40,31 @@ def outcome(centres: np.ndarray, weights: np.ndarray, inertia: float, supply: fl
     return Outcome(theta, inertia, supply, float(log_density / total) - math.log(len(centres)))
 
 
-def outcome_of_stream(centres: Tensor, stream: Stream) -> Outcome:
-    """From an engine's centres and statistics, which are in the units of its frame."""
-    frame, unit = stream.frame, float(stream.frame.scale[0]) ** 2
+def outcome_of_stream(stream: Stream, pull: Pull | None) -> Outcome:
+    """From the engine's centres and statistics, which are in the units of the stream's frame."""
+    frame, centres, unit = stream.frame, stream.theta, float(stream.frame.scale[0]) ** 2
     moments: CentreMoments = stream.running.stats * stream.running.weight
-    assert isinstance(stream.verbs, KMeansVerbs)
-    pull = stream.verbs.pull
+    own = centres * frame.scale + frame.origin
     return outcome(
-        (centres * frame.scale + frame.origin).numpy(),
+        own.numpy(),
         moments.weight.numpy(),
         float(moments.loss(centres)) * unit,
-        0.0 if pull is None else float(moments.weight @ pull.supply(centres)) * unit,
+        0.0 if pull is None else float(moments.weight @ pull.supply(own)),
         float(moments.mass.sum()),
     )
 
 
 def resumed(theta: Centres, pull: Pull | None) -> Stream:
-    """A stream from what a file or the compiled loop leaves: as if its rows had no holes."""
+    """A stream from parameters alone, after a load or the compiled loop: as if all training rows were complete."""
     frame = theta.frame()
-    local, moved = theta.within(frame), None if pull is None else pull.within(frame.origin, frame.scale)
+    local, own = theta.within(frame), None if pull is None else pull.within(frame.origin, frame.scale)
     total = float(theta.weights.sum())
-    return Stream(frame, KMeansVerbs(moved, None), em.Running(moments_of(local, moved) * (1 / total), total))
+    running = em.Running(expected_moments(local, own) * (1 / total), total)
+    return Stream(frame, KMeansVerbs(own, None), running, local.centres)
 
 
-def moments_of(theta: Centres, pull: Pull | None) -> CentreMoments:
-    """The statistics that rows without holes must have left at these centres."""
+def expected_moments(theta: Centres, pull: Pull | None) -> CentreMoments:
+    """The statistics that complete rows have if these are their optimal centres and variance."""
     means = theta.centres
     if pull is not None:
         means = means + pull.weight * (means - pull.location)

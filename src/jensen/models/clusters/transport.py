@@ -1,9 +1,10 @@
-"""Transport between many rows and a few stores of limited size.
+"""Optimal transport between many rows and a few stores of limited size.
 
     min Σ_ij f_ij c_ij   subject to   Σ_j f_ij = w_i,   a ≤ Σ_i f_ij ≤ b,   f ≥ 0
-A linear programme, solved exactly on the few pairs that can matter: those cheap at near-optimal prices p of the stores,
-which maximise the dual Σ_i w_i min_j (c_ij + p_j) - Σ_j (b p_j⁺ - a p_j⁻). Pairs that the solution's own prices show to
-have been left out wrongly are added until there are none. With whole w, a and b the flows are whole, too.
+This linear programme is solved exactly on the few pairs that can matter: those that are cheap at near-optimal prices p
+of the stores, which maximise the dual Σ_i w_i min_j (c_ij + p_j) - Σ_j (b p_j⁺ - a p_j⁻). The prices of the solution
+show which pairs were left out wrongly; these are added until there are none. If w, a and b are whole numbers, so are
+the flows.
 """
 
 from __future__ import annotations
@@ -15,15 +16,13 @@ from scipy.optimize import linprog, minimize
 from scipy.sparse import csr_array, vstack
 from scipy.special import logsumexp
 
-__all__ = ["transport"]
-
-# Of prices, in units of the range of the costs: the least that the solver takes. With its default of 1e-7 an assignment
-# may cost more than the one before it.
+# Tolerance of prices relative to the range of the costs, the smallest that the solver accepts. With the default of 1e-7
+# an assignment can cost more than the previous one.
 TOLERANCE = 1e-10
 
 
 def transport(cost: np.ndarray, supply: np.ndarray, lower: float, upper: float) -> np.ndarray:
-    """The cheapest flows (n, K) for costs (n, K) and supplies (n,); the limits must leave room for all supply."""
+    """The cheapest flows (n, K) for costs (n, K) and supplies (n,); the limits must admit the total supply."""
     n, k = cost.shape
     scale, unit = float(cost.max() - cost.min()) or 1.0, float(supply.mean())
     cost = (cost - cost.min()) / scale
@@ -52,7 +51,7 @@ def transport(cost: np.ndarray, supply: np.ndarray, lower: float, upper: float) 
 
 
 def near_optimal_prices(cost: np.ndarray, supply: np.ndarray, lower: float, upper: float) -> np.ndarray:
-    """Prices (K,) of the dual, its minimum over stores smoothed."""
+    """Prices (K,) that maximise the dual with a smoothed minimum over stores."""
     k = cost.shape[1]
     temperature = 0.01 * float(np.median(cost.max(1) - cost.min(1))) or 1e-3
     total = float(supply.sum())
@@ -74,13 +73,13 @@ def near_optimal_prices(cost: np.ndarray, supply: np.ndarray, lower: float, uppe
 def cheapest(
     cost: np.ndarray, supply: np.ndarray, lower: float, upper: float, active: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray] | None:
-    """The best flows over active pairs and all pairs' reduced costs, or None when these pairs cannot carry them."""
+    """The best flows over active pairs and the reduced costs of all pairs, or None if these pairs are infeasible."""
     n, k = cost.shape
     row, store = np.nonzero(active)
     pair, ones = np.arange(len(row)), np.ones(len(row))
     from_rows = csr_array((ones, (row, pair)), shape=(n, len(row)))
     to_stores = csr_array((ones, (store, pair)), shape=(k, len(row)))
-    found: Any = linprog(  # type: ignore[call-overload]  # its stubs know no sparse constraints
+    found: Any = linprog(  # type: ignore[call-overload]  # the stubs omit sparse constraints
         cost[row, store],
         A_eq=from_rows,
         b_eq=supply,

@@ -1,15 +1,14 @@
-"""The verbs of generative topographic mapping.
+"""E-step, M-step and inference of generative topographic mapping.
 
-    E:  r_ig ∝ N(x_i; f(z_g), σ²I) over the observed features, every grid point z_g having the prior 1/G
-    M:  W from a weighted ridge regression on the grid's features, σ² from what is left (formulas/topographic.py)
-The objective is Σ_i w_i ln (1/G) Σ_g N(x_i; f(z_g), σ²I) - (α/2) ‖W‖² over the bumps: the log-posterior of W, but for a
-constant.
+    E:  q_ig ∝ N(x_i; f(z_g), σ²I) over the observed features; every grid point z_g has the prior 1/G
+    M:  W from a weighted ridge regression on the grid's features, σ² from the residuals (mapping.py)
+The objective is Σ_i w_i ln (1/G) Σ_g N(x_i; f(z_g), σ²I) - (α/2) ‖W‖² over the basis functions: the log-posterior of W,
+up to a constant, so the M-step is a MAP update.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -17,29 +16,15 @@ import torch
 from torch import Tensor
 
 from jensen.engines.em import loop as em
-from jensen.engines.em.batch import Batch, Summary
-from jensen.engines.em.sources import ArraySource, Frame, in_row_order
+from jensen.engines.em.batch import Batch, Footprint, Summary
+from jensen.engines.em.frame import Frame
+from jensen.engines.em.sources import over_rows
 from jensen.formulas.gaussian import LARGEST_EXPANDED_PRECISION
 from jensen.formulas.responsibilities import posterior_in_place
 from jensen.models.clusters.centres import CentreMoments, moments_of, partial_distances, squared_differences
 from jensen.models.curves.mapping import LatentSpace, coefficients_of, magnification_of, noise_variance_of
 
-__all__ = [
-    "CurveTheta",
-    "CurveVerbs",
-    "bound_terms",
-    "draw",
-    "fill",
-    "fill_draws",
-    "latent_means",
-    "latent_modes",
-    "log_densities",
-    "log_evidence",
-    "log_joint",
-    "responsibilities",
-]
-
-# Below this share of the data's variance the expanded square is rounding.
+# Below this share of the data's variance, the expanded square is only rounding.
 RESOLUTION = 1e-10
 
 
@@ -66,17 +51,22 @@ class CurveTheta:
         return torch.einsum("nbl,bj->njl", self.space.slopes_at(z), self.coefficients)
 
     def magnification(self, z: Tensor) -> Tensor:
-        """How long or large the image of a small piece of latent space is, for one of it (n,)."""
+        """Length or area in x per unit of z (n,)."""
         return magnification_of(self.jacobian(z))
 
+    @property
+    def footprint(self) -> Footprint:
+        """Memory of an E-step."""
+        return self.space.footprint(self.coefficients.shape[1])
+
     def frame(self) -> Frame:
-        """The model's own mean, and one unit for all features: coordinates in which distances lose no digits."""
+        """Coordinates about the mean of the curve, with one unit for all features: distances lose no digits there."""
         origin = self.points.mean(0)
         spread = self.variance + float((self.points - origin).square().mean())
         return Frame(origin, torch.full_like(origin, spread**0.5))
 
     def within(self, frame: Frame) -> CurveTheta:
-        """From the user's units to the frame's, whose unit is one for all features."""
+        """From the user's units to the frame's, which has one unit for all features."""
         coefficients = self.coefficients.clone()
         coefficients[0] -= frame.origin
         unit = float(frame.scale[0])
@@ -90,7 +80,7 @@ class CurveTheta:
         return CurveTheta(coefficients, self.variance * unit**2, self.space)
 
     def expected_moments(self) -> CentreMoments:
-        """The statistics of the model's own rows, per row."""
+        """Expected statistics of one row drawn from the model."""
         n_points, d = self.points.shape
         share = torch.full((n_points,), 1 / n_points, dtype=torch.float64)
         second = self.points.square().sum(1) + d * self.variance
@@ -100,19 +90,20 @@ class CurveTheta:
 
 @dataclass(frozen=True)
 class CurveVerbs:
-    """
+    """E-step and M-step.
+
     Args:
         space: the grid and the basis.
-        penalty: α of the prior N(0, 1/α) on the bumps' coefficients, in the frame's units.
-        floor: σ² is kept above it; 0 means no floor, and a collapse is an error.
+        penalty: α of the prior N(0, 1/α) on the coefficients of the basis functions, in the frame's units.
+        floor: lower limit of σ²; with 0 there is none, and a collapse is an error.
     """
 
     space: LatentSpace
     penalty: float
     floor: float
 
-    def e_step(self, theta: CurveTheta, batch: Batch) -> Summary:
-        log_evidence, q = posterior_in_place(log_joint(theta, batch))
+    def e_step(self, theta: CurveTheta, batch: Batch) -> Summary[CentreMoments]:
+        log_evidence, q = posterior(theta, batch)
         if batch.weight is None:
             weight, bound = log_evidence.new_tensor(len(log_evidence)), log_evidence.sum()
         else:
@@ -128,7 +119,7 @@ class CurveVerbs:
     def project(self, theta: CurveTheta) -> CurveTheta:
         if self.floor == 0 and not theta.variance > RESOLUTION:
             raise em.CollapseError(
-                "the noise variance fell to 0: f goes through every row, and reg_covar=0 sets no floor; raise "
+                "the noise variance fell to 0: f passes through every row, and reg_covar=0 sets no floor; raise "
                 "reg_covar or penalty, or lower n_basis"
             )
         return CurveTheta(theta.coefficients, max(theta.variance, self.floor, RESOLUTION), self.space)
@@ -155,7 +146,7 @@ def log_densities(theta: CurveTheta, batch: Batch) -> Tensor:
     distance = (partial_distances if expanded else squared_differences)(batch.x, batch.observed, theta.points)
     constant = batch.log_jacobian - 0.5 * math.log(2 * math.pi * theta.variance) * n_observed
     log_density = distance.mul_(-0.5 / theta.variance).add_(constant)
-    # A row so far out that its square overflows has density 0.
+    # A row so far away that its square overflows has density 0.
     return log_density.nan_to_num_(nan=-torch.inf, neginf=-torch.inf)
 
 
@@ -164,24 +155,33 @@ def log_joint(theta: CurveTheta, batch: Batch) -> Tensor:
     return log_densities(theta, batch).sub_(math.log(len(theta.points)))
 
 
+def posterior(theta: CurveTheta, batch: Batch) -> tuple[Tensor, Tensor]:
+    """ln p(x) (n,) and q(z_g | x) (G, n)."""
+    return posterior_in_place(log_joint(theta, batch))
+
+
 def log_evidence(theta: CurveTheta, x: Tensor) -> Tensor:
     """ln p(x), over the observed features (n,)."""
-    return over_rows(theta, x, lambda local, batch: posterior_in_place(log_joint(local, batch))[0][None])[:, 0]
+    return over_rows(theta, x, lambda local, batch: posterior(local, batch)[0][None], theta.footprint)[:, 0]
 
 
 def responsibilities(theta: CurveTheta, x: Tensor) -> Tensor:
     """q(z_g | x), (n, G)."""
-    return over_rows(theta, x, lambda local, batch: posterior_in_place(log_joint(local, batch))[1])
+    return over_rows(theta, x, lambda local, batch: posterior(local, batch)[1], theta.footprint)
 
 
 def latent_means(theta: CurveTheta, x: Tensor) -> Tensor:
     """E[z | x], (n, L)."""
-    return over_rows(theta, x, lambda local, batch: local.space.grid.T @ posterior_in_place(log_joint(local, batch))[1])
+    return over_rows(theta, x, lambda local, batch: local.space.grid.T @ posterior(local, batch)[1], theta.footprint)
 
 
 def latent_modes(theta: CurveTheta, x: Tensor) -> Tensor:
     """The most probable grid point (n, L)."""
-    return over_rows(theta, x, lambda local, batch: local.space.grid[log_joint(local, batch).argmax(0)].T)
+
+    def modes(local: CurveTheta, batch: Batch) -> Tensor:
+        return local.space.grid[log_joint(local, batch).argmax(0)].T
+
+    return over_rows(theta, x, modes, theta.footprint)
 
 
 def bound_terms(theta: CurveTheta, x: Tensor, q: Tensor | None = None) -> tuple[Tensor, Tensor]:
@@ -194,46 +194,33 @@ def bound_terms(theta: CurveTheta, x: Tensor, q: Tensor | None = None) -> tuple[
         kl = (torch.special.xlogy(r, r) + torch.special.xlogy(r, len(r))).sum(0)
         return torch.stack([reconstruction, kl])
 
-    both = over_rows(theta, x, terms)
+    both = over_rows(theta, x, terms, theta.footprint)
     return both[:, 0], both[:, 1]
 
 
 def fill(theta: CurveTheta, x: Tensor) -> Tensor:
-    """E[x | x_o]: holes take the mean of f under the posterior."""
-    means = over_rows(theta, x, lambda local, batch: theta.points.T @ posterior_in_place(log_joint(local, batch))[1])
+    """E[x | x_o]: missing values take the posterior mean of f."""
+    means = over_rows(theta, x, lambda local, batch: theta.points.T @ posterior(local, batch)[1], theta.footprint)
     return torch.where(x.isnan(), means, x)
 
 
 def fill_draws(theta: CurveTheta, x: Tensor, n_draws: int, generator: torch.Generator) -> list[Tensor]:
-    """Draws of the missing entries given the observed ones: first the grid point, then the noise."""
+    """Draws of the missing values given the observed ones: first the grid point, then the noise."""
     d = x.shape[1]
 
     def draws(local: CurveTheta, batch: Batch) -> Tensor:
-        _, q = posterior_in_place(log_joint(local, batch))
+        _, q = posterior(local, batch)
         chosen = torch.multinomial(q.T, n_draws, replacement=True, generator=generator)
         noise = torch.randn(n_draws, d, len(chosen), generator=generator, dtype=torch.float64)
         values: Tensor = theta.points[chosen.T].mT + theta.variance**0.5 * noise
         return values.flatten(0, 1)
 
-    versions = over_rows(theta, x, draws).reshape(len(x), n_draws, d)
+    versions = over_rows(theta, x, draws, theta.footprint).reshape(len(x), n_draws, d)
     return [torch.where(x.isnan(), values, x) for values in versions.unbind(1)]
 
 
 def draw(theta: CurveTheta, n: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-    """n rows, and the grid point (n, L) each came from."""
+    """n rows, and the grid point (n, L) of each."""
     chosen = torch.randint(len(theta.points), (n,), generator=generator)
     noise = torch.randn(n, theta.points.shape[1], generator=generator, dtype=torch.float64)
     return theta.points[chosen] + theta.variance**0.5 * noise, theta.space.grid[chosen]
-
-
-def over_rows(theta: CurveTheta, x: Tensor, answer: Callable[[CurveTheta, Batch], Tensor]) -> Tensor:
-    """Answers (m, n) of every batch, in the order of the rows (n, m)."""
-    frame = theta.frame()
-    local = theta.within(frame)
-    source = ArraySource(
-        x.T.clone(memory_format=torch.contiguous_format),
-        frame,
-        footprint=theta.space.footprint(x.shape[1]),
-        by_pattern=False,
-    )
-    return in_row_order(source, lambda batch: answer(local, batch))

@@ -2,8 +2,8 @@
 
     z ~ Uniform[0,1]^L on a grid,  x | z ~ N(f(z), σ²I),  f(z) = Wᵀφ(z)
     E:  q_ig ∝ N(x_i; f(z_g), σ²I)
-    M:  (Φᵀ G_j Φ + α σ² D) w_j = Φᵀ R x_j,  σ² = Σ q_ig (x_ij - f_j(z_g))² / n, over what is observed
-Bishop, Svensén & Williams (1998). The bound is exact on the grid, a quadrature of p(x) = ∫ N(x; f(z), σ²I) dz.
+    M:  (Φᵀ G_j Φ + α σ² D) w_j = Φᵀ R x_j,  σ² = Σ q_ig (x_ij - f_j(z_g))² / n, over the observed entries
+Bishop, Svensén & Williams (1998). The bound is exact on the grid, which is a quadrature of p(x) = ∫ N(x; f(z), σ²I) dz.
 """
 
 from __future__ import annotations
@@ -21,10 +21,13 @@ from torch import Tensor
 
 from jensen.bound import Bound
 from jensen.contract import Answers, Problem, Rows, whole_number
-from jensen.contract.em import IteratedModel
+from jensen.contract.capabilities import Capabilities
+from jensen.contract.em import EMEstimator
+from jensen.contract.fitted import Fitted, Values, positive, read_values
 from jensen.data.labels import read_posterior
 from jensen.engines.em import loop as em
-from jensen.engines.em.sources import ArraySource, Frame, one_unit
+from jensen.engines.em.frame import Frame, one_unit
+from jensen.engines.em.sources import ArraySource
 from jensen.models.curves.em import (
     CurveTheta,
     CurveVerbs,
@@ -42,16 +45,19 @@ from jensen.models.curves.start import STARTS
 from jensen.runtime.memory import need_memory
 from jensen.runtime.threads import threads_for
 
-__all__ = ["LatentCurve"]
-
-# Grid points and bumps along each axis, for a curve and for a surface.
+# Default numbers of grid points and basis functions along each axis, for a curve and for a surface.
 GRID, BASIS = {1: 100, 2: 40}, {1: 12, 2: 8}
-# More grid points than this no file may ask for.
+# Largest number of grid points in a file.
 MOST_POINTS = 10_000_000
+SCHEMA = {
+    "coefficients": Values("B", "d"),
+    "variance": Values(check=positive),
+    "width": Values(check=positive),
+}
 
 
 def has_latent(n_latent: int, other: str) -> Any:
-    """A method for curves or for surfaces alone; of a fitted model the fit decides."""
+    """A decorator for methods that only curves or only surfaces have; for a fitted model the fit decides."""
 
     def check(model: LatentCurve) -> bool:
         found = model.theta_.space.n_latent if hasattr(model, "theta_") else model.n_latent
@@ -62,36 +68,36 @@ def has_latent(n_latent: int, other: str) -> Any:
     return available_if(check)
 
 
-class LatentCurve(ClassNamePrefixFeaturesOutMixin, TransformerMixin, IteratedModel):
-    """A smooth curve through the rows, or a surface, with noise about it: generative topographic mapping.
+class LatentCurve(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EMEstimator):
+    """A smooth curve or surface through the rows, with Gaussian noise: generative topographic mapping.
 
     Args:
         n_latent: L, 1 for a curve, 2 for a surface.
         n_grid: grid points along each axis of [0,1]^L; None is 100 for a curve and 40 for a surface.
-        n_basis: bumps of f along each axis, besides its straight part; 0 is a line or plane, None is 12 for a curve
-            and 8 for a surface.
-        basis_width: the bumps' width, in units of the distance between neighbours.
-        penalty: α of the prior N(0, 1/α) on the bumps' coefficients, in units of the data's deviation; 0 is maximum
-            likelihood, and more is straighter.
-        reg_covar: σ² does not fall below this share of the data's variance; 0 sets no floor, and a collapse is an
+        n_basis: basis functions of f along each axis, in addition to its linear part; 0 gives a line or plane, None is
+            12 for a curve and 8 for a surface.
+        basis_width: width of the basis functions, relative to the distance between neighbouring ones.
+        penalty: α of the prior N(0, 1/α) on the coefficients of the basis functions, for data scaled to unit variance;
+            0 is maximum likelihood, a larger value gives a straighter curve.
+        reg_covar: lower limit of σ², as a share of the data's variance; with 0 there is none, and a collapse is an
             error.
         tol: EM stops when a step gains less than this many nats per unit of weight.
-        max_iter: M-steps at most; 0 returns the start.
-        init: "pca" is straight along the principal axes, "geodesic" follows the rows from neighbour to neighbour,
-            "auto" takes the better of both.
-        acceleration: None, or "squarem" to extrapolate EM's steps.
-        random_state: seed or RandomState, for samples and draws; a fit has no randomness.
+        max_iter: largest number of M-steps; 0 returns the start.
+        init: "pca" starts with a line or plane along the principal axes, "geodesic" with distances along the data,
+            "auto" with the better of both.
+        acceleration: None, or "squarem" to extrapolate the steps of EM.
+        random_state: seed or RandomState for samples and draws; a fit is deterministic.
         verbose: 1 shows a progress bar on a terminal.
 
     Attributes:
         grid_: the grid points z (G, L), each with the prior 1/G.
         points_: f at the grid points (G, d).
         noise_variance_: σ².
-        theta_: coefficients, σ² and the latent space as one frozen value.
-        total_weight_: of all rows learnt from.
+        theta_: coefficients, σ² and the latent space as one frozen record.
+        total_weight_: total weight of all training rows.
         lower_bound_: the objective per unit of weight; equals score(X) without weights and penalty.
-        lower_bounds_: its history, one value after every step.
-        n_iter_, converged_: M-steps after the start's short runs, and whether the last one gained less than tol.
+        lower_bounds_: the objective after each step.
+        n_iter_, converged_: M-steps after the short runs of the start, and whether the last one gained less than tol.
 
     Example:
         >>> import numpy as np
@@ -105,8 +111,11 @@ class LatentCurve(ClassNamePrefixFeaturesOutMixin, TransformerMixin, IteratedMod
     """
 
     theta_: CurveTheta
-    _reads_labels = False
+    capabilities = Capabilities(score="exact", missing_in_fit=True, missing_in_score=True, weights=True, batches=True)
     _answers = Answers(log_evidence, fill, fill_draws)
+    grid_ = Fitted(lambda model: model.theta_.space.grid)
+    points_ = Fitted(lambda model: model.theta_.points)
+    noise_variance_ = Fitted(lambda model: model.theta_.variance)
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "n_latent": [Interval(Integral, 1, 2, closed="both")],
@@ -158,64 +167,49 @@ class LatentCurve(ClassNamePrefixFeaturesOutMixin, TransformerMixin, IteratedMod
         return kind.values(latent_means(self.theta_, x))
 
     def mode(self, X: Any) -> Any:
-        """The most probable grid point per row, (n, L): where the posterior has two peaks, their mean is neither."""
+        """The most probable grid point per row, (n, L). If the posterior has two peaks, the mean lies between them."""
         x, kind = self._read(X)
         return kind.values(latent_modes(self.theta_, x))
 
     def inverse_transform(self, Z: Any) -> Any:
-        """f(z) of places z (n, L) in [0,1]^L."""
+        """f(z) at points z (n, L) in [0,1]^L."""
         check_is_fitted(self)
         return self._kind.table(self.theta_.at(self._places(Z)))
 
     @has_latent(1, "surface")  # type: ignore[untyped-decorator]
     def curve(self, n_points: int = 200) -> np.ndarray:
-        """Points of the curve to draw, (n_points, d), from z = 0 to z = 1."""
+        """Points of the curve for a plot, (n_points, d), from z = 0 to z = 1."""
         return self._drawn(n_points)
 
     @has_latent(2, "curve")  # type: ignore[untyped-decorator]
     def surface(self, n_points: int = 50) -> np.ndarray:
-        """Points of the surface to draw, (n_points, n_points, d); the first axis is z_0."""
+        """Points of the surface for a plot, (n_points, n_points, d); the first axis is z_0."""
         return self._drawn(n_points).reshape(n_points, n_points, -1)
 
     def magnification(self, Z: Any = None) -> Any:
-        """√det JᵀJ, J = ∂f/∂z: the length or area in X for one of z, at places (n, L) or at the grid points."""
+        """√det JᵀJ, J = ∂f/∂z: the length or area in X per unit of z, at points (n, L) or at the grid points."""
         check_is_fitted(self)
         z = self.theta_.space.grid if Z is None else self._places(Z)
         return self._kind.values(self.theta_.magnification(z))
 
     def bound(self, X: Any, q: Any = None) -> Bound:
-        """E_q[ln p(x|z)] and KL(q ‖ uniform) per row: exact on the grid with the posterior, below with any q (n, G)."""
+        """E_q[ln p(x|z)] and KL(q ‖ uniform) per row: exact on the grid for the posterior, lower for other q (n, G)."""
         x, kind = self._read(X)
         given = None if q is None else read_posterior(q, len(x), len(self.theta_.points))
         reconstruction, kl = bound_terms(self.theta_, x, given)
         return Bound(kind.values(reconstruction), {"latent": kind.values(kl)}, is_exact=q is None)
 
     def posterior(self, X: Any) -> torch.distributions.Categorical:
-        """q(z|x), a distribution over the rows of `grid_` per row of X."""
+        """q(z|x): for each row of X, a distribution over the rows of `grid_`."""
         return torch.distributions.Categorical(probs=responsibilities(self.theta_, self._read(X)[0]))
 
     def sample(self, n_samples: int = 1, y: Any = None, random_state: Any = None) -> tuple[Any, Any]:
-        """Rows, and the grid point z (n, L) each came from."""
+        """Rows, and the grid point z (n, L) of each."""
         check_is_fitted(self)
         if y is not None:
-            raise ValueError(f"y={y!r}: a LatentCurve has no classes to ask for; inverse_transform(Z) is f(z)")
+            raise ValueError(f"y={y!r}: a LatentCurve has no classes; inverse_transform(Z) returns f(z)")
         x, z = draw(self.theta_, self._n_samples(n_samples), self._generator(random_state))
         return self._kind.table(x), self._kind.values(z)
-
-    @property
-    def grid_(self) -> np.ndarray:
-        check_is_fitted(self)
-        return self.theta_.space.grid.numpy().astype(self._kind.dtype)
-
-    @property
-    def points_(self) -> np.ndarray:
-        check_is_fitted(self)
-        return self.theta_.points.numpy().astype(self._kind.dtype)
-
-    @property
-    def noise_variance_(self) -> float:
-        check_is_fitted(self)
-        return self.theta_.variance
 
     @property
     def n_parameters_(self) -> int:
@@ -228,7 +222,7 @@ class LatentCurve(ClassNamePrefixFeaturesOutMixin, TransformerMixin, IteratedMod
         return self.theta_.space.n_latent
 
     def _unused(self, rows: Rows) -> dict[str, str]:
-        reason = "with n_basis=0 f has no bumps; raise n_basis"
+        reason = "with n_basis=0 f has no basis functions; raise n_basis"
         return {"basis_width": reason, "penalty": reason} if self.n_basis == 0 else {}
 
     def _space(self) -> LatentSpace:
@@ -268,14 +262,14 @@ class LatentCurve(ClassNamePrefixFeaturesOutMixin, TransformerMixin, IteratedMod
         return self.theta_.at(z).numpy().astype(self._kind.dtype)
 
     def _places(self, Z: Any) -> Tensor:
-        """Given z (n, L), refused outside of [0,1]^L."""
+        """Given points z (n, L); an error if one is outside [0,1]^L."""
         z = torch.from_numpy(np.array(Z.detach().cpu().numpy() if isinstance(Z, Tensor) else Z, dtype=np.float64))
         n_latent = self.theta_.space.n_latent
         if z.ndim != 2 or z.shape[1] != n_latent:
-            raise ValueError(f"Z has shape {tuple(z.shape)}; n_latent={n_latent} needs places (n, {n_latent})")
+            raise ValueError(f"Z has shape {tuple(z.shape)}; n_latent={n_latent} needs points (n, {n_latent})")
         outside = ~((z >= 0) & (z <= 1))
         if outside.any():
-            raise ValueError(f"Z holds {float(z[outside][0])}; z lives in [0, 1], and f is not known elsewhere")
+            raise ValueError(f"Z holds {float(z[outside][0])}; z must be in [0, 1], where f is defined")
         return z
 
     def _theta_record(self) -> dict[str, Tensor]:
@@ -288,18 +282,15 @@ class LatentCurve(ClassNamePrefixFeaturesOutMixin, TransformerMixin, IteratedMod
         }
 
     def _theta_from(self, record: dict[str, Tensor]) -> CurveTheta:
-        n_latent, n_grid, n_basis = record["space"].tolist()
-        width, variance = float(record["width"]), float(record["variance"])
-        if not (n_latent in (1, 2) and n_grid >= 1 and n_basis >= 0 and width > 0 and 0 < variance < np.inf):
-            raise ValueError(f"space={[n_latent, n_grid, n_basis]}, width={width}, variance={variance} are of no fit")
+        n_latent, n_grid, n_basis = space = Values(3, is_whole=True).read("space", record["space"]).tolist()
+        if not (n_latent in (1, 2) and n_grid >= 1 and n_basis >= 0):
+            raise ValueError(f"{space=} must be n_latent (1 or 2), n_grid (1 or more) and n_basis (0 or more)")
         if n_grid**n_latent > MOST_POINTS:
-            raise ValueError(f"space={[n_latent, n_grid, n_basis]} has more than {MOST_POINTS} grid points; give fewer")
-        coefficients = record["coefficients"]
-        # The bumps are made below, when their number is known to be right.
-        shape = (1 + n_latent + n_basis**n_latent, self.n_features_in_)
-        if tuple(coefficients.shape) != shape or not coefficients.isfinite().all():
-            raise ValueError(f"coefficients {tuple(coefficients.shape)} must be finite values of shape {shape}")
-        return CurveTheta(coefficients.to(torch.float64), variance, LatentSpace(n_latent, n_grid, n_basis, width))
+            raise ValueError(f"{space=} has more than {MOST_POINTS} grid points; give fewer")
+        # The number of coefficients is checked before the basis functions are built.
+        found = read_values(record, SCHEMA, B=1 + n_latent + n_basis**n_latent, d=self.n_features_in_)
+        latent = LatentSpace(n_latent, n_grid, n_basis, float(found["width"]))
+        return CurveTheta(found["coefficients"], float(found["variance"]), latent)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

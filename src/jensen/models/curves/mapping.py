@@ -1,11 +1,11 @@
-"""Generative topographic mapping: a mixture of round Gaussians whose centres lie on a curve or a surface.
+"""Generative topographic mapping: a mixture of spherical Gaussians whose centres lie on a curve or a surface.
 
     z ~ Uniform[0,1]^L on a grid,  x = f(z) + ε,  f(z) = Wᵀφ(z),  ε ~ N(0, σ²I)
     φ(z) = [1,  z - ½,  exp(-‖z - c_b‖² / 2h²)]
-    M:  (Φᵀ G_j Φ + α σ² D) w_j = Φᵀ R x_j,   σ² = Σ r_ig (x_ij - f_j(z_g))² / Σ r_ig, sums over what is observed
-R holds the responsibilities, G_j their sums over the rows that have feature j, and D is 1 for the bumps and 0 for the
-straight part: the prior w ~ N(0, 1/α) pulls f towards a line or plane. The equation of W holds the old σ², so these are
-two conditional maxima, which together never lower the objective (Meng & Rubin 1993).
+    M:  (Φᵀ G_j Φ + α σ² D) w_j = Φᵀ R x_j,   σ² = Σ r_ig (x_ij - f_j(z_g))² / Σ r_ig, over the observed entries
+R contains the responsibilities, G_j their sums over the rows where feature j is observed. D is 1 for the basis
+functions and 0 for the linear part: the prior w ~ N(0, 1/α) pulls f towards a line or plane. The equation of W uses the
+old σ², so the M-step is two conditional maximisations, which never lower the objective (ECM, Meng & Rubin 1993).
 Bishop, Svensén & Williams (1998), GTM: the generative topographic mapping; (1997), magnification factors for the GTM.
 """
 
@@ -20,18 +20,16 @@ from torch import Tensor
 from jensen.engines.em.batch import Footprint
 from jensen.models.clusters.centres import CentreMoments
 
-__all__ = ["LatentSpace", "coefficients_of", "lattice", "magnification_of", "midpoints", "noise_variance_of"]
-
-# Eigenvalues of the normal equations below this share of the largest are rounding: bumps that overlap much are
-# nearly dependent, and a direction that no row asks for stays 0.
+# Eigenvalues of the normal equations below this share of the largest are rounding: basis functions that overlap much
+# are nearly dependent, and a direction without data stays 0.
 NEGLIGIBLE = 1e-14
-# Normal equations square the condition of overlapping bumps. Without a ridge of this share of the weight they lose what
-# a step gains, and the regression is solved itself, with singular values below the other share taken for 0.
+# Normal equations square the condition number. With a ridge below the first share of the weight, their rounding can
+# exceed the gain of a step, so the regression itself is solved, with singular values below the second share set to 0.
 LEAST_RIDGE, LEAST_SINGULAR = 1e-8, 1e-13
 
 
 def midpoints(n: int, n_axes: int) -> Tensor:
-    """Midpoints (n^L, L) of equal cells of [0,1]^L, the last axis running fastest: a quadrature of the prior."""
+    """Midpoints (n^L, L) of equal cells of [0,1]^L, the last axis varying fastest: a quadrature of the prior."""
     return lattice((torch.arange(n, dtype=torch.float64) + 0.5) / n, n_axes)
 
 
@@ -47,8 +45,8 @@ class LatentSpace:
     Args:
         n_latent: L.
         n_grid: grid points along each axis.
-        n_basis: bumps along each axis, the outer ones at 0 and 1; with none f is linear.
-        width: h in units of the distance between neighbouring bumps.
+        n_basis: basis functions along each axis, the outer ones at 0 and 1; with none f is linear.
+        width: h relative to the distance between neighbouring basis functions.
     """
 
     n_latent: int
@@ -68,7 +66,7 @@ class LatentSpace:
 
     @cached_property
     def bumps(self) -> Tensor:
-        """Centres c (M, L)."""
+        """Centres c of the basis functions (M, L)."""
         places = torch.linspace(0, 1, self.n_basis, dtype=torch.float64)
         return lattice(places + 0.5 if self.n_basis == 1 else places, self.n_latent)
 
@@ -79,7 +77,7 @@ class LatentSpace:
 
     @cached_property
     def is_penalised(self) -> Tensor:
-        """D (B,): 1 for the bumps."""
+        """D (B,): 1 for the basis functions, 0 for the linear part."""
         return (torch.arange(self.n_features) > self.n_latent).to(torch.float64)
 
     @property
@@ -88,7 +86,7 @@ class LatentSpace:
         return self.width / max(1, self.n_basis - 1)
 
     def footprint(self, n_features: int) -> Footprint:
-        """Of an E-step: responsibilities and rows."""
+        """Memory of an E-step: responsibilities and rows."""
         return Footprint(per_row=2 * len(self.grid) + 2 * n_features, per_block=1)
 
     def features_at(self, z: Tensor) -> Tensor:
@@ -106,9 +104,9 @@ class LatentSpace:
 
 
 def coefficients_of(moments: CentreMoments, space: LatentSpace, ridge: float) -> Tensor:
-    """W (B, d) with the least Σ r (x - f)² + ridge ‖bumps' part of W‖²."""
+    """W (B, d) with the least Σ r (x - f)² + ridge Σ_b D_b ‖w_b‖²."""
     features, mass = space.features, moments.mass
-    # Where every feature has the same rows, there is one system for all.
+    # If all features are observed in the same rows, one system serves all.
     is_one = bool((mass == mass[:, :1]).all())
     columns = mass[:, :1].T if is_one else mass.T
     if ridge < LEAST_RIDGE * float(moments.weight.sum()):
@@ -120,7 +118,7 @@ def coefficients_of(moments: CentreMoments, space: LatentSpace, ridge: float) ->
 
 
 def regression(moments: CentreMoments, features: Tensor, columns: Tensor, penalty: Tensor) -> Tensor:
-    """The same as least squares of [√R Φ; penalty] w = [x̄ √R; 0], for masses (1 or d, G)."""
+    """The same by least squares of [√R Φ; penalty] w = [x̄ √R; 0], for masses (1 or d, G)."""
     root = columns.sqrt()[..., None]
     design = torch.cat([root * features, penalty.expand(len(columns), -1, -1)], 1)
     target = torch.where(moments.mass > 0, moments.first / moments.mass.where(moments.mass > 0, 1.0).sqrt(), 0.0)
@@ -131,7 +129,7 @@ def regression(moments: CentreMoments, features: Tensor, columns: Tensor, penalt
 
 
 def solve(matrix: Tensor, target: Tensor) -> Tensor:
-    """The solution of least length of symmetric systems (*, B, B), which may be singular."""
+    """The shortest solution of symmetric systems (*, B, B), which may be singular."""
     values, vectors = torch.linalg.eigh(matrix)
     kept = values > NEGLIGIBLE * values[..., -1:]
     inverse = torch.where(kept, 1 / values.where(kept, 1.0), 0.0)
@@ -140,11 +138,11 @@ def solve(matrix: Tensor, target: Tensor) -> Tensor:
 
 
 def noise_variance_of(moments: CentreMoments, points: Tensor) -> Tensor:
-    """σ²: the mean of r (x - f)² over the observed entries, for centres f(z_g) (G, d)."""
+    """σ²: the mean of r (x - f)² over the observed entries, with centres f(z_g) (G, d)."""
     return moments.loss(points) / moments.mass.sum()
 
 
 def magnification_of(jacobian: Tensor) -> Tensor:
-    """√det JᵀJ (n,) of J = ∂f/∂z (n, d, L): the length or area of x for one of z."""
+    """√det JᵀJ (n,) for J = ∂f/∂z (n, d, L): the length or area in x per unit of z."""
     squared: Tensor = torch.linalg.det(jacobian.mT @ jacobian)
     return squared.clamp(min=0).sqrt()

@@ -1,9 +1,9 @@
-"""Where a latent curve starts.
+"""Starting values of a latent curve.
 
-A straight start along the principal axes finds curves that are graphs over them. A spiral is not: there rows far along
-the curve are near in space. So other starts take z from geodesic distances, which go from neighbour to neighbour
-(Isomap; Tenenbaum, de Silva & Langford 2000), for several sizes of neighbourhood. Each candidate takes a few EM steps;
-the best goes on.
+A straight start along the principal axes finds curves that are graphs over these axes. A spiral is not such a graph:
+rows that are far apart along it are close in space. So other starts take z from geodesic distances, which are sums of
+steps between neighbours (Isomap; Tenenbaum, de Silva & Langford 2000), for several sizes of neighbourhood. Every
+candidate takes a few EM steps, and the fit continues from the best.
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ from torch import Tensor
 from jensen.contract import Rows
 from jensen.engines.em import loop as em
 from jensen.engines.em.batch import Batch
+from jensen.engines.em.frame import Frame
 from jensen.engines.em.seeding import distinct_rows, squared_distances
-from jensen.engines.em.sources import ArraySource, Frame
+from jensen.engines.em.sources import ArraySource
+from jensen.engines.em.tournament import rounded, tournament
 from jensen.models.clusters.centres import moments_of
 from jensen.models.curves.em import CurveTheta, CurveVerbs
 
-__all__ = ["STARTS"]
-
 NEIGHBOURS = (5, 10, 20)
-# Geodesic distances of n rows take n² numbers and n² ln n steps.
+# Geodesic distances between n rows take n² numbers and n² ln n steps.
 MANY_ROWS = 1000
 STEPS = 20
-# A share of the data's variance that no start goes below.
+# The noise variance of a start is at least this share of the data's variance.
 SMALL = 1e-6
 
 
 def straight(verbs: CurveVerbs, rows: Rows, frame: Frame, source: ArraySource) -> CurveTheta:
-    """The line or plane of the leading principal axes, with the data's variance along them.
+    """The line or plane along the leading principal axes, with the data's variance along them.
 
-    σ² is the next eigenvalue, or more where the grid is coarse: Bishop, Svensén & Williams (1998).
+    σ² is the next eigenvalue, or more if the grid is coarse: Bishop, Svensén & Williams (1998).
     """
     values, axes = principal_axes(source)
     space = verbs.space
@@ -59,23 +59,23 @@ def principal_axes(source: ArraySource) -> tuple[Tensor, Tensor]:
         weight = torch.ones_like(batch.x[0]) if batch.weight is None else batch.weight
         product = product + (weight * batch.x) @ batch.x.T
         mass = mass + (weight * seen) @ seen.T
-    # Rows with different holes can leave an eigenvalue below 0.
+    # With missing values, entries come from different rows, and an eigenvalue can be negative.
     values, vectors = torch.linalg.eigh(product / mass.clamp(min=torch.finfo(mass.dtype).tiny))
     axes = vectors.T.flip(0)
-    # An axis has no sign of its own: its largest entry is made positive.
+    # The sign of an axis is arbitrary: its largest entry is made positive.
     largest = axes.gather(1, axes.abs().argmax(1, keepdim=True))
     return values.flip(0).clamp(min=0), axes * largest.sign()
 
 
 def best_of_all(verbs: CurveVerbs, rows: Rows, frame: Frame, source: ArraySource) -> CurveTheta:
-    """The straight start or a geodesic one, whichever is ahead after a few steps."""
+    """The straight start or a geodesic one, whichever is better after a few steps."""
     first = straight(verbs, rows, frame, source)
     sample = distinct_sample(verbs, rows, frame)
     return best(verbs, [first, *geodesics(verbs, first, sample)], sample)
 
 
 def geodesic(verbs: CurveVerbs, rows: Rows, frame: Frame, source: ArraySource) -> CurveTheta:
-    """The best of the geodesic starts; the straight one where too few rows are complete."""
+    """The best of the geodesic starts; the straight one if too few rows are complete."""
     first = straight(verbs, rows, frame, source)
     sample = distinct_sample(verbs, rows, frame)
     return best(verbs, geodesics(verbs, first, sample) or [first], sample)
@@ -86,7 +86,7 @@ STARTS = {"auto": best_of_all, "pca": straight, "geodesic": geodesic}
 
 @dataclass(frozen=True)
 class Sample:
-    """Distinct rows (d, n) in the frame's units, NaN where missing, the weight of each, and both for the engine."""
+    """Distinct rows (d, n) in the frame's units, NaN where missing, their weights, and both as a source."""
 
     x: Tensor
     weight: Tensor
@@ -94,7 +94,7 @@ class Sample:
 
 
 def distinct_sample(verbs: CurveVerbs, rows: Rows, frame: Frame) -> Sample:
-    """All distinct rows, or some where they are many."""
+    """All distinct rows, or a part of them if there are many."""
     weight = np.ones(len(rows.x)) if rows.weight is None else rows.weight.numpy()
     numbers, mass, _ = distinct_rows(rows.x.numpy(), weight, MANY_ROWS, MANY_ROWS)
     x = frame.standardise(rows.x[numbers].T.clone(memory_format=torch.contiguous_format))
@@ -105,18 +105,21 @@ def distinct_sample(verbs: CurveVerbs, rows: Rows, frame: Frame) -> Sample:
 
 
 def best(verbs: CurveVerbs, candidates: list[CurveTheta], sample: Sample) -> CurveTheta:
+    """The candidate with the largest objective after a short run."""
     if len(candidates) == 1:
         return candidates[0]
-    # No candidate may end the search by collapsing, even where the fit itself has no floor.
+    # A collapsing candidate must not end the search, even if the fit itself has no floor.
     gentle = replace(verbs, floor=max(verbs.floor, SMALL))
-    runs = [em.short_run(gentle, theta, sample.source, STEPS) for theta in candidates]
-    # Rounded, so that runs to one maximum tie and the first stays first, whatever the order of the rows.
-    theta: CurveTheta = max(runs, key=lambda run: float(f"{run.objective:.8e}")).theta
-    return theta
+
+    def run(theta: CurveTheta, n_steps: int) -> tuple[CurveTheta, float]:
+        found = em.short_run(gentle, theta, sample.source, n_steps)
+        return found.theta, rounded(-found.objective)
+
+    return tournament(candidates, [(STEPS, 1)], run)[1]
 
 
 def geodesics(verbs: CurveVerbs, theta: CurveTheta, sample: Sample) -> list[CurveTheta]:
-    """One M-step each, from complete rows put at the grid point that their geodesic coordinates say."""
+    """One M-step each, with every complete row assigned to the grid point of its geodesic coordinates."""
     complete = ~sample.x.isnan().any(0)
     x, weight = sample.x[:, complete], sample.weight[complete]
     n = len(weight)
@@ -140,8 +143,8 @@ def geodesic_coordinates(
 ) -> Tensor:
     """z (n, L) of rows from the distances (n, n) between them: classical scaling of shortest paths, then ranks.
 
-    Paths go over each row's nearest neighbours and over the minimum spanning tree (n, n), which keeps the graph in one
-    piece.
+    Paths use the edges to each row's nearest neighbours and those of the minimum spanning tree (n, n), which keeps the
+    graph connected.
     """
     edges = np.zeros_like(distance)
     near = np.argpartition(distance, n_neighbours, axis=1)[:, : n_neighbours + 1]
@@ -155,7 +158,7 @@ def geodesic_coordinates(
 
 
 def ranks(values: np.ndarray, mass: np.ndarray) -> np.ndarray:
-    """Mid-ranks in (0, 1): z is spread as its prior is. The axis is turned to make its largest entry positive."""
+    """Mid-ranks in (0, 1): z is uniform, like its prior. The axis is flipped if its largest entry is negative."""
     values = values * np.sign(values[np.abs(values).argmax()])
     order = np.argsort(values, kind="stable")
     out = np.empty_like(values)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from numbers import Integral
 from typing import Any
 
@@ -26,6 +27,7 @@ from jensen.models.diffusion.build import DiffusionFacts
 from jensen.models.diffusion.classifier import Classification, classify_rows
 from jensen.models.diffusion.inference import chain_of, walked
 from jensen.models.diffusion.module import DiffusionModule
+from jensen.models.diffusion.profile import profile_distances
 
 INCOMPLETE = (
     "X holds NaN in row {row}, but a diffusion has no marginal likelihood for partly observed rows; impute X first, "
@@ -36,6 +38,8 @@ INCOMPLETE = (
 class DenoisingModel(GradientEstimator[DiffusionFacts, DiffusionModule]):
     """Scores by noise level, samples, imputations and classes from the network `module_`."""
 
+    # A diffusion has no marginal likelihood of the observed entries of a row.
+    capabilities = replace(GradientEstimator.capabilities, score="bound", labels=True, predict="labels")
     evaluation_levels: str | int
 
     @property
@@ -55,6 +59,9 @@ class DenoisingModel(GradientEstimator[DiffusionFacts, DiffusionModule]):
         """Which rows (n,) have a score: complete rows whose levels were all in the training data."""
         check_is_fitted(self)
         return known_rows(self, X, self._columns, self._shape, takes_missing=False)
+
+    def describe_score(self) -> str:
+        return f"bound, {self.evaluation_levels} levels"
 
     def bound(self, X: Any, *, levels: str | int | None = None, y: Any = None) -> Bound:
         """The evidence lower bound (ELBO), term by term: reconstruction E ln p(x_0|x_1), prior KL and denoising KLs.
@@ -108,6 +115,10 @@ class DenoisingModel(GradientEstimator[DiffusionFacts, DiffusionModule]):
         rate = (torch.cat([spent, torch.zeros(1, dtype=spent.dtype)]) + prior.mean()) / bits
         distortion = (profile.error.mean(0) / self.theta_.space.n_dims).sqrt()
         return pd.DataFrame({"level": range(1, n_levels + 1), "rate": rate, "distortion": distortion})
+
+    def profile_distances(self, X: Any, reference: Any) -> Any:
+        """How far every row is from reference rows, (n,), by its costs from coarse to fine levels (`profile`)."""
+        return profile_distances(self, X, reference)
 
     def posterior(self, X: Any, level: int | None = None) -> torch.distributions.Distribution:
         """q(x_t|x_0) of every row at a level, by default the last, in the space of the network."""

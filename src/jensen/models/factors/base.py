@@ -6,6 +6,7 @@ ln p(x) = E_q[ln p(x|z)] - KL(q(z|x) ‖ N(0, I)),   q(z|x) = N(H⁻¹ Wᵀ Ψ�
 from __future__ import annotations
 
 from abc import abstractmethod
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -16,26 +17,21 @@ from torch import Tensor
 
 from jensen.bound import Bound
 from jensen.contract import Answers, EMEstimator, Rows, Stream, warn_unused
-from jensen.engines.em import loop as em
+from jensen.contract.capabilities import Capabilities
+from jensen.contract.fitted import Fitted, Values, positive, read_values
 from jensen.engines.em.batch import Batch
-from jensen.engines.em.sources import ArraySource, too_large
+from jensen.engines.em.frame import too_large
+from jensen.engines.em.sources import ArraySource
 from jensen.models.factors.fit import SubspaceTheta, covariance_of, need_square, one, stream_of
 from jensen.models.factors.principal import RowMoments, row_moments
 from jensen.models.factors.subspace import SubspaceGaussians
-from jensen.models.mixtures.attributes import shaped
 from jensen.models.mixtures.gaussians import FullGaussians
-from jensen.models.mixtures.inference import bound_terms, fill, fill_draws, log_evidence, over_rows, responsibilities
+from jensen.models.mixtures.inference import answers, bound_terms, fill, fill_draws, log_evidence, responsibilities
 from jensen.runtime.threads import threads_for
-
-__all__ = [
-    "LinearLatentModel",
-    "ReadOnly",
-    "nearest_points",
-]
 
 
 def nearest_points(theta: SubspaceTheta, x: Tensor) -> Tensor:
-    """Σ_k q_k P_k x (n, d), P_k x the point of subspace k nearest in the metric of the noise; holes at their mean."""
+    """Σ_k q_k P_k x (n, d), P_k x the point of subspace k nearest in the metric of the noise; missing values filled."""
     q, filled, components = responsibilities(theta, x), fill(theta, x), theta.components
     out = torch.zeros_like(filled)
     for k in range(components.n_components):
@@ -48,30 +44,16 @@ def nearest_points(theta: SubspaceTheta, x: Tensor) -> Tensor:
 
 # Wider rows have no covariance matrix made of them.
 WIDEST = 4096
-
-
-class ReadOnly:
-    """An attribute worked out from `theta_`, as an array of the input's dtype."""
-
-    def __init__(self, value: Any) -> None:
-        self.value = value
-
-    def __get__(self, model: Any, owner: type | None = None) -> Any:
-        if model is None:
-            return self
-        check_is_fitted(model)
-        array = self.value(model).cpu().numpy().astype(model._kind.dtype)
-        # A change of a copy would be lost without a word.
-        array.flags.writeable = False
-        return array
+SCHEMA = {"mean": Values("d"), "loadings": Values("d", "m")}
 
 
 class LinearLatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EMEstimator):
     """z ~ N(0, I), x | z ~ N(μ + W z, Ψ)."""
 
     theta_: SubspaceTheta
+    capabilities = Capabilities(score="exact", missing_in_fit=True, missing_in_score=True, weights=True, batches=True)
     _answers = Answers(log_evidence, fill, fill_draws)
-    mean_ = ReadOnly(lambda model: model.theta_.components.means[0])
+    mean_ = Fitted(lambda model: model.theta_.components.means[0])
 
     @abstractmethod
     def _solve(self, moments: RowMoments, start: SubspaceTheta | None) -> SubspaceTheta:
@@ -106,38 +88,33 @@ class LinearLatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EMEst
         return self
 
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Learn from a batch of rows beside all before it.
+        """Update the model with a batch of rows.
 
-        After batches of complete rows the model is that of all rows together. Rows with holes are completed given the
-        model so far, one step of stepwise EM. After `jensen.load` it goes on from the model's own covariance.
+        After batches of complete rows the model is that of all rows together. Missing values are completed given the
+        current model, one step of stepwise EM. After `jensen.load` it resumes from the model's own covariance.
         """
-        if not hasattr(self, "theta_"):
-            self.fit(X, y, sample_weight)
+        is_first = not hasattr(self, "theta_")
+        super().partial_fit(X, y, sample_weight)
+        if is_first and self._stream is None:
+            # A fit to wide rows needs no covariance, but later batches do.
             rows = self._read_rows(X, None, sample_weight, reset=False)
-            if self._stream is None and not bool(rows.x.isnan().any()):
+            if not bool(rows.x.isnan().any()):
                 self._stream = stream_of(row_moments(rows.x, rows.weight), self.theta_, self._solve)
-            return self
-        self._validate_params()
-        rows = self._read_rows(X, None, sample_weight, reset=False)
-        stream: Stream | None = getattr(self, "_stream", None)
+        return self
+
+    def _resume(self, rows: Rows) -> tuple[Stream, ArraySource]:
+        stream = getattr(self, "_stream", None)
         if stream is None:
             own = RowMoments(self.total_weight_, self.theta_.components.means[0], covariance_of(self.theta_))
             stream = stream_of(own, self.theta_, self._solve)
-        d = rows.x.shape[1]
-        has_holes = bool(rows.x.isnan().any())
         source = ArraySource(
             rows.x.T.clone(memory_format=torch.contiguous_format),
             stream.frame,
             weight=rows.weight,
-            footprint=FullGaussians.footprint(1, d),
+            footprint=FullGaussians.standard(1, rows.x.shape[1]).footprint,
         )
-        with threads_for(source.n_numbers):
-            # Complete rows never grow stale: with exponent 1 all rows count alike.
-            exponent = 0.7 if has_holes else 1.0
-            theta, running = em.stepwise(stream.verbs, stream.theta, source, stream.running, exponent)
-        self.theta_, self.total_weight_ = self._presented(theta.outside(stream.frame)), running.weight
-        self._stream = Stream(stream.frame, stream.verbs, running, theta)
-        return self
+        # The moments of complete rows do not depend on the model: all rows count alike.
+        return replace(stream, exponent=0.7 if bool(rows.x.isnan().any()) else 1.0), source
 
     def bound(self, X: Any) -> Bound:
         """E_q[ln p(x|z)] and KL(q(z|x) ‖ N(0, I)) per row, with the posterior as q: exact."""
@@ -155,13 +132,13 @@ class LinearLatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EMEst
             view = local.components.view(batch)
             return torch.cat([view.mean[0], view.cov[0].reshape(m * m, -1).expand(-1, view.mean.shape[2])])
 
-        values = over_rows(self.theta_, x, both)
+        values = answers(self.theta_, x, both)
         return torch.distributions.MultivariateNormal(values[:, :m], values[:, m:].reshape(-1, m, m))
 
     def transform(self, X: Any) -> Any:
         """The posterior mean of z (n, m)."""
         x, kind = self._read(X)
-        return kind.values(over_rows(self.theta_, x, lambda local, batch: local.components.view(batch).mean[0]))
+        return kind.values(answers(self.theta_, x, lambda local, batch: local.components.view(batch).mean[0]))
 
     def inverse_transform(self, X: Any) -> Any:
         """E[x|z] = μ + W z (n, d), of latent vectors (n, m)."""
@@ -208,7 +185,7 @@ class LinearLatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EMEst
     def n_parameters_(self) -> int:
         """Free parameters: mean, loadings up to a rotation, and noise."""
         check_is_fitted(self)
-        return self.theta_.components.family().n_parameters(1, self.theta_.components.n_features)
+        return self.theta_.components.n_parameters
 
     @property
     def _n_features_out(self) -> int:
@@ -219,14 +196,10 @@ class LinearLatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EMEst
         return {"mean": components.means[0], "loadings": components.loadings[0], "noise": components.noise[0]}
 
     def _theta_from(self, record: dict[str, Tensor]) -> SubspaceTheta:
-        d = self.n_features_in_
-        m = record["loadings"].shape[-1]
-        mean = shaped("mean", record["mean"], (d,))
-        loadings = shaped("loadings", record["loadings"], (d, m))
-        noise = shaped("noise", record["noise"], tuple(record["noise"].shape[:1]))
-        if len(noise) not in (1, d) or not bool((noise > 0).all()):
-            raise ValueError("the file's noise must be positive, one variance or one for every feature")
-        return one(SubspaceGaussians(mean[None], loadings[None], noise[None]))
+        # One noise variance, or one for every feature.
+        schema = SCHEMA | {"noise": Values(1 if len(record["noise"]) == 1 else "d", check=positive)}
+        found = read_values(record, schema, d=self.n_features_in_)
+        return one(SubspaceGaussians(found["mean"][None], found["loadings"][None], found["noise"][None]))
 
 
 def complete_moments(rows: Rows) -> RowMoments | None:

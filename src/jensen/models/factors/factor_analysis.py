@@ -16,18 +16,16 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from torch import Tensor
 
 from jensen.contract import Rows
+from jensen.contract.fitted import Fitted, Values
 from jensen.engines.em import loop as em
-from jensen.engines.em.sources import Frame
-from jensen.models.factors.base import LinearLatentModel, ReadOnly
+from jensen.engines.em.frame import Frame
+from jensen.models.factors.base import LinearLatentModel
 from jensen.models.factors.fit import SubspaceTheta, compressed, one, subspace_problem
 from jensen.models.factors.principal import RowMoments
 from jensen.models.factors.rotation import ROTATIONS, rotated
-from jensen.models.factors.subspace import SubspaceFamily
-from jensen.models.mixtures.attributes import shaped
+from jensen.models.factors.subspace import SubspaceStructure
 from jensen.models.mixtures.conjugate_prior import ConjugatePrior
 from jensen.runtime.messages import levels_inside
-
-__all__ = ["FactorAnalysis"]
 
 
 class FactorAnalysis(LinearLatentModel):
@@ -65,8 +63,8 @@ class FactorAnalysis(LinearLatentModel):
         (1797, 7)
     """
 
-    components_ = ReadOnly(lambda model: model.theta_.components.loadings[0].mT)
-    noise_variance_ = ReadOnly(lambda model: model.theta_.components.noise[0])
+    components_ = Fitted(lambda model: model.theta_.components.loadings[0].mT)
+    noise_variance_ = Fitted(lambda model: model.theta_.components.noise[0])
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "n_components": [Interval(Integral, 0, None, closed="left"), None],
@@ -129,7 +127,7 @@ class FactorAnalysis(LinearLatentModel):
         x = rows.x.T.clone(memory_format=torch.contiguous_format)
         return self._keep(self._by_em(x, rows.weight, about, None))
 
-    def _keep(self, found: tuple[em.Fit, Frame]) -> SubspaceTheta:
+    def _keep(self, found: tuple[em.Fit[SubspaceTheta, Any], Frame]) -> SubspaceTheta:
         fitted, frame = found
         self.lower_bound_, self.n_iter_, self.converged_ = fitted.objective, fitted.n_iter, fitted.converged
         self.loglike_ = [value * fitted.weight for value in fitted.history[1:]]
@@ -146,7 +144,7 @@ class FactorAnalysis(LinearLatentModel):
 
     def _by_em(
         self, x: Tensor, weight: Tensor | None, about: Frame, start: SubspaceTheta | None
-    ) -> tuple[em.Fit, Frame]:
+    ) -> tuple[em.Fit[SubspaceTheta, Any], Frame]:
         """Of feature-major rows (d, n) less an origin."""
         d = len(x)
         m = d if self.n_components is None else self.n_components
@@ -156,12 +154,12 @@ class FactorAnalysis(LinearLatentModel):
         problem, frame = subspace_problem(
             x,
             weight,
-            SubspaceFamily(m, is_isotropic=False),
+            SubspaceStructure(m, is_isotropic=False),
             None if self.prior is None else self.prior.about(about.origin),
             lambda mass: em.small_gain(self.tol / mass),
             em.squarem if self.acceleration == "squarem" else em.plain,
             start,
-            None if noise is None else shaped("noise_variance_init", noise, (d,)),
+            None if noise is None else Values(d).read("noise_variance_init", noise),
             self.iterated_power if self.svd_method == "randomized" else None,
         )
         return self._run(problem, self._generator(), n_init=1), frame

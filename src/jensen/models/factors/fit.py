@@ -1,7 +1,7 @@
 """How one Gaussian around a subspace is fitted.
 
 Complete rows enter through their mean and covariance alone: probabilistic PCA has a closed form, and factor analysis
-runs EM on 2d rows with the same mean and covariance. Rows with holes go through EM themselves.
+runs EM on 2d rows with the same mean and covariance. Rows with missing values go through EM themselves.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from torch import Tensor
 from jensen.contract import Problem, Stream
 from jensen.engines.em import loop as em
 from jensen.engines.em.batch import Batch, Summary
-from jensen.engines.em.sources import ArraySource, Frame
+from jensen.engines.em.frame import Frame
+from jensen.engines.em.sources import ArraySource, Source
 from jensen.models.factors.principal import (
     RowMoments,
     Spectrum,
@@ -28,28 +29,14 @@ from jensen.models.factors.principal import (
     principal_subspace,
     spectrum_of,
 )
-from jensen.models.factors.subspace import SubspaceFamily, SubspaceGaussians
-from jensen.models.mixtures.em import MixtureTheta, MixtureVerbs
+from jensen.models.factors.subspace import SubspaceGaussians, SubspaceStructure
+from jensen.models.mixtures.conjugate_prior import ConjugatePrior
+from jensen.models.mixtures.em import MixtureTheta, SmoothMixtureVerbs
 from jensen.models.mixtures.gaussians import FullGaussians, Moments
 from jensen.models.mixtures.gaussians.base import outer
+from jensen.models.mixtures.gaussians.family import GaussianFamily
+from jensen.models.mixtures.gaussians.spread import variances_of_rows
 from jensen.runtime.memory import need_memory
-
-__all__ = [
-    "LEAST_LOADING",
-    "ClosedForm",
-    "MomentVerbs",
-    "SubspaceTheta",
-    "closed_form",
-    "closed_mode",
-    "compressed",
-    "covariance_of",
-    "need_square",
-    "one",
-    "start_of_least_bic",
-    "stream_of",
-    "subspace_problem",
-    "variances",
-]
 
 SubspaceTheta = MixtureTheta[SubspaceGaussians]
 # A noise variance below this share of the data's is rounding of the eigenvalues.
@@ -86,12 +73,12 @@ def closed_form(mean: Tensor, spectrum: Spectrum, n_latent: int) -> ClosedForm:
     return ClosedForm(one(components), objective, is_floored=sigma2 <= floor)
 
 
-def closed_mode(moments: RowMoments, n_latent: int, prior: Any) -> ClosedForm:
+def closed_mode(moments: RowMoments, n_latent: int, prior: ConjugatePrior) -> ClosedForm:
     """The posterior mode of probabilistic PCA: the prior's scatter is added to the rows' before the axes are found."""
-    d, n, family = len(moments.mean), moments.mass, SubspaceFamily(n_latent, is_isotropic=True)
-    frame = Frame.of_moments(moments.mean, moments.cov.diagonal(), family.units)
+    d, n, structure = len(moments.mean), moments.mass, SubspaceStructure(n_latent, is_isotropic=True)
+    frame = Frame.of_moments(moments.mean, moments.cov.diagonal(), structure.units)
     cov = moments.cov / frame.scale[0].square()
-    resolved = prior.resolve(family, 1, frame, cov.diagonal())
+    resolved = prior.resolve(structure, 1, frame, cov.diagonal())
     kappa = resolved.mean_precision
     mean = kappa * resolved.mean / (n + kappa)
     away = mean - resolved.mean
@@ -117,10 +104,10 @@ def compressed(moments: RowMoments) -> tuple[Tensor, Tensor]:
 def subspace_problem(
     x: Tensor,
     weight: Tensor | None,
-    family: SubspaceFamily,
-    prior: Any,
+    structure: SubspaceStructure,
+    prior: ConjugatePrior | None,
     stop: Callable[[float], em.Stop],
-    algorithm: em.Algorithm,
+    algorithm: em.Algorithm[Any, Any],
     start: SubspaceTheta | None,
     noise_init: Tensor | None = None,
     n_power: int | None = None,
@@ -130,7 +117,7 @@ def subspace_problem(
     Args:
         x: feature-major rows (d, n), which the problem takes over.
         weight: (n,), or None.
-        family: the latent dimensions and the noise.
+        structure: the latent dimensions and the noise.
         prior: a recipe, or None.
         stop: of the total weight, when to stop.
         algorithm: how to step.
@@ -139,11 +126,11 @@ def subspace_problem(
         n_power: steps of the search for the axes; None finds them exactly, unless rows are very wide.
     """
     d, n = x.shape
-    frame = Frame.of(x, weight, family.units)
-    source = ArraySource(x, frame, weight=weight, footprint=family.footprint(1, d), by_pattern=False)
+    family: GaussianFamily[SubspaceGaussians] = GaussianFamily(structure, RESOLUTION, prior)
+    frame = family.frame(x, weight)
+    source = ArraySource(x, frame, weight=weight, footprint=family.standard(1, d).footprint, by_pattern=False)
     mass = float(n if weight is None else weight.sum())
-    resolved = None if prior is None else prior.resolve(family, 1, frame, variances(source, d))
-    verbs = MixtureVerbs(family, 1, d, RESOLUTION, resolved, 1.0, {})
+    verbs = SmoothMixtureVerbs(family.prepared(1, frame, source), 1, d)
 
     def begin(generator: torch.Generator) -> SubspaceTheta:
         if start is not None:
@@ -152,14 +139,14 @@ def subspace_problem(
             cov = covariance_of_pairs(source, d)
             spread, times, total = cov.diagonal(), cov.matmul, 1.0
         else:
-            spread, times, total = variances(source, d), partial(covariance_times, source), mass
+            spread, times, total = variances_of_rows(source, d), partial(covariance_times, source), mass
         if n_power is None and d <= WIDEST_START:
             spectrum = spectrum_of(cov)
         else:
             steps = 4 if n_power is None else n_power
-            spectrum = leading_spectrum(times, total, float(spread.sum()), family.n_latent, d, generator, steps)
-        components = principal_subspace(torch.zeros_like(spread), spectrum, family.n_latent, 1e-3, LEAST_LOADING)
-        if not family.is_isotropic:
+            spectrum = leading_spectrum(times, total, float(spread.sum()), structure.n_latent, d, generator, steps)
+        components = principal_subspace(torch.zeros_like(spread), spectrum, structure.n_latent, 1e-3, LEAST_LOADING)
+        if not structure.is_isotropic:
             left = (spread - components.loadings[0].square().sum(1)).clamp(min=1e-3)
             noise = left if noise_init is None else noise_init / frame.scale.square()
             components = SubspaceGaussians(components.means, components.loadings, noise[None])
@@ -185,7 +172,6 @@ def start_of_least_bic(problem: Problem, generator: torch.Generator, progress: s
         max_iter=RANK_STEPS,
         stop=em.small_gain(1e-2),
         algorithm=em.squarem,
-        survives_interrupt=False,
         progress=progress,
     )
     components: SubspaceGaussians = fitted.theta.components
@@ -197,7 +183,7 @@ def start_of_least_bic(problem: Problem, generator: torch.Generator, progress: s
     return one(principal_subspace(components.means[0], spectrum, m, RESOLUTION, LEAST_LOADING))
 
 
-def covariance_of_pairs(source: ArraySource, d: int) -> Tensor:
+def covariance_of_pairs(source: Source, d: int) -> Tensor:
     """The mean product of two features over the rows that have both (d, d); 0 where none has."""
     sums, counts = torch.zeros(2, d, d, dtype=torch.float64)
     for batch in source:
@@ -210,19 +196,9 @@ def covariance_of_pairs(source: ArraySource, d: int) -> Tensor:
     return torch.where(counts > 0, sums / counts, 0.0)
 
 
-def covariance_times(source: ArraySource, q: Tensor) -> Tensor:
+def covariance_times(source: Source, q: Tensor) -> Tensor:
     """Σ_i w_i x_i x_iᵀ q, missing entries at the mean."""
     return sum((weighted(batch) @ (batch.x.mT @ q) for batch in source), torch.zeros_like(q))
-
-
-def variances(source: ArraySource, d: int) -> Tensor:
-    """The mean square of every feature over the rows that have it (d,)."""
-    sums, counts = torch.zeros(2, d, dtype=torch.float64)
-    for batch in source:
-        weight = torch.ones_like(batch.x[0]) if batch.weight is None else batch.weight
-        sums += batch.x.square() @ weight
-        counts += weight.sum() if batch.observed is None else batch.observed.to(sums.dtype) @ weight
-    return torch.where(counts > 0, sums / counts, 0.0)
 
 
 @dataclass(frozen=True)
@@ -239,7 +215,7 @@ class MomentVerbs:
     solve: Callable[[RowMoments, SubspaceTheta], SubspaceTheta]
     frame: Frame
 
-    def e_step(self, theta: SubspaceTheta, batch: Batch) -> Summary:
+    def e_step(self, theta: SubspaceTheta, batch: Batch) -> Summary[Moments]:
         full = FullGaussians(theta.components.means, covariance_of(theta)[None])
         ones = torch.ones_like(batch.x[..., 0, :])
         weight = ones if batch.weight is None else batch.weight
@@ -258,8 +234,8 @@ class MomentVerbs:
 
 
 def stream_of(moments: RowMoments, theta: SubspaceTheta, solve: Callable[..., SubspaceTheta]) -> Stream:
-    """To go on from rows with these moments."""
-    frame = Frame(moments.mean, theta.components.family().units(theta.components.feature_variances()[0]))
+    """What stepwise EM needs to continue from rows with these moments."""
+    frame = Frame(moments.mean, theta.components.structure.units(theta.components.feature_variances()[0]))
     cov = moments.cov / outer(frame.scale, frame.scale)
     one_row = Moments(torch.ones(1, dtype=cov.dtype), torch.zeros_like(moments.mean)[None], cov[None])
     return Stream(frame, MomentVerbs(solve, frame), em.Running(one_row, moments.mass), theta.within(frame))

@@ -9,150 +9,44 @@ Tipping & Bishop (1999); Ghahramani & Hinton (1996). The bound is exact.
 from __future__ import annotations
 
 from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from sklearn.utils._param_validation import Interval, StrOptions
 from torch import Tensor
 
-from jensen.bound import Bound
 from jensen.contract import Problem, Rows
-from jensen.data.labels import read_posterior
+from jensen.contract.fitted import Fitted, Values, positive
 from jensen.engines.em.batch import Batch
-from jensen.engines.em.sources import Frame
-from jensen.models.factors.base import ReadOnly, nearest_points
+from jensen.engines.em.frame import Frame
+from jensen.models.factors.base import nearest_points
 from jensen.models.factors.fit import SubspaceTheta
-from jensen.models.factors.mixture_start import subspace_mixture_problem
-from jensen.models.factors.subspace import SubspaceFamily, SubspaceGaussians
-from jensen.models.mixtures.attributes import checked_weights, shaped
+from jensen.models.factors.mixture_fit import subspace_mixture_problem
+from jensen.models.factors.subspace import SubspaceGaussians, SubspaceStructure
 from jensen.models.mixtures.base import MixtureModel
 from jensen.models.mixtures.conjugate_prior import ConjugatePrior
 from jensen.models.mixtures.em import MixtureTheta
-from jensen.models.mixtures.inference import bound_terms, over_rows, responsibilities
+from jensen.models.mixtures.inference import answers, responsibilities
 
-__all__ = ["MixtureOfFactorAnalysers", "MixtureOfPPCA"]
-
-
-class SubspaceMixture(MixtureModel):
-    """What both have in common; a final class says whether noise has one variance for all features."""
-
-    theta_: SubspaceTheta
-    _is_isotropic: ClassVar[bool]
-
-    weights_ = ReadOnly(lambda model: model.theta_.weights)
-    means_ = ReadOnly(lambda model: model.theta_.components.means)
-    loadings_ = ReadOnly(lambda model: model.theta_.components.loadings)
-
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "n_components": [Interval(Integral, 1, None, closed="left"), None],
-        "n_latent": [Interval(Integral, 1, None, closed="left")],
-        "tol": [Interval(Real, 0.0, None, closed="left")],
-        "reg_covar": [Interval(Real, 0.0, None, closed="left")],
-        "max_iter": [Interval(Integral, 0, None, closed="left")],
-        "n_init": [Interval(Integral, 1, None, closed="left")],
-        "init_params": [StrOptions({"portfolio", "kmeans"})],
-        "label_weight": [Interval(Real, 0.0, None, closed="neither")],
-        "prior": [ConjugatePrior, None],
-        "acceleration": [StrOptions({"squarem"}), None],
-        "random_state": ["random_state"],
-        "warm_start": ["boolean"],
-        "verbose": ["verbose"],
-        "verbose_interval": [Interval(Integral, 1, None, closed="left")],
-    }
-
-    def __init__(
-        self,
-        n_components: int | None = None,
-        n_latent: int = 2,
-        *,
-        tol: float = 1e-3,
-        reg_covar: float = 1e-6,
-        max_iter: int = 100,
-        n_init: int = 1,
-        init_params: str = "portfolio",
-        label_weight: float = 1.0,
-        prior: ConjugatePrior | None = None,
-        acceleration: str | None = None,
-        random_state: Any = None,
-        warm_start: bool = False,
-        verbose: int = 0,
-        verbose_interval: int = 10,
-    ) -> None:
-        self.n_components = n_components
-        self.n_latent = n_latent
-        self.tol = tol
-        self.reg_covar = reg_covar
-        self.max_iter = max_iter
-        self.n_init = n_init
-        self.init_params = init_params
-        self.label_weight = label_weight
-        self.prior = prior
-        self.acceleration = acceleration
-        self.random_state = random_state
-        self.warm_start = warm_start
-        self.verbose = verbose
-        self.verbose_interval = verbose_interval
-
-    def bound(self, X: Any, q: Any = None) -> Bound:
-        """E_q[ln p(x|z,k)], KL(q(k) ‖ π) and the mean KL(q(z|k) ‖ N(0, I)) per row; any q (n, K) of components."""
-        x, kind = self._read(X)
-        given = None if q is None else read_posterior(q, len(x), len(self.theta_.weights))
-        reconstruction, kl = bound_terms(self.theta_, x, given)
-        return Bound(kind.values(reconstruction), {name: kind.values(v) for name, v in kl.items()}, is_exact=q is None)
-
-    def posterior(self, X: Any) -> torch.distributions.MixtureSameFamily:
-        """q(k, z|x): a mixture per row of Gaussians (m) over z, each in its own component's coordinates."""
-        x, _ = self._read(X)
-        k, _, m = self.theta_.components.loadings.shape
-
-        def means(local: SubspaceTheta, batch: Batch) -> Tensor:
-            return local.components.view(batch).mean.reshape(k * m, -1)
-
-        def factors(local: SubspaceTheta, batch: Batch) -> Tensor:
-            factor: Tensor = torch.linalg.cholesky(local.components.view(batch).cov.movedim(-1, 0))
-            return factor.reshape(-1, k * m * m).expand(batch.x.shape[1], -1).mT
-
-        if x.isnan().any():
-            tril = over_rows(self.theta_, x, factors).reshape(-1, k, m, m)
-        else:
-            tril = torch.linalg.cholesky(self.theta_.components.cov).expand(len(x), -1, -1, -1)
-        mean = over_rows(self.theta_, x, means).reshape(-1, k, m)
-        gaussians = torch.distributions.MultivariateNormal(mean, scale_tril=tril, validate_args=False)
-        component = torch.distributions.Categorical(probs=responsibilities(self.theta_, x))
-        return torch.distributions.MixtureSameFamily(component, gaussians)
-
-    def reconstruct(self, X: Any) -> Any:
-        """Every row's nearest point of each subspace, in the metric of its noise, averaged by q(k|x)."""
-        x, kind = self._read(X)
-        return kind.table(nearest_points(self.theta_, x))
-
-    def _problem(self, rows: Rows, start: Any, frame: Frame | None) -> tuple[Problem, Frame]:
-        return subspace_mixture_problem(self, rows, SubspaceFamily(self.n_latent, self._is_isotropic), start, frame)
-
-    def _presented(self, theta: SubspaceTheta) -> SubspaceTheta:
-        return MixtureTheta(theta.weights, theta.components.canonical())
-
-    def _theta_record(self) -> dict[str, Tensor]:
-        components = self.theta_.components
-        return {
-            "weights": self.theta_.weights,
-            "means": components.means,
-            "loadings": components.loadings,
-            "noise": components.noise,
-        }
-
-    def _theta_from(self, record: dict[str, Tensor]) -> SubspaceTheta:
-        k, d = len(record["weights"]), self.n_features_in_
-        weights = checked_weights(shaped("weights", record["weights"], (k,)), "weights")
-        means = shaped("means", record["means"], (k, d))
-        loadings = shaped("loadings", record["loadings"], (k, d, self.n_latent))
-        noise = shaped("noise", record["noise"], (k, 1 if self._is_isotropic else d))
-        if not bool((noise > 0).all()):
-            raise ValueError(f"the file's noise must be positive, got {float(noise.min())}")
-        return MixtureTheta(weights, SubspaceGaussians(means, loadings, noise))
+CONSTRAINTS: dict[str, list[Any]] = {
+    "n_components": [Interval(Integral, 1, None, closed="left"), None],
+    "n_latent": [Interval(Integral, 1, None, closed="left")],
+    "tol": [Interval(Real, 0.0, None, closed="left")],
+    "reg_covar": [Interval(Real, 0.0, None, closed="left")],
+    "max_iter": [Interval(Integral, 0, None, closed="left")],
+    "n_init": [Interval(Integral, 1, None, closed="left")],
+    "init_params": [StrOptions({"portfolio", "kmeans"})],
+    "label_weight": [Interval(Real, 0.0, None, closed="neither")],
+    "prior": [ConjugatePrior, None],
+    "acceleration": [StrOptions({"squarem"}), None],
+    "random_state": ["random_state"],
+    "warm_start": ["boolean"],
+    "verbose": ["verbose"],
+    "verbose_interval": [Interval(Integral, 1, None, closed="left")],
+}
 
 
-class MixtureOfPPCA(SubspaceMixture):
+class MixtureOfPPCA(MixtureModel):
     """A mixture of probabilistic PCAs: K Gaussians, each around its own subspace of m dimensions.
 
     Args:
@@ -195,11 +89,66 @@ class MixtureOfPPCA(SubspaceMixture):
         True
     """
 
-    _is_isotropic = True
-    noise_variance_ = ReadOnly(lambda model: model.theta_.components.noise[:, 0])
+    theta_: SubspaceTheta
+    means_ = Fitted(lambda model: model.theta_.components.means)
+    loadings_ = Fitted(lambda model: model.theta_.components.loadings)
+    noise_variance_ = Fitted(lambda model: model.theta_.components.noise[:, 0])
+    _components = SubspaceGaussians
+    _parameter_constraints = CONSTRAINTS
+
+    def __init__(
+        self,
+        n_components: int | None = None,
+        n_latent: int = 2,
+        *,
+        tol: float = 1e-3,
+        reg_covar: float = 1e-6,
+        max_iter: int = 100,
+        n_init: int = 1,
+        init_params: str = "portfolio",
+        label_weight: float = 1.0,
+        prior: ConjugatePrior | None = None,
+        acceleration: str | None = None,
+        random_state: Any = None,
+        warm_start: bool = False,
+        verbose: int = 0,
+        verbose_interval: int = 10,
+    ) -> None:
+        self.n_components = n_components
+        self.n_latent = n_latent
+        self.tol = tol
+        self.reg_covar = reg_covar
+        self.max_iter = max_iter
+        self.n_init = n_init
+        self.init_params = init_params
+        self.label_weight = label_weight
+        self.prior = prior
+        self.acceleration = acceleration
+        self.random_state = random_state
+        self.warm_start = warm_start
+        self.verbose = verbose
+        self.verbose_interval = verbose_interval
+
+    def posterior(self, X: Any) -> torch.distributions.MixtureSameFamily:
+        """q(k, z|x): a mixture per row of Gaussians (m) over z, each in its own component's coordinates."""
+        return latent_posterior(self.theta_, self._read(X)[0])
+
+    def reconstruct(self, X: Any) -> Any:
+        """Every row's nearest point of each subspace, in the metric of its noise, averaged by q(k|x)."""
+        x, kind = self._read(X)
+        return kind.table(nearest_points(self.theta_, x))
+
+    def _problem(self, rows: Rows, start: SubspaceTheta | None, frame: Frame | None) -> tuple[Problem, Frame]:
+        return subspace_mixture_problem(self, SubspaceStructure(self.n_latent, is_isotropic=True), rows, start, frame)
+
+    def _presented(self, theta: SubspaceTheta) -> SubspaceTheta:
+        return MixtureTheta(theta.weights, theta.components.canonical())
+
+    def _schema(self) -> dict[str, Values]:
+        return schema_of(self.n_latent, 1)
 
 
-class MixtureOfFactorAnalysers(SubspaceMixture):
+class MixtureOfFactorAnalysers(MixtureModel):
     """A mixture of factor analysers: K Gaussians around subspaces of m dimensions, with a noise variance per feature.
 
     Args:
@@ -235,5 +184,90 @@ class MixtureOfFactorAnalysers(SubspaceMixture):
         (3, 4, 1)
     """
 
-    _is_isotropic = False
-    noise_variance_ = ReadOnly(lambda model: model.theta_.components.noise)
+    theta_: SubspaceTheta
+    means_ = Fitted(lambda model: model.theta_.components.means)
+    loadings_ = Fitted(lambda model: model.theta_.components.loadings)
+    noise_variance_ = Fitted(lambda model: model.theta_.components.noise)
+    _components = SubspaceGaussians
+    _parameter_constraints = CONSTRAINTS
+
+    def __init__(
+        self,
+        n_components: int | None = None,
+        n_latent: int = 2,
+        *,
+        tol: float = 1e-3,
+        reg_covar: float = 1e-6,
+        max_iter: int = 100,
+        n_init: int = 1,
+        init_params: str = "portfolio",
+        label_weight: float = 1.0,
+        prior: ConjugatePrior | None = None,
+        acceleration: str | None = None,
+        random_state: Any = None,
+        warm_start: bool = False,
+        verbose: int = 0,
+        verbose_interval: int = 10,
+    ) -> None:
+        self.n_components = n_components
+        self.n_latent = n_latent
+        self.tol = tol
+        self.reg_covar = reg_covar
+        self.max_iter = max_iter
+        self.n_init = n_init
+        self.init_params = init_params
+        self.label_weight = label_weight
+        self.prior = prior
+        self.acceleration = acceleration
+        self.random_state = random_state
+        self.warm_start = warm_start
+        self.verbose = verbose
+        self.verbose_interval = verbose_interval
+
+    def posterior(self, X: Any) -> torch.distributions.MixtureSameFamily:
+        """q(k, z|x): a mixture per row of Gaussians (m) over z, each in its own component's coordinates."""
+        return latent_posterior(self.theta_, self._read(X)[0])
+
+    def reconstruct(self, X: Any) -> Any:
+        """Every row's nearest point of each subspace, in the metric of its noise, averaged by q(k|x)."""
+        x, kind = self._read(X)
+        return kind.table(nearest_points(self.theta_, x))
+
+    def _problem(self, rows: Rows, start: SubspaceTheta | None, frame: Frame | None) -> tuple[Problem, Frame]:
+        return subspace_mixture_problem(self, SubspaceStructure(self.n_latent, is_isotropic=False), rows, start, frame)
+
+    def _presented(self, theta: SubspaceTheta) -> SubspaceTheta:
+        return MixtureTheta(theta.weights, theta.components.canonical())
+
+    def _schema(self) -> dict[str, Values]:
+        return schema_of(self.n_latent, "d")
+
+
+def latent_posterior(theta: SubspaceTheta, x: Tensor) -> torch.distributions.MixtureSameFamily:
+    """q(k, z|x) of rows (n, d)."""
+    k, _, m = theta.components.loadings.shape
+
+    def means(local: SubspaceTheta, batch: Batch) -> Tensor:
+        return local.components.view(batch).mean.reshape(k * m, -1)
+
+    def factors(local: SubspaceTheta, batch: Batch) -> Tensor:
+        factor: Tensor = torch.linalg.cholesky(local.components.view(batch).cov.movedim(-1, 0))
+        return factor.reshape(-1, k * m * m).expand(batch.x.shape[1], -1).mT
+
+    if x.isnan().any():
+        tril = answers(theta, x, factors).reshape(-1, k, m, m)
+    else:
+        tril = torch.linalg.cholesky(theta.components.cov).expand(len(x), -1, -1, -1)
+    mean = answers(theta, x, means).reshape(-1, k, m)
+    gaussians = torch.distributions.MultivariateNormal(mean, scale_tril=tril, validate_args=False)
+    component = torch.distributions.Categorical(probs=responsibilities(theta, x))
+    return torch.distributions.MixtureSameFamily(component, gaussians)
+
+
+def schema_of(n_latent: int, n_noise: int | str) -> dict[str, Values]:
+    """What a file must hold, with so many noise variances per component."""
+    return {
+        "means": Values("K", "d"),
+        "loadings": Values("K", "d", n_latent),
+        "noise": Values("K", n_noise, check=positive),
+    }

@@ -22,9 +22,10 @@ from torch import Tensor
 from tqdm.auto import tqdm
 
 from jensen.contract import Problem, Rows
+from jensen.contract.fitted import Fitted
 from jensen.engines.em import loop as em
-from jensen.engines.em.sources import Frame
-from jensen.models.factors.base import LinearLatentModel, ReadOnly
+from jensen.engines.em.frame import Frame
+from jensen.models.factors.base import LinearLatentModel
 from jensen.models.factors.fit import (
     ClosedForm,
     SubspaceTheta,
@@ -42,12 +43,10 @@ from jensen.models.factors.principal import (
     spectrum_of,
     spectrum_of_rows,
 )
-from jensen.models.factors.subspace import SubspaceFamily
+from jensen.models.factors.subspace import SubspaceStructure
 from jensen.models.mixtures.conjugate_prior import ConjugatePrior
 from jensen.runtime.messages import levels_inside
 from jensen.runtime.threads import threads_for
-
-__all__ = ["ProbabilisticPCA"]
 
 # Where EM must run, the dimensions that are taken without being asked for: a step costs m² a row.
 MOST_BY_DEFAULT = 20
@@ -104,13 +103,13 @@ class ProbabilisticPCA(LinearLatentModel):
         (-404.9628, (150, 2))
     """
 
-    components_ = ReadOnly(lambda model: axes(model).mT)
-    explained_variance_ = ReadOnly(axis_variances)
-    explained_variance_ratio_ = ReadOnly(
+    components_ = Fitted(lambda model: axes(model).mT)
+    explained_variance_ = Fitted(axis_variances)
+    explained_variance_ratio_ = Fitted(
         lambda model: axis_variances(model) / model.theta_.components.feature_variances().sum()
     )
-    singular_values_ = ReadOnly(lambda model: (model.total_weight_ * axis_variances(model)).sqrt())
-    loadings_ = ReadOnly(lambda model: model.theta_.components.loadings[0])
+    singular_values_ = Fitted(lambda model: (model.total_weight_ * axis_variances(model)).sqrt())
+    loadings_ = Fitted(lambda model: model.theta_.components.loadings[0])
 
     # False of files that were written before BIC chose.
     chosen_by_bic_: bool = False
@@ -197,8 +196,8 @@ class ProbabilisticPCA(LinearLatentModel):
     def _em_problem(self, rows: Rows, m: int, start: SubspaceTheta | None) -> tuple[Problem, Frame]:
         algorithm = em.squarem if self.acceleration == "squarem" else em.plain
         x = rows.x.T.clone(memory_format=torch.contiguous_format)
-        family, stop = SubspaceFamily(m, is_isotropic=True), em.small_gain(self.tol)
-        return subspace_problem(x, rows.weight, family, self.prior, lambda mass: stop, algorithm, start)
+        structure, stop = SubspaceStructure(m, is_isotropic=True), em.small_gain(self.tol)
+        return subspace_problem(x, rows.weight, structure, self.prior, lambda mass: stop, algorithm, start)
 
     def _take(self, found: ClosedForm, m: int) -> SubspaceTheta:
         if found.is_floored:

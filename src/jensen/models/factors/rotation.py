@@ -9,8 +9,6 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-__all__ = ["ROTATIONS", "rotated"]
-
 ROTATIONS = {"varimax": 1.0, "quartimax": 0.0}
 
 
@@ -27,3 +25,18 @@ def rotated(loadings: Tensor, method: str, tol: float = 1e-6, max_iter: int = 50
         if size < before * (1 + tol):
             break
     return loadings @ rotation
+
+
+def principal_loadings(loadings: Tensor, precision: Tensor) -> Tensor:
+    """The rotation of W (K, d, m) for which Wᵀ Ψ⁻¹ W is diagonal and falling; precision is Ψ⁻¹ (K, d)."""
+    root, m = precision.sqrt()[..., None], loadings.shape[2]
+    left, size, _ = torch.linalg.svd(root * loadings, full_matrices=False)
+    turned = left * size[:, None] / root
+    # With more dimensions than features some have no loading.
+    return torch.nn.functional.pad(turned, (0, m - turned.shape[2]))
+
+
+def with_largest_positive(loadings: Tensor) -> Tensor:
+    """Loadings (K, d, m) with signs for which the largest of every dimension is positive."""
+    largest = loadings.gather(1, loadings.abs().argmax(1, keepdim=True))
+    return loadings * torch.where(largest < 0, -1.0, 1.0)

@@ -10,6 +10,7 @@ the autoencoder. Vahdat, Kreis & Kautz (2021); Rombach et al. (2022). A bound, n
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -85,6 +86,8 @@ class LatentDiffusion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Gradien
         >>> model.transform(X).shape, model.sample(5)[0].shape
         ((150, 2), (5, 4))
     """
+
+    capabilities = replace(GradientEstimator.capabilities, score="bound", missing_in_score=True)
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "vae": [VAE, None],
@@ -195,6 +198,9 @@ class LatentDiffusion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Gradien
         tighter.
         """
         return self.bound(X).total
+
+    def describe_score(self) -> str:
+        return f"bound, {self._training_arguments().evaluation_levels} levels"
 
     def bound(self, X: Any, *, levels: str | int | None = None) -> Bound:
         """The evidence lower bound (ELBO): reconstruction E_q ln p(x|z), and a bound of KL(q(z|x) ‖ p(z)).

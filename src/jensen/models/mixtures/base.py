@@ -1,42 +1,88 @@
-"""What every mixture answers, whatever its components.
+"""What every mixture returns, whatever its components.
 
     p(x) = Σ_k π_k p_k(x),   q(k|x) = π_k p_k(x) / p(x)
-A final class says by `_problem` what its components are.
+    ln p(x) = Σ_k q_k ln p_k(x) - KL(q ‖ π), exact with the posterior as q
+A final class names the family of its components.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator, Mapping
+from dataclasses import fields
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
-from jensen.contract import Answers, Rows
-from jensen.contract.em import IteratedModel
-from jensen.data.labels import decode_labels, numbers_of_classes
-from jensen.models.mixtures.em import RESOLUTION, MixtureTheta
-from jensen.models.mixtures.inference import draw, fill, fill_draws, log_evidence, responsibilities
-
-__all__ = ["MixtureModel"]
+from jensen.bound import Bound
+from jensen.contract import Answers, Problem, Rows
+from jensen.contract.capabilities import Capabilities
+from jensen.contract.em import EMEstimator
+from jensen.contract.fitted import Fitted, Values, probabilities, read_values
+from jensen.data.labels import decode_labels, numbers_of_classes, read_posterior
+from jensen.data.reader import read_weights
+from jensen.engines.em.frame import Frame
+from jensen.models.mixtures.components import AnyComponents, Family
+from jensen.models.mixtures.em import MixtureTheta
+from jensen.models.mixtures.fit import mixture_problem, n_components_of, start_by
+from jensen.models.mixtures.gaussians.family import RESOLUTION
+from jensen.models.mixtures.inference import bound_terms, draw, fill, fill_draws, log_evidence, responsibilities
+from jensen.models.mixtures.neighbours import copies, starts
 
 # A variance below so many times the floor is at the floor.
 AT_FLOOR = 2.0
 
 
-class MixtureModel(IteratedModel):
-    """A mixture fitted by EM, with labels for some rows."""
+class MixtureModel(EMEstimator):
+    """A mixture fitted by EM, with labels for some rows.
+
+    A final class has a constructor with `n_components`, `tol`, `max_iter`, `label_weight`, `random_state`, `verbose`;
+    it names the class of its `_components`, their `_family`, and by `_schema` what a file must hold of them.
+    """
 
     theta_: MixtureTheta[Any]
-    reg_covar: float
+    n_components: int | None
+    label_weight: float
     classes_: np.ndarray
-    _reads_labels = True
+    weights_ = Fitted(lambda model: model.theta_.weights)
+    _components: ClassVar[type[AnyComponents]]
+    capabilities = Capabilities(
+        score="exact", missing_in_fit=True, missing_in_score=True, weights=True, batches=True, labels=True, predict=True
+    )
     _answers = Answers(log_evidence, fill, fill_draws)
+
+    def _family(self, k: int, d: int) -> Family[Any]:
+        """The family of K components of d features."""
+        raise NotImplementedError
+
+    def _schema(self) -> Mapping[str, Values]:
+        """What a file must hold of the components."""
+        raise NotImplementedError
+
+    def _problem(self, rows: Rows, start: Any, frame: Frame | None) -> tuple[Problem, Frame]:
+        k = n_components_of(self, rows, start)
+        family, begin = self._family(k, rows.x.shape[1]), start_by(getattr(self, "init_params", "portfolio"))
+        return mixture_problem(self, family, k, rows, begin, start=start, frame=frame)
 
     def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
         """Fit, then `predict` the same rows."""
         return self.fit(X, y, sample_weight).predict(X)
+
+    def posterior(self, X: Any) -> torch.distributions.Distribution:
+        """q(z|x), a distribution over components per row."""
+        return torch.distributions.Categorical(probs=responsibilities(self.theta_, self._read(X)[0]))
+
+    def bound(self, X: Any, q: Any = None) -> Bound:
+        """E_q[ln p(x|z)] and KL(q ‖ π) per row: exact with the posterior as q, a lower bound with any other (n, K).
+
+        With one-hot q the total is the joint ln p(x, z), the complete log-likelihood.
+        """
+        x, kind = self._read(X)
+        given = None if q is None else read_posterior(q, len(x), len(self.theta_.weights))
+        reconstruction, kl = bound_terms(self.theta_, x, given)
+        return Bound(kind.values(reconstruction), {name: kind.values(v) for name, v in kl.items()}, is_exact=q is None)
 
     def predict_proba(self, X: Any) -> Any:
         """q(k|x), (n, K)."""
@@ -56,7 +102,10 @@ class MixtureModel(IteratedModel):
         """Rows and the component each came from; y asks for a class (or component), one for all rows or one each."""
         check_is_fitted(self)
         n = self._n_samples(n_samples)
-        component = None if y is None else self._components_of(y, n)
+        component = None
+        if y is not None:
+            classes = getattr(self, "classes_", np.arange(len(self.theta_.weights)))
+            component = numbers_of_classes(y, classes, n)
         x, component = draw(self.theta_, n, self._generator(random_state), component)
         return self._kind.table(x), self._kind.values(component)
 
@@ -74,16 +123,33 @@ class MixtureModel(IteratedModel):
         check_is_fitted(self)
         local = self.theta_.within(self.theta_.frame()).components
         # The floor is a share of the data's variance, and the mixture's own may differ from that a little.
-        found = local.collapsed(AT_FLOOR * max(self.reg_covar, RESOLUTION)).cpu().numpy()
+        found = local.collapsed(AT_FLOOR * max(getattr(self, "reg_covar", 0.0), RESOLUTION)).cpu().numpy()
         return np.array(np.broadcast_to(found, len(self.theta_.weights)))
 
     @property
     def n_parameters_(self) -> int:
         """Free parameters: weights, and those of the components."""
         check_is_fitted(self)
-        k, d = self.theta_.components.means.shape
-        n_parameters: int = k - 1 + self.theta_.components.family().n_parameters(k, d)
-        return n_parameters
+        return len(self.theta_.weights) - 1 + int(self.theta_.components.n_parameters)
+
+    def plausibility(self) -> float:
+        """The objective of the fit less Chen & Tan's (2009) penalty on singular components, by which starts compare."""
+        check_is_fitted(self)
+        roughness = self.theta_.within(self.theta_.frame()).components.roughness()
+        return float(self.lower_bound_ * self.total_weight_ - roughness / self.total_weight_)
+
+    def starts_near(self, n_components: int, X: Any, sample_weight: Any = None) -> Iterator[MixtureTheta[Any]]:
+        """Values of `theta_` with so many components that lie near this fit to X: `warm_start=True` fits from one."""
+        x, _ = self._read(X)
+        q, weight = responsibilities(self.theta_, x).cpu().numpy(), read_weights(sample_weight, len(x))
+        counts = np.ones(len(x)) if weight is None else weight.numpy()
+        rows = x.double().cpu().numpy()
+        return starts(self.theta_, n_components, rows, q, counts, len(getattr(self, "classes_", ())))
+
+    def with_copies(self, n_components: int) -> MixtureTheta[Any]:
+        """A `theta_` of the same density with more components, some of which are equal."""
+        check_is_fitted(self)
+        return copies(self.theta_, n_components)
 
     def _unused(self, rows: Rows) -> dict[str, str]:
         return {} if rows.label is not None else {"label_weight": "no row has a label; give y to fit"}
@@ -95,5 +161,12 @@ class MixtureModel(IteratedModel):
         if rows.label is not None:
             self.classes_ = rows.classes
 
-    def _components_of(self, y: Any, n: int) -> Tensor:
-        return numbers_of_classes(y, getattr(self, "classes_", np.arange(len(self.theta_.weights))), n)
+    def _theta_record(self) -> dict[str, Tensor]:
+        components = self.theta_.components
+        parts = {field.name: getattr(components, field.name) for field in fields(components)}
+        return {"weights": self.theta_.weights} | parts
+
+    def _theta_from(self, record: dict[str, Tensor]) -> MixtureTheta[Any]:
+        schema = {"weights": Values("K", check=probabilities), **self._schema()}
+        found = read_values(record, schema, d=self.n_features_in_)
+        return MixtureTheta(found.pop("weights"), self._components(**found))

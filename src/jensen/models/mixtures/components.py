@@ -1,143 +1,217 @@
 """What a mixture asks of its components, whatever they are.
 
-K distributions of rows as one frozen value. A mixture never looks inside: densities for the E-step, expected moments,
-an M-step from them, and answers about rows with holes.
+`Components` are K distributions of rows as one frozen value: densities for the E-step, expected statistics, an M-step
+from them, and draws. A `Family` is what is known before there are any: how they start, their coordinates, their prior.
+A mixture never looks inside either of them.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, fields, replace
-from typing import Any, ClassVar, Protocol, Self
+from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
 
 import torch
 from torch import Tensor
 
-from jensen.engines.em.batch import Batch, Footprint
-from jensen.formulas.wishart import NormalInverseWishart
+from jensen.engines.em.batch import Addable, Batch, Footprint
+from jensen.engines.em.frame import Frame
+from jensen.engines.em.sources import Source
 
-__all__ = [
-    "Components",
-    "Family",
-    "draw_components",
-]
+
+class Moments(Addable, Protocol):
+    """Sums over rows, weighted by responsibilities; the mass (K,) is that of the components."""
+
+    @property
+    def mass(self) -> Tensor: ...
+
+
+class Conditional(Protocol):
+    """Whole rows given what is observed of them."""
+
+    def expected(self, responsibilities: Tensor) -> Tensor:
+        """E[x | x_o] (*blocks, d, n), averaged over the components by responsibilities (*blocks, K, n)."""
+
+    def draw(self, component: Tensor, generator: torch.Generator) -> Tensor:
+        """One draw of x given x_o (*blocks, d, n) from the component of every row (*blocks, n)."""
+
+
+V = TypeVar("V")
+M = TypeVar("M", bound=Moments)
 
 
 @dataclass(frozen=True)
-class Components(ABC):
-    """K components with means (K, d)."""
+class Components(ABC, Generic[V, M]):
+    """K distributions of rows; V is what they make of a batch, M their statistics.
 
-    means: Tensor
+    Subclass it as a frozen dataclass of tensors, each with the components on its first axis.
+    """
 
-    # Whether rows with holes should come in blocks that share a pattern, or as they stand with a mask.
-    by_pattern: ClassVar[bool] = True
+    # Whether rows with missing values should come in blocks that share a pattern, or as they stand with a mask.
+    by_pattern: ClassVar[bool] = False
+
+    @property
+    @abstractmethod
+    def expectation(self) -> Tensor:
+        """E[x | k], (K, d)."""
 
     @property
     def n_components(self) -> int:
-        return self.means.shape[0]
+        return self.expectation.shape[0]
 
     @property
     def n_features(self) -> int:
-        return self.means.shape[1]
+        return self.expectation.shape[1]
 
-    def pick(self, numbers: Tensor) -> Self:
-        """The components with these numbers, in this order; one may come twice."""
-        return replace(self, **{field.name: getattr(self, field.name)[numbers] for field in fields(self)})
+    @property
+    @abstractmethod
+    def n_parameters(self) -> int:
+        """Free parameters, without the mixture's weights."""
+
+    @property
+    def footprint(self) -> Footprint:
+        """What an E-step holds; for batches that stay in the cache."""
+        return Footprint(2 * self.n_features + self.n_components)
 
     @abstractmethod
-    def view(self, batch: Batch) -> Any:
-        """What densities and moments both read of a batch: its features φ, and parameters seen through its holes."""
+    def view(self, batch: Batch) -> V:
+        """What densities and moments both read of a batch, worked out once."""
 
     @abstractmethod
-    def log_density(self, view: Any) -> Tensor:
+    def log_density(self, view: V) -> Tensor:
         """ln p_k(x) over the observed features, (*blocks, K, n), in the engine's units."""
 
-    def latent_divergence(self, view: Any) -> Tensor | None:
+    def latent_divergence(self, view: V) -> Tensor | None:
         """KL(q(z|x, k) ‖ p(z)) of a latent vector within the components (*blocks, K, n), where they have one."""
         return None
 
     @abstractmethod
-    def moments(self, responsibilities: Tensor, view: Any) -> Any:
-        """Expected moments given the observed entries; responsibilities (*blocks, K, n) carry the weights."""
+    def moments(self, responsibilities: Tensor, view: V) -> M:
+        """Expected statistics given the observed entries; responsibilities (*blocks, K, n) carry the weights."""
 
     @abstractmethod
-    def expected_moments(self, weights: Tensor) -> Any:
-        """The moments of one row drawn from the mixture with these weights: `m_step` of them is this value."""
+    def expected_moments(self, weights: Tensor) -> M:
+        """The statistics of one row drawn from the mixture with these weights: `m_step` of them is this value."""
 
     @abstractmethod
-    def m_step(self, moments: Any, prior: NormalInverseWishart | None, means: Tensor | None = None) -> Self:
-        """The M-step, from moments taken at this value; at given means if there are any."""
-
-    @abstractmethod
-    def clipped(self, floor: float) -> Self:
-        """The M-step under the constraint that no eigenvalue (variance) is below `floor`."""
-
-    @abstractmethod
-    def collapsed(self, floor: float = 0.0) -> Tensor:
-        """Which components (K,) have an eigenvalue (variance) that is not above `floor`."""
-
-    @abstractmethod
-    def log_prior(self, prior: NormalInverseWishart) -> Tensor: ...
-
-    @abstractmethod
-    def roughness(self) -> Tensor:
-        """Σ_k [tr Σ_k⁻¹ + ln|Σ_k|]: in standardised units, how near to a singular fit this is (Chen & Tan 2009)."""
-
-    def resolution(self) -> float:
-        """Nats per row by which rounding of the parameters moves densities; 0 where that is ε alone."""
-        return 0.0
-
-    @abstractmethod
-    def pack(self) -> Tensor:
-        """All but the means, in unconstrained coordinates."""
-
-    @abstractmethod
-    def affine(self, origin: Tensor, scale: Tensor) -> Self:
-        """The components of origin + scale · x."""
-
-    @abstractmethod
-    def feature_variances(self) -> Tensor:
-        """Var[x_j | k], (K, d)."""
-
-    @abstractmethod
-    def family(self) -> Family: ...
-
-    @abstractmethod
-    def expected_rows(self, responsibilities: Tensor, batch: Batch) -> Tensor:
-        """E[x | x_o] (*blocks, d, n) of a batch with holes, averaged over the components."""
-
-    @abstractmethod
-    def draw_given(self, responsibilities: Tensor, batch: Batch, n: int, generator: torch.Generator) -> Tensor:
-        """n draws of x given x_o, one below the other (*blocks, n d, rows)."""
+    def m_step(self, moments: M) -> Self:
+        """The maximum of the expected complete log-likelihood, from statistics taken at this value."""
 
     @abstractmethod
     def draw(self, component: Tensor, generator: torch.Generator) -> Tensor:
         """A row from each of the components named (n,), (n, d)."""
 
+    def given(self, batch: Batch) -> Conditional:
+        """Rows given what is observed of them; as it stands for columns that are independent given the component."""
+        return Independent(self)
 
-class Family(Protocol):
-    """What is known of components before there are any."""
+    def frame(self, weights: Tensor) -> Frame:
+        """Coordinates in which the densities of the mixture lose no digits."""
+        return Frame.identity(self.n_features)
 
-    def units(self, variance: Tensor) -> Tensor:
-        """The deviation per feature that the engine divides by; the components' structure is blind to it."""
+    def affine(self, origin: Tensor, scale: Tensor) -> Self:
+        """The components of origin + scale · x; only components that have a frame are asked for it."""
+        return self
 
-    def footprint(self, k: int, d: int) -> Footprint: ...
+    def pick(self, numbers: Tensor) -> Self:
+        """The components with these numbers, in this order; one may come twice."""
+        return replace(self, **{field.name: getattr(self, field.name)[numbers] for field in fields(self)})
 
-    def n_parameters(self, k: int, d: int) -> int:
-        """Free parameters, without the mixture's weights."""
+    def moved(self, offset: Tensor) -> Self:
+        """The components moved by (K, d), where they have a place that can move."""
+        return self
 
-    def unpack(self, means: Tensor, vector: Tensor) -> Any: ...
+    def collapsed(self, floor: float = 0.0) -> Tensor:
+        """Which components (K,) have a spread that is not above `floor`, so that their likelihood means nothing."""
+        return torch.zeros(self.n_components, dtype=torch.bool)
 
-    def scale_shape(self, d: int) -> tuple[int, ...]:
-        """Of the scale Λ of a prior on covariances."""
+    def roughness(self) -> Tensor:
+        """A penalty on nearly degenerate components, in nats, by which starts are compared."""
+        return torch.zeros((), dtype=torch.float64)
 
-    def log_volume(self, k: int, scale: Tensor) -> float:
-        """ln |∂θ̃/∂θ| of k means and their covariances θ̃ in units of `scale` (d,), by which their prior density is that
-        of θ.
+    def resolution(self) -> float:
+        """Nats per row by which rounding of the parameters moves densities; 0 where that is ε alone."""
+        return 0.0
+
+
+AnyComponents = Components[Any, Any]
+
+
+@dataclass(frozen=True)
+class Independent:
+    """Columns that are independent given the component: what is observed tells of the component alone."""
+
+    components: AnyComponents
+
+    def expected(self, responsibilities: Tensor) -> Tensor:
+        return self.components.expectation.mT @ responsibilities
+
+    def draw(self, component: Tensor, generator: torch.Generator) -> Tensor:
+        drawn = self.components.draw(component.flatten().cpu(), generator)
+        return drawn.to(component.device).reshape(*component.shape, -1).movedim(-1, -2)
+
+
+C = TypeVar("C", bound=AnyComponents)
+
+
+@dataclass(frozen=True)
+class Family(ABC, Generic[C]):
+    """What is known of components before there are any. Only `standard` has no default."""
+
+    @abstractmethod
+    def standard(self, k: int, d: int) -> C:
+        """K components in the engine's units, alike, whose statistics of any rows can be taken."""
+
+    def frame(self, x: Tensor, weight: Tensor | None) -> Frame:
+        """The engine's coordinates for feature-major rows (d, n)."""
+        return Frame.identity(len(x))
+
+    def prepared(self, k: int, frame: Frame, source: Source) -> Self:
+        """The family in these coordinates, with what its prior needs to know of the rows."""
+        return self
+
+    def gentle(self) -> Self:
+        """The same with constraints under which no candidate of a start ends the search by collapsing."""
+        return self
+
+    def m_step(self, components: C, moments: Any) -> C:
+        """The M-step under the family's prior and constraints, from statistics taken at these components."""
+        return self.project(components.m_step(moments))
+
+    def first(self, components: C, moments: Any, pseudo: float) -> C:
+        """The M-step of a start: every component also counts `pseudo` rows of the average one, so that a cluster of few
+        rows does not start degenerate.
         """
+        return self.m_step(components, with_average_rows(moments, pseudo))
 
-    def least_freedom(self, d: int) -> int:
-        """What the degrees of freedom of such a prior must exceed."""
+    def project(self, components: C) -> C:
+        """The nearest components that keep to the constraints."""
+        return components
+
+    def log_prior(self, components: C) -> Tensor:
+        """The log-density of the parameters in the user's units."""
+        return torch.zeros((), dtype=torch.float64)
+
+
+class SmoothFamily(Family[C]):
+    """A family whose components have unconstrained coordinates, for SQUAREM and gradient EM."""
+
+    @abstractmethod
+    def pack(self, components: C) -> Tensor: ...
+
+    @abstractmethod
+    def unpack(self, vector: Tensor, k: int, d: int) -> C: ...
+
+    @abstractmethod
+    def expected_log_density(self, components: C, moments: Any) -> Tensor:
+        """Σ_ik r_ik ln p_k(x_i), a differentiable function of the parameters."""
+
+
+def with_average_rows(moments: M, n: float) -> M:
+    """Statistics with n rows of the average of all components added to each; every field has the components first."""
+    total = moments.mass.sum()
+    parts = {f.name: getattr(moments, f.name) for f in fields(moments)}  # type: ignore[arg-type]
+    return replace(moments, **{name: part + n * part.sum(0) / total for name, part in parts.items()})  # type: ignore[type-var]
 
 
 def draw_components(responsibilities: Tensor, generator: torch.Generator) -> Tensor:

@@ -14,12 +14,9 @@ import torch
 from sklearn.base import BaseEstimator
 from torch import Tensor
 
-from jensen.engines.em.sources import Frame
+from jensen.engines.em.frame import Frame
 from jensen.formulas.wishart import NormalInverseWishart
-from jensen.models.mixtures.components import Family
-from jensen.models.mixtures.gaussians.base import outer
-
-__all__ = ["ConjugatePrior"]
+from jensen.models.mixtures.gaussians.base import Structure, outer
 
 
 class ConjugatePrior(BaseEstimator):
@@ -59,25 +56,25 @@ class ConjugatePrior(BaseEstimator):
         mean = np.asarray(self.mean, dtype=np.float64) - origin.numpy()
         return ConjugatePrior(**(self.get_params() | {"mean": mean}))
 
-    def check(self, d: int, family: Family) -> None:
+    def check(self, d: int, structure: Structure) -> None:
         if not self.weight_concentration >= 1:
             raise ValueError(f"weight_concentration={self.weight_concentration} has no mode; give 1 or more")
         if not self.mean_precision > 0:
             raise ValueError(f"mean_precision={self.mean_precision} is not a precision; give a number above 0")
-        least = family.least_freedom(d)
+        least = structure.least_freedom(d)
         if self.degrees_of_freedom is not None and not self.degrees_of_freedom > least:
             raise ValueError(f"degrees_of_freedom={self.degrees_of_freedom} is too few; give more than {least}")
         if self.mean is not None and np.shape(self.mean) != (d,):
             raise ValueError(f"the prior's mean has shape {np.shape(self.mean)}; X has {d} features")
-        shape = family.scale_shape(d)
+        shape = structure.scale_shape(d)
         if self.scale is not None and np.shape(self.scale) != shape:
             raise ValueError(f"the prior's scale has shape {np.shape(self.scale)}; this model needs {shape}")
 
-    def resolve(self, family: Family, n_components: int, frame: Frame, spread: Tensor) -> NormalInverseWishart:
+    def resolve(self, structure: Structure, n_components: int, frame: Frame, spread: Tensor) -> NormalInverseWishart:
         """The prior in the frame's units; `spread` is the data's covariance (d, d) or their variances (d,) there."""
         d = len(spread)
-        self.check(d, family)
-        n_axes = len(family.scale_shape(d))
+        self.check(d, structure)
+        n_axes = len(structure.scale_shape(d))
         mean = torch.zeros(d, dtype=torch.float64)
         if self.mean is not None:
             mean = (torch.from_numpy(np.array(self.mean, dtype=np.float64)) - frame.origin) / frame.scale
@@ -92,6 +89,6 @@ class ConjugatePrior(BaseEstimator):
             usual = variances[extends].mean() if extends.any() else torch.ones_like(variances[0])
             variances = torch.where(extends, variances, usual)
             scale = (variances.mean()[None], variances, spread)[n_axes] / n_components ** (2 / d)
-        freedom = family.least_freedom(d) + 3 if self.degrees_of_freedom is None else self.degrees_of_freedom
-        volume = family.log_volume(n_components, frame.scale)
+        freedom = structure.least_freedom(d) + 3 if self.degrees_of_freedom is None else self.degrees_of_freedom
+        volume = structure.log_volume(n_components, frame.scale)
         return NormalInverseWishart(mean, self.mean_precision, freedom, scale, volume)

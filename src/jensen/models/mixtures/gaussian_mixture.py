@@ -9,27 +9,32 @@ The bound is exact.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
+from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
 import torch
+from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
-from jensen.bound import Bound
 from jensen.contract import Problem, Rows
 from jensen.data.container import Kind
-from jensen.data.labels import read_posterior
-from jensen.engines.em.sources import Frame
-from jensen.models.mixtures.attributes import ThetaAttribute, checked_theta, theta_record
+from jensen.engines.em import loop as em
+from jensen.engines.em.frame import Frame
+from jensen.engines.em.sources import Source
 from jensen.models.mixtures.base import MixtureModel
 from jensen.models.mixtures.conjugate_prior import ConjugatePrior
-from jensen.models.mixtures.em import GaussianTheta
-from jensen.models.mixtures.fit import CONSTRAINTS, mixture_problem
-from jensen.models.mixtures.inference import bound_terms, condition, marginal, responsibilities
-
-__all__ = ["GaussianMixture"]
+from jensen.models.mixtures.em import MixtureVerbs
+from jensen.models.mixtures.fit import mixture_problem, n_components_of, start_by
+from jensen.models.mixtures.gaussians import STRUCTURES, AnyGaussians
+from jensen.models.mixtures.gaussians.family import GaussianFamily
+from jensen.models.mixtures.inference import condition, marginal
+from jensen.models.mixtures.parameters import GaussianTheta, Given, parameter, theta_from, theta_record
+from jensen.models.mixtures.start import STARTS
+from jensen.runtime.memory import need_memory
 
 
 class GaussianMixture(MixtureModel):
@@ -78,13 +83,34 @@ class GaussianMixture(MixtureModel):
     """
 
     theta_: GaussianTheta
-    weights_ = ThetaAttribute("weights")
-    means_ = ThetaAttribute("means")
-    covariances_ = ThetaAttribute("covariances")
-    precisions_ = ThetaAttribute("precisions")
-    precisions_cholesky_ = ThetaAttribute("precisions_cholesky")
+    weights_ = parameter("weights")
+    means_ = parameter("means")
+    covariances_ = parameter("covariances")
+    precisions_ = parameter("precisions")
+    precisions_cholesky_ = parameter("precisions_cholesky")
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = CONSTRAINTS
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "n_components": [Interval(Integral, 1, None, closed="left"), None],
+        "covariance_type": [StrOptions(set(STRUCTURES))],
+        "tol": [Interval(Real, 0.0, None, closed="left")],
+        "reg_covar": [Interval(Real, 0.0, None, closed="left")],
+        "max_iter": [Interval(Integral, 0, None, closed="left")],
+        "n_init": [Interval(Integral, 1, None, closed="left")],
+        "init_params": [StrOptions(set(STARTS))],
+        "weights_init": ["array-like", None],
+        "means_init": ["array-like", None],
+        "precisions_init": ["array-like", None],
+        "random_state": ["random_state"],
+        "warm_start": ["boolean"],
+        "verbose": ["verbose"],
+        "verbose_interval": [Interval(Integral, 1, None, closed="left")],
+        "label_weight": [Interval(Real, 0.0, None, closed="neither")],
+        "prior": [ConjugatePrior, None],
+        "algorithm": [StrOptions({"em", "gradient"})],
+        "learning_rate": [Interval(Real, 0.0, None, closed="neither")],
+        "acceleration": [StrOptions({"squarem"}), None],
+        "freeze": [tuple, list],
+    }
 
     def __init__(
         self,
@@ -131,20 +157,6 @@ class GaussianMixture(MixtureModel):
         self.acceleration = acceleration
         self.freeze = freeze
 
-    def posterior(self, X: Any) -> torch.distributions.Categorical:
-        """q(z|x), a distribution over components per row."""
-        return torch.distributions.Categorical(probs=responsibilities(self.theta_, self._read(X)[0]))
-
-    def bound(self, X: Any, q: Any = None) -> Bound:
-        """E_q[ln p(x|z)] and KL(q ‖ π) per row: exact with the posterior as q, a lower bound with any other (n, K).
-
-        With one-hot q the total is the joint ln p(x, z).
-        """
-        x, kind = self._read(X)
-        given = None if q is None else read_posterior(q, len(x), len(self.theta_.weights))
-        reconstruction, kl = bound_terms(self.theta_, x, given)
-        return Bound(kind.values(reconstruction), {name: kind.values(v) for name, v in kl.items()}, is_exact=q is None)
-
     def marginal(self, columns: Sequence[int | str]) -> GaussianMixture:
         """The mixture of some features, by number or name, in the order given."""
         if isinstance(columns, str) or not isinstance(columns, Iterable):
@@ -180,19 +192,57 @@ class GaussianMixture(MixtureModel):
         model.total_weight_ = 1.0
         model._kind = Kind("numpy", "float64")
         record = {"weights": weights, "means": means, "covariances": covariances}
-        model.theta_ = checked_theta(model.covariance_type, model.n_features_in_, record)
+        model.theta_ = theta_from(model.covariance_type, model.n_features_in_, record)
         return model
 
     def _problem(self, rows: Rows, start: GaussianTheta | None, frame: Frame | None) -> tuple[Problem, Frame]:
-        return mixture_problem(self, rows, start, frame)
+        structure, d = STRUCTURES[self.covariance_type], rows.x.shape[1]
+        k = n_components_of(self, rows, start)
+        # Covariances, their factors and the statistics of a step are as large as each other.
+        need_memory(
+            3 * 8 * math.prod(structure.covariance_shape(k, d)),
+            f"covariance_type={self.covariance_type!r} with n_components={k} and {d} features",
+            "choose covariance_type='diag', fewer features, or MixtureOfPPCA",
+        )
+        given = Given.of(self, structure, k, d)
+        kept = given.only(self.freeze)
+
+        def begin(
+            verbs: MixtureVerbs[AnyGaussians], rows: Rows, source: Source, frame: Frame, generator: torch.Generator
+        ) -> GaussianTheta:
+            here = given.within(frame)
+            if here.is_everything:
+                return here.into(verbs.equal())
+            return here.into(start_by(self.init_params, here.means)(verbs, rows, source, frame, generator))
+
+        return mixture_problem(
+            self,
+            GaussianFamily(structure, self.reg_covar, self.prior, kept.means, kept.covariances),
+            k,
+            rows,
+            begin,
+            start=start,
+            frame=frame,
+            concentration=None if self.prior is None else self.prior.weight_concentration,
+            weights=kept.weights,
+            algorithm=self._algorithm(),
+        )
+
+    def _algorithm(self) -> em.Algorithm[Any, Any]:
+        if self.algorithm == "gradient":
+            if self.acceleration is not None:
+                raise ValueError(
+                    f"acceleration={self.acceleration!r} extrapolates EM's steps; use it with algorithm='em'"
+                )
+            return em.gradient(self.learning_rate)
+        return em.squarem if self.acceleration == "squarem" else em.plain
 
     @property
     def n_parameters_(self) -> int:
         """Free parameters: weights, means and covariances, but for those in `freeze`."""
         check_is_fitted(self)
         k, d = self.theta_.components.means.shape
-        of_components = self.theta_.components.family().n_parameters(k, d)
-        free = {"weights": k - 1, "means": k * d, "covariances": of_components - k * d}
+        free = {"weights": k - 1, "means": k * d, "covariances": self.theta_.components.n_parameters - k * d}
         return sum(count for name, count in free.items() if name not in self.freeze)
 
     def _unused(self, rows: Rows) -> dict[str, str]:
@@ -227,4 +277,4 @@ class GaussianMixture(MixtureModel):
         return theta_record(self.theta_)
 
     def _theta_from(self, record: dict[str, Tensor]) -> GaussianTheta:
-        return checked_theta(self.covariance_type, self.n_features_in_, record)
+        return theta_from(self.covariance_type, self.n_features_in_, record)

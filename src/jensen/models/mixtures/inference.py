@@ -1,49 +1,35 @@
-"""What a fitted mixture says about rows: pure functions of its theta and of rows (n, d) in the user's units."""
+"""What a fitted mixture returns about rows: pure functions of its theta and of rows (n, d) in the user's units."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from jensen.engines.em.batch import Batch
-from jensen.engines.em.sources import ArraySource, in_row_order
+from jensen.engines.em.sources import over_rows
 from jensen.formulas.gaussian import Observed
 from jensen.formulas.responsibilities import posterior_in_place
-from jensen.models.mixtures.components import Components
-from jensen.models.mixtures.em import GaussianTheta, MixtureTheta
+from jensen.models.mixtures.components import C, Conditional, draw_components
+from jensen.models.mixtures.em import MixtureTheta
+from jensen.models.mixtures.gaussians import AnyGaussians
 
-__all__ = [
-    "bound_terms",
-    "condition",
-    "draw",
-    "fill",
-    "fill_draws",
-    "log_evidence",
-    "marginal",
-    "over_rows",
-    "responsibilities",
-]
+AnyTheta = MixtureTheta[Any]
 
 
-AnyComponents = TypeVar("AnyComponents", bound=Components)
-
-
-def log_evidence(theta: MixtureTheta[Components], x: Tensor) -> Tensor:
+def log_evidence(theta: AnyTheta, x: Tensor) -> Tensor:
     """ln p(x), over the observed features (n,)."""
-    return over_rows(theta, x, lambda local, batch: posterior_in_place(log_joint(local, batch))[0][..., None, :])[:, 0]
+    return answers(theta, x, lambda local, batch: posterior_in_place(log_joint(local, batch))[0][..., None, :])[:, 0]
 
 
-def responsibilities(theta: MixtureTheta[Components], x: Tensor) -> Tensor:
+def responsibilities(theta: AnyTheta, x: Tensor) -> Tensor:
     """q(k | x), (n, K)."""
-    return over_rows(theta, x, lambda local, batch: posterior_in_place(log_joint(local, batch))[1])
+    return answers(theta, x, lambda local, batch: posterior_in_place(log_joint(local, batch))[1])
 
 
-def bound_terms(
-    theta: MixtureTheta[Components], x: Tensor, q: Tensor | None = None
-) -> tuple[Tensor, dict[str, Tensor]]:
+def bound_terms(theta: AnyTheta, x: Tensor, q: Tensor | None = None) -> tuple[Tensor, dict[str, Tensor]]:
     """E_q[ln p(x | all that is hidden)] per row and what is paid for it, for any q (n, K) or the posterior.
 
     The component costs KL(q ‖ π), and a latent vector of the components' own the mean of its KL(q(z|k) ‖ N(0, I)).
@@ -51,7 +37,7 @@ def bound_terms(
     # Padding of a batch points one past the last row.
     padded = None if q is None else torch.cat([q, q.new_ones(1, q.shape[1])])
 
-    def terms(local: MixtureTheta[Components], batch: Batch) -> Tensor:
+    def terms(local: AnyTheta, batch: Batch) -> Tensor:
         view = local.components.view(batch)
         log_density = local.components.log_density(view) + batch.log_jacobian[..., None, :]
         if padded is None:
@@ -66,37 +52,37 @@ def bound_terms(
         paid = (r * latent).sum(-2)
         return torch.stack([reconstruction + paid, kl, paid], -2)
 
-    values = over_rows(theta, x, terms)
+    values = answers(theta, x, terms)
     return values[:, 0], dict(zip(("component", "latent"), values[:, 1:].unbind(1), strict=False))
 
 
-def fill(theta: MixtureTheta[Components], x: Tensor) -> Tensor:
-    """E[x | x_o]: rows with holes filled by their posterior mean."""
+def fill(theta: AnyTheta, x: Tensor) -> Tensor:
+    """E[x | x_o]: missing entries at their posterior mean."""
 
-    def mean(local: MixtureTheta[Components], batch: Batch) -> Tensor:
+    def mean(local: AnyTheta, batch: Batch) -> Tensor:
         if batch.observed is None:
             return batch.x
         _, q = posterior_in_place(log_joint(local, batch))
-        return local.components.expected_rows(q, batch)
+        given: Conditional = local.components.given(batch)
+        return given.expected(q)
 
-    return with_holes_filled(theta, x, mean)[0]
+    return completed(theta, x, mean)[0]
 
 
-def fill_draws(theta: MixtureTheta[Components], x: Tensor, n_draws: int, generator: torch.Generator) -> list[Tensor]:
-    """Draws of the missing entries given the observed ones: first the component, then its conditional Gaussian."""
+def fill_draws(theta: AnyTheta, x: Tensor, n_draws: int, generator: torch.Generator) -> list[Tensor]:
+    """Draws of the missing entries given the observed ones: first the component, then the entries given it."""
 
-    def draws(local: MixtureTheta[Components], batch: Batch) -> Tensor:
+    def draws(local: AnyTheta, batch: Batch) -> Tensor:
         if batch.observed is None:
             return batch.x.repeat(n_draws, 1)
         _, q = posterior_in_place(log_joint(local, batch))
-        return local.components.draw_given(q, batch, n_draws, generator)
+        given = local.components.given(batch)
+        return torch.cat([given.draw(draw_components(q, generator), generator) for _ in range(n_draws)], -2)
 
-    return with_holes_filled(theta, x, draws)
+    return completed(theta, x, draws)
 
 
-def draw(
-    theta: MixtureTheta[Components], n: int, generator: torch.Generator, component: Tensor | None = None
-) -> tuple[Tensor, Tensor]:
+def draw(theta: AnyTheta, n: int, generator: torch.Generator, component: Tensor | None = None) -> tuple[Tensor, Tensor]:
     """n rows and the component each came from, in order of the components unless these are given."""
     if component is None:
         drawn = torch.multinomial(theta.weights.cpu(), n, replacement=True, generator=generator)
@@ -104,11 +90,11 @@ def draw(
     return theta.components.draw(component, generator), component
 
 
-def marginal(theta: GaussianTheta, columns: Tensor) -> GaussianTheta:
-    return GaussianTheta(theta.weights, theta.components.select(columns))
+def marginal(theta: MixtureTheta[AnyGaussians], columns: Tensor) -> MixtureTheta[AnyGaussians]:
+    return MixtureTheta(theta.weights, theta.components.select(columns))
 
 
-def condition(theta: GaussianTheta, x: Tensor) -> GaussianTheta:
+def condition(theta: MixtureTheta[AnyGaussians], x: Tensor) -> MixtureTheta[AnyGaussians]:
     """The mixture of the missing features of one row x (d,), given the observed ones."""
     missing = x.isnan().nonzero().squeeze(1)
     weights = responsibilities(theta, x[None])[0]
@@ -118,37 +104,25 @@ def condition(theta: GaussianTheta, x: Tensor) -> GaussianTheta:
     deviation = (x.nan_to_num(nan=0.0) - components.means) * seen
     means = components.means + (observed.gain @ deviation[..., None]).squeeze(-1)
     kept = observed.residual[:, missing][:, :, missing]
-    return GaussianTheta(weights, type(components).from_full(means[:, missing], kept))
+    return MixtureTheta(weights, type(components).from_full(means[:, missing], kept))
 
 
-def log_joint(theta: MixtureTheta[Components], batch: Batch) -> Tensor:
+def log_joint(theta: AnyTheta, batch: Batch) -> Tensor:
     """ln π_k p_k(x), (*blocks, K, n), in the user's units."""
-    log_density = theta.components.log_density(theta.components.view(batch))
+    log_density: Tensor = theta.components.log_density(theta.components.view(batch))
     # A row so far out that its square overflows has density 0.
     log_density.nan_to_num_(nan=-torch.inf, neginf=-torch.inf)
     return log_density.add_(theta.log_weights[:, None]).add_(batch.log_jacobian[..., None, :])
 
 
-def over_rows(
-    theta: MixtureTheta[AnyComponents], x: Tensor, answer: Callable[[MixtureTheta[AnyComponents], Batch], Tensor]
-) -> Tensor:
-    """Answers (*blocks, m, n) of every batch, put back in the order of the rows (n, m)."""
-    frame = theta.frame()
-    local = theta.within(frame)
-    k, d = theta.components.means.shape
-    source = ArraySource(
-        x.T.clone(memory_format=torch.contiguous_format),
-        frame,
-        footprint=theta.components.family().footprint(k, d),
-        by_pattern=theta.components.by_pattern,
-    )
-    return in_row_order(source, lambda batch: answer(local, batch))
+def answers(theta: MixtureTheta[C], x: Tensor, answer: Callable[[MixtureTheta[C], Batch], Tensor]) -> Tensor:
+    """Answers (*blocks, m, n) about every batch, in the order of the rows (n, m)."""
+    components = theta.components
+    return over_rows(theta, x, answer, components.footprint, components.by_pattern)
 
 
-def with_holes_filled(
-    theta: MixtureTheta[Components], x: Tensor, answer: Callable[[MixtureTheta[Components], Batch], Tensor]
-) -> list[Tensor]:
+def completed(theta: AnyTheta, x: Tensor, answer: Callable[[AnyTheta, Batch], Tensor]) -> list[Tensor]:
     """Versions of x, one for every d of the answer's features; observed entries stay bit for bit."""
     frame = theta.frame()
-    versions = over_rows(theta, x, answer).reshape(len(x), -1, x.shape[1]) * frame.scale + frame.origin
+    versions = answers(theta, x, answer).reshape(len(x), -1, x.shape[1]) * frame.scale + frame.origin
     return [torch.where(x.isnan(), values, x) for values in versions.unbind(1)]

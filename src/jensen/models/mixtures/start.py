@@ -2,28 +2,28 @@
 
 The start decides which local maximum EM reaches, and no single scaling of the features wins everywhere. So a small
 portfolio is tried: greedy k-means++ in the data's own units, standardised and sphered, each a few EM steps on some
-thousand distinct rows; the most plausible goes on. Labelled classes need no guess: they start from their own M-step.
+thousand distinct rows; EM continues from the most plausible. Labelled classes start from their own M-step.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import reduce
 from operator import add
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from jensen.engines.em import loop as em
-from jensen.engines.em.seeding import kmeans_plus_plus, squared_distances
-from jensen.engines.em.sources import ArraySource
+from jensen.engines.em.frame import Frame
+from jensen.engines.em.seeding import LIMIT, check_distinct, kmeans_plus_plus, squared_distances
+from jensen.engines.em.sources import ArraySource, Source
+from jensen.engines.em.tournament import rounded, tournament
 from jensen.models.clusters.lloyd import lloyd
-from jensen.models.mixtures.em import GaussianTheta, MixtureVerbs
-from jensen.models.mixtures.gaussians import Moments
-
-__all__ = ["STARTS", "Sample", "assign", "assignment_with_labels", "rank", "raw", "theta_from_responsibilities"]
+from jensen.models.mixtures.em import MixtureTheta, MixtureVerbs
 
 # By whether the search is thorough.
 DRAWS_PER_SCALING = {True: 4, False: 2}
@@ -33,7 +33,7 @@ ROUNDS = ((5, 4), (20, 1))
 
 @dataclass(frozen=True)
 class Sample:
-    """The distinct rows a start is found on.
+    """The distinct rows that a start is found on.
 
     Args:
         x: standardised rows, feature-major (d, n), 0 (the mean) where missing.
@@ -51,27 +51,49 @@ class Sample:
     source: ArraySource
     is_everything: bool
 
+    @classmethod
+    def of(cls, source: Source, verbs: AnyVerbs, frame: Frame) -> Sample:
+        """Rows of every class and of the unlabelled ones, each group with the weight it has in the data."""
+        # Enough rows to tell: 5 for every parameter, and no fewer than 2000.
+        found = source.sample(min(LIMIT, max(2000, 5 * verbs.standard.n_parameters)), LIMIT)
+        check_distinct("n_components", verbs.n_components, found.x.shape[1])
+        filled = found.x.nan_to_num(nan=0.0)
+        own = ArraySource(
+            found.x,
+            Frame.identity(len(found.x)),
+            weight=found.weight,
+            label=found.label,
+            footprint=verbs.standard.footprint,
+            by_pattern=verbs.standard.by_pattern,
+        )
+        return cls(filled, found.weight, found.label, frame.scale, own, found.is_everything)
 
-Start = Callable[[MixtureVerbs, Sample, torch.Generator, Tensor | None], GaussianTheta]
+
+AnyVerbs = MixtureVerbs[Any]
+AnyTheta = MixtureTheta[Any]
+Start = Callable[[AnyVerbs, Sample, torch.Generator, Tensor | None], AnyTheta]
 
 
-def portfolio(verbs: MixtureVerbs, sample: Sample, generator: torch.Generator, means: Tensor | None) -> GaussianTheta:
+def portfolio(verbs: AnyVerbs, sample: Sample, generator: torch.Generator, means: Tensor | None) -> AnyTheta:
     """The most plausible of several short runs."""
     if means is not None or not needs_seeds(verbs, sample):
         return from_assignment(verbs, sample, assign(verbs, sample, generator, sample.x, means, 0))
-    # Steps over rows with holes cost far more, and among many rows a draw of seeds is less of a gamble.
+    # Steps over rows with missing values cost far more, and among many rows a draw of seeds is less of a gamble.
     thorough = sample.is_everything and all(batch.observed is None for batch in sample.source)
     partitions: dict[bytes, tuple[Tensor, Tensor]] = {}
     for x in scalings(sample):
         for _ in range(DRAWS_PER_SCALING[thorough]):
             assignment = assign(verbs, sample, generator, x, None, 10)
             partitions.setdefault(fingerprint(assignment), (x, assignment))
-    tried = [(from_assignment(verbs, sample, assignment), x, assignment) for x, assignment in partitions.values()]
-    for n_steps, n_kept in ROUNDS if thorough else ROUNDS[:1]:
-        runs = [(em.short_run(verbs, theta, sample.source, n_steps), x, a) for theta, x, a in tried]
-        runs.sort(key=lambda run: rank(verbs, run[0]))
-        tried = [(run.theta, x, a) for run, x, a in runs[:n_kept]]
-    theta, x, assignment = tried[0]
+    tried = list(partitions.values())
+    starts = [from_assignment(verbs, sample, assignment) for _, assignment in tried]
+
+    def run(theta: AnyTheta, n_steps: int) -> tuple[AnyTheta, float]:
+        fitted = em.short_run(verbs, theta, sample.source, n_steps)
+        return fitted.theta, rank(verbs, fitted)
+
+    number, theta = tournament(starts, ROUNDS if thorough else ROUNDS[:1], run)
+    x, assignment = tried[number]
     if sample.is_everything:
         return theta
     # More steps would fit these few rows, not all of them: what is worth refining here is the partition.
@@ -85,26 +107,24 @@ def cluster_mean(sample: Sample, x: Tensor, members: Tensor) -> Tensor:
     return x @ weight / weight.sum()
 
 
-def rank(verbs: MixtureVerbs, run: em.Fit) -> float:
+def rank(verbs: AnyVerbs, run: em.Fit[AnyTheta, Any]) -> float:
     """Small is good. Rounded, so that runs to one maximum tie and the first stays first, whatever the order of rows."""
-    return -float(f"{verbs.plausibility(run.theta, run.objective * run.weight, run.weight):.8e}")
+    return rounded(-verbs.plausibility(run.theta, run.objective * run.weight, run.weight))
 
 
-def kmeans(verbs: MixtureVerbs, sample: Sample, generator: torch.Generator, means: Tensor | None) -> GaussianTheta:
+def kmeans(verbs: AnyVerbs, sample: Sample, generator: torch.Generator, means: Tensor | None) -> AnyTheta:
     """k-means in the data's own units, scikit-learn's default."""
     given = None if means is None else means * sample.scale
     return from_assignment(verbs, sample, assign(verbs, sample, generator, raw(sample), given, 300))
 
 
-def plus_plus(verbs: MixtureVerbs, sample: Sample, generator: torch.Generator, means: Tensor | None) -> GaussianTheta:
+def plus_plus(verbs: AnyVerbs, sample: Sample, generator: torch.Generator, means: Tensor | None) -> AnyTheta:
     """Every row to the nearest k-means++ seed."""
     given = None if means is None else means * sample.scale
     return from_assignment(verbs, sample, assign(verbs, sample, generator, raw(sample), given, 0))
 
 
-def random_from_data(
-    verbs: MixtureVerbs, sample: Sample, generator: torch.Generator, means: Tensor | None
-) -> GaussianTheta:
+def random_from_data(verbs: AnyVerbs, sample: Sample, generator: torch.Generator, means: Tensor | None) -> AnyTheta:
     """Every row to the nearest of K rows drawn at random."""
     if means is None:
         chosen = torch.multinomial(sample.weight.cpu(), verbs.n_components, generator=generator)
@@ -112,7 +132,7 @@ def random_from_data(
     return from_assignment(verbs, sample, assign(verbs, sample, generator, sample.x, means, 0))
 
 
-def random(verbs: MixtureVerbs, sample: Sample, generator: torch.Generator, means: Tensor | None) -> GaussianTheta:
+def random(verbs: AnyVerbs, sample: Sample, generator: torch.Generator, means: Tensor | None) -> AnyTheta:
     """Responsibilities drawn at random, as scikit-learn's "random"."""
     q = torch.rand(len(sample.weight), verbs.n_components, generator=generator, dtype=sample.x.dtype)
     return theta_from_responsibilities(verbs, sample, (q / q.sum(1, keepdim=True)).to(sample.x.device))
@@ -149,12 +169,12 @@ def fingerprint(assignment: Tensor) -> bytes:
     return np.argsort(np.argsort(first))[number].tobytes()
 
 
-def needs_seeds(verbs: MixtureVerbs, sample: Sample) -> bool:
+def needs_seeds(verbs: AnyVerbs, sample: Sample) -> bool:
     return sample.label is None or int(sample.label.max()) + 1 < verbs.n_components
 
 
 def assign(
-    verbs: MixtureVerbs, sample: Sample, generator: torch.Generator, x: Tensor, means: Tensor | None, n_steps: int
+    verbs: AnyVerbs, sample: Sample, generator: torch.Generator, x: Tensor, means: Tensor | None, n_steps: int
 ) -> Tensor:
     """A component for every row: around given means (K, d), or the labelled classes' and k-means++ seeds beyond."""
     if means is None:
@@ -185,14 +205,14 @@ def class_means(sample: Sample, x: Tensor) -> Tensor:
     return torch.stack([cluster_mean(sample, x, label == c) for c in range(int(label.max()) + 1)], 1)
 
 
-def from_assignment(verbs: MixtureVerbs, sample: Sample, assignment: Tensor) -> GaussianTheta:
+def from_assignment(verbs: AnyVerbs, sample: Sample, assignment: Tensor) -> AnyTheta:
     """The M-step of a partition; labelled rows belong to their class."""
     assignment, weight = assignment_with_labels(verbs, sample, assignment)
     one_hot = torch.nn.functional.one_hot(assignment, verbs.n_components).to(sample.x.dtype)
     return theta_from_responsibilities(verbs, sample, one_hot * (weight > 0)[:, None])
 
 
-def assignment_with_labels(verbs: MixtureVerbs, sample: Sample, assignment: Tensor) -> tuple[Tensor, Tensor]:
+def assignment_with_labels(verbs: AnyVerbs, sample: Sample, assignment: Tensor) -> tuple[Tensor, Tensor]:
     """The component of every row, labelled rows to their class's, and the weight it starts with."""
     if sample.label is None:
         return assignment, sample.weight
@@ -203,23 +223,10 @@ def assignment_with_labels(verbs: MixtureVerbs, sample: Sample, assignment: Tens
     return assignment, torch.where(sample.label >= 0, sample.weight, 0.0)
 
 
-def theta_from_responsibilities(verbs: MixtureVerbs, sample: Sample, responsibilities: Tensor) -> GaussianTheta:
-    """An M-step, its covariances drawn towards their average: a cluster of few rows must not start out singular."""
-    k, d = verbs.n_components, verbs.n_features
-    padded = torch.cat([responsibilities * sample.weight[:, None], responsibilities.new_zeros(1, k)])
-    # Missing entries count as the mean, with the spread of standardised data.
-    seed = verbs.family(sample.x.new_zeros(k, d), sample.x.new_ones(verbs.family.covariance_shape(k, d)))
-    if verbs.family.is_dense:
-        seed = replace(seed, covariances=torch.eye(d, dtype=sample.x.dtype).expand(len(seed.covariances), d, d))
-    parts: Iterator[Moments] = (seed.moments(padded[b.rows].movedim(-1, -2), seed.view(b)) for b in sample.source)
-    moments = reduce(add, parts)
-    theta = verbs.m_step(GaussianTheta(seed.means.new_full((k,), 1 / k), seed), moments)
-    covariances = theta.components.covariances
-    if len(covariances) == 1 or "covariances" in verbs.frozen:
-        return theta
-    shape = (-1, *[1] * (covariances.ndim - 1))
-    mass = moments.mass.reshape(shape)
-    average = (mass * covariances).sum(0) / mass.sum()
-    pseudo = (d + 1) * sample.weight.mean()
-    blended = (mass * covariances + pseudo * average) / (mass + pseudo)
-    return verbs.project(GaussianTheta(theta.weights, replace(theta.components, covariances=blended)))
+def theta_from_responsibilities(verbs: AnyVerbs, sample: Sample, responsibilities: Tensor) -> AnyTheta:
+    """An M-step in which a cluster of few rows is drawn towards the average, so that it does not start singular."""
+    padded = torch.cat([responsibilities * sample.weight[:, None], responsibilities.new_zeros(1, verbs.n_components)])
+    # Missing entries count as those of a standard component, the mean and spread of standardised data.
+    seed = verbs.standard
+    moments = reduce(add, (seed.moments(padded[b.rows].movedim(-1, -2), seed.view(b)) for b in sample.source))
+    return verbs.first(moments, float((verbs.n_features + 1) * sample.weight.mean()))

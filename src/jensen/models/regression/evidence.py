@@ -1,4 +1,4 @@
-"""The λ and σ² of the largest evidence: EM steps, and Newton's where it climbs higher."""
+"""λ and σ² with the largest evidence: EM steps, or Newton steps if these gain more."""
 
 from __future__ import annotations
 
@@ -9,19 +9,17 @@ from torch import Tensor
 
 from jensen.formulas import ridge
 
-__all__ = ["Maximum", "maximise_evidence"]
-
-# λ in units of the largest s²: beyond these nothing is shrunk, or nothing is left.
+# Limits of log10 λ relative to the largest s²: beyond them nothing is shrunk, or everything.
 SMALLEST, LARGEST, PER_DECADE = -12, 12, 2
-# Newton's step is at most this long in ln λ, as far as the grid's points are apart, and is tried in parts.
+# A Newton step in ln λ is at most LONGEST, the spacing of the grid; these shares of it are tried.
 LONGEST, SHARES = 1.2, (1.0, 0.5, 0.25)
-# Numbers at a time, so that a grid for many targets stays small.
+# Largest size of a temporary array, for grids of many targets.
 MANY = 1_000_000
 
 
 @dataclass(frozen=True)
 class Maximum:
-    """λ and σ² (t,), steps taken, and whether the last of them gained no more than `tol` nats for any target."""
+    """λ and σ² (t,), the number of steps, and whether the last one gained at most `tol` nats for every target."""
 
     alpha: Tensor
     noise: Tensor
@@ -30,26 +28,26 @@ class Maximum:
 
 
 def maximise_evidence(spectrum: ridge.Spectrum, noise: Tensor | None, *, tol: float, max_iter: int) -> Maximum:
-    """Raise the evidence of every target to a maximum; `noise` is σ² (t,), None to find it too.
+    """Maximise the evidence of every target; `noise` is σ² (t,), or None to estimate it too.
 
-    σ² is always the best one of λ, in closed form, which raises the evidence once more after an EM step (ECME, Liu &
-    Rubin 1994). A step that lowers it is not taken.
+    σ² is always the best for the current λ, in closed form, which raises the evidence further after an EM step (ECME,
+    Liu & Rubin 1994). A step that lowers the evidence is not taken.
     """
 
     def noise_of(lam: Tensor) -> Tensor:
         return ridge.noise_variance(spectrum, lam) if noise is None else noise
 
     def best_of(candidates: Tensor, lam: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
-        """The λ (t,) of the most evidence among candidates (m, t) and the present ones, and that evidence."""
+        """The λ (t,) with the largest evidence among candidates (m, t) and the current λ, and this evidence."""
         found = ridge.log_evidence(spectrum, candidates, noise_of(candidates))
-        # One that is no number is never better.
+        # NaN is never better.
         found, best = torch.where(found.isnan(), -torch.inf, found).max(0)
         better = found > value
         return torch.where(better, candidates.gather(0, best[None])[0], lam), torch.where(better, found, value)
 
     scale = float(spectrum.singular[0].square()) or 1.0
     low, high = scale * 10.0**SMALLEST, scale * 10.0**LARGEST
-    # The evidence can have several maxima in λ: begin near the highest. In doubt, shrink more.
+    # The evidence can have several maxima in λ: start near the highest. Ties go to the larger λ.
     lam, value = torch.full_like(spectrum.rest, high), torch.full_like(spectrum.rest, -torch.inf)
     exponents = torch.linspace(LARGEST, SMALLEST, (LARGEST - SMALLEST) * PER_DECADE + 1, dtype=lam.dtype)
     for some in exponents.split(max(1, MANY // spectrum.targets.numel())):

@@ -1,4 +1,4 @@
-"""What a fit of ridge regression leaves: a line per target, how sure it is, and its record in a file."""
+"""The fitted ridge regression: the posterior of each target's coefficients, predictions, and its record in a file."""
 
 from __future__ import annotations
 
@@ -9,9 +9,20 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
+from jensen.contract.fitted import Values, not_negative, read_values
 from jensen.formulas import ridge
 
-__all__ = ["Line"]
+SCHEMA = {
+    "singular": Values("k", check=not_negative),
+    "directions": Values("p", "k"),
+    "targets": Values("t", "k"),
+    "rest": Values("t", check=not_negative),
+    "n_contrasts": Values(),
+    "mean_x": Values("p"),
+    "mean_y": Values("t"),
+    "alpha": Values("t", check=not_negative),
+    "noise": Values("t", check=not_negative, allows_nan=True),
+}
 
 
 @dataclass(frozen=True)
@@ -20,9 +31,9 @@ class Line:
 
     Args:
         spectrum: of the centred training rows.
-        centred: their means.
+        centred: the means of the training rows.
         alpha: λ (t,).
-        noise: σ² (t,), NaN where it is not known.
+        noise: σ² (t,), NaN if it is unknown.
         has_intercept: whether the rows were centred for an intercept.
     """
 
@@ -38,12 +49,12 @@ class Line:
         return ridge.coefficients(self.spectrum, self.alpha)
 
     def intercepts(self, beta: Tensor) -> Tensor:
-        """The posterior means of the intercepts (*lead, t) of coefficients (*lead, t, p)."""
+        """The posterior means of the intercepts (*lead, t) given coefficients (*lead, t, p)."""
         return self.centred.y - beta @ self.centred.x
 
     def mean(self, x: Tensor) -> Tensor:
         """E[y|x] (n, t)."""
-        # Centred rows, since a large mean would cost digits, and block by block, since a copy of X would cost memory.
+        # Centred rows, because a large mean would cost digits; in blocks, because a copy of X would cost memory.
         blocks = x.split(ridge.BLOCK)
         return torch.cat([self.centred.y + (rows - self.centred.x) @ self.beta.T for rows in blocks])
 
@@ -56,7 +67,7 @@ class Line:
         return (self.noise[:, None] * (1 + intercept + torch.cat(forms, dim=1))).T
 
     def check_proper(self) -> None:
-        """An error that says why, unless the posterior is a distribution."""
+        """Raise an error if the posterior is not a distribution."""
         p, rank = len(self.centred.x), self.spectrum.rank
         if (self.alpha == 0).any() and rank < p:
             raise ValueError(
@@ -66,15 +77,15 @@ class Line:
         if self.noise.isnan().any():
             n_rows = self.spectrum.n_contrasts + self.has_intercept
             raise ValueError(
-                f"noise_variance_ is not known: {n_rows:g} rows, by the sum of their weights, are too few for it; "
+                f"noise_variance_ is unknown: {n_rows:g} rows (the sum of the weights) are too few to estimate it; "
                 "give noise_variance, more rows, or weights that count rows"
             )
 
     def check_density(self) -> None:
-        """As above, and the distribution must have a density."""
+        """Raise an error if the posterior has no density."""
         self.check_proper()
         if (self.noise == 0).any():
-            raise ValueError("noise_variance_ is 0: a perfect fit leaves no density; give noise_variance")
+            raise ValueError("noise_variance_ is 0: after a perfect fit there is no density; give noise_variance")
 
     def record(self) -> dict[str, Tensor]:
         return {
@@ -91,29 +102,14 @@ class Line:
 
     @staticmethod
     def from_record(record: Mapping[str, Tensor], p: int, t: int, has_intercept: bool) -> Line:
-        """Undo `record`, refusing what no fit could have left."""
-        k = len(record["singular"])
-        shapes = {"singular": (k,), "directions": (p, k), "targets": (t, k), "n_contrasts": (), "mean_x": (p,)}
-        shapes |= dict.fromkeys(("rest", "mean_y", "alpha", "noise"), (t,))
-        for name, shape in shapes.items():
-            found = record[name]
-            if found.shape != shape or found.dtype != torch.float64:
-                raise ValueError(
-                    f"{name} has shape {tuple(found.shape)} and type {found.dtype}, but {shape} and float64 are needed"
-                )
-            # Only a noise variance may be unknown.
-            if not (found.isfinite() | (found.isnan() & (name == "noise"))).all():
-                raise ValueError(f"{name} holds NaN or infinity; give finite values")
-            if name in ("singular", "rest", "alpha", "noise") and (found < 0).any():
-                raise ValueError(f"{name} has a negative entry, {float(found.min())}; give values of 0 or more")
-        # Where numbers lie in memory can change the last bit of their products: a copy lies as after a fit.
-        record = {name: value.clone() for name, value in record.items()}
+        """Undo `record`; an error if no fit could have written it."""
+        found = read_values(record, SCHEMA, p=p, t=t)
         spectrum = ridge.Spectrum(
-            record["singular"],
-            record["directions"],
-            record["targets"],
-            record["rest"],
-            n_contrasts=float(record["n_contrasts"]),
+            found["singular"],
+            found["directions"],
+            found["targets"],
+            found["rest"],
+            n_contrasts=float(found["n_contrasts"]),
         )
-        centred = ridge.Centred(record["mean_x"], record["mean_y"])
-        return Line(spectrum, centred, record["alpha"], record["noise"], has_intercept)
+        centred = ridge.Centred(found["mean_x"], found["mean_y"])
+        return Line(spectrum, centred, found["alpha"], found["noise"], has_intercept)

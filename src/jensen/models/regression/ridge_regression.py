@@ -1,9 +1,9 @@
-"""Linear regression with Gaussian coefficients: least squares, ridge, and the evidence that chooses between them.
+"""Linear regression with a Gaussian prior: least squares, ridge, and the choice of λ by the evidence.
 
     y = Xβ + b + ε,  ε ~ N(0, σ²I),  β ~ N(0, σ²/λ I),  b flat
     β | y ~ N((XᵀX+λI)⁻¹Xᵀy, σ²(XᵀX+λI)⁻¹),  X and y centred;   y | x ~ N(x·β̂ + b̂, σ²(1 + 1/n + (x-x̄)ᵀ(XᵀX+λI)⁻¹(x-x̄)))
-Hoerl & Kennard (1970); MacKay (1992); Bishop (2006) 3.3-3.5. The coefficients are the latent variable, and their
-posterior, the evidence and the predictive density are exact given λ and σ². The formulas are in `formulas.ridge`.
+Hoerl & Kennard (1970); MacKay (1992); Bishop (2006) 3.3-3.5. The coefficients are the latent variable. Their posterior,
+the evidence and the predictive density are exact given λ and σ². The formulas are in `formulas.ridge`.
 """
 
 from __future__ import annotations
@@ -23,8 +23,11 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from jensen.contract import Persistent, warn_unused
-from jensen.data.container import Kind, check_spread, column_names, read_table, read_weights
+from jensen.contract.capabilities import Capabilities
+from jensen.contract.fitted import Fitted
+from jensen.data.container import Kind
 from jensen.data.labels import read_targets
+from jensen.data.reader import check_spread, column_names, read_table, read_weights
 from jensen.formulas import ridge
 from jensen.formulas.gaussian import LOG_2PI
 from jensen.models.regression.evidence import maximise_evidence
@@ -33,33 +36,46 @@ from jensen.runtime.memory import need_memory
 from jensen.runtime.messages import levels_inside
 from jensen.runtime.threads import threads_for
 
-__all__ = ["RidgeRegression"]
+
+def log_evidence(model: RidgeRegression) -> Tensor:
+    """ln p(y | X, λ, σ²) per target."""
+    theta = model.theta_
+    if (theta.alpha == 0).any():
+        raise AttributeError("alpha=0 is a flat prior, which has no density, so y has no evidence; set alpha > 0")
+    if theta.spectrum.n_contrasts <= 0:
+        raise AttributeError("one row with an intercept has no contrast and therefore no evidence; give more rows")
+    return ridge.log_evidence(theta.spectrum, theta.alpha, theta.noise).reshape(model.target_shape_)
+
+
+def effective_dof(model: RidgeRegression) -> Tensor:
+    """Σ s²/(s²+λ) per target."""
+    return ridge.effective_dof(model.theta_.spectrum, model.theta_.alpha).reshape(model.target_shape_)
 
 
 class RidgeRegression(RegressorMixin, MultiOutputMixin, Persistent):
-    """Least squares and ridge regression, with the evidence of y, error bars, and λ and σ² learnt from it.
+    """Least squares and ridge regression with error bars, the evidence of y, and λ and σ² estimated from it.
 
     Args:
-        alpha: λ, the penalty on ‖β‖², 0 or more, 0 being least squares (the shortest solution where there are several);
-            one number per target; or "evidence", which finds λ (and σ²) for every target by EM.
-        fit_intercept: whether there is an intercept, which is never penalised.
-        noise_variance: σ², one number or one per target; None takes the one of the largest evidence, and the unbiased
-            residual variance where alpha is 0.
-        tol: with "evidence", nats that a step must gain for another to follow.
-        max_iter: with "evidence", steps at most; 0 returns the start, the best λ of a coarse grid.
+        alpha: λ, the penalty on ‖β‖²: 0 for least squares (the shortest solution if there are several), or a positive
+            number; one number per target; or "evidence", which estimates λ (and σ²) for every target by EM.
+        fit_intercept: whether there is an intercept, which is not penalised.
+        noise_variance: σ², one number or one per target; None takes the σ² with the largest evidence, or the unbiased
+            residual variance if alpha is 0.
+        tol: with "evidence", stop when a step gains less than this many nats.
+        max_iter: with "evidence", largest number of steps; 0 returns the start, the best λ of a coarse grid.
 
     Attributes:
         coef_: posterior mean of β, (n_features,) or (n_targets, n_features).
         intercept_: posterior mean of the intercept, a number or one per target.
         alpha_: λ.
-        noise_variance_: σ²; NaN where alpha is 0 and there are no more rows than coefficients.
-        log_evidence_: ln p(y | X, λ, σ²) in nats, of the n - 1 contrasts of y if there is an intercept; does not exist
-            if alpha is 0, where the prior is no density.
+        noise_variance_: σ²; NaN if alpha is 0 and there are no more rows than coefficients.
+        log_evidence_: ln p(y | X, λ, σ²) in nats, for the n - 1 contrasts of y if there is an intercept; does not exist
+            if alpha is 0, because the flat prior has no density.
         effective_dof_: Σ s²/(s²+λ), without the intercept.
         rank_, singular_: rank and singular values of the centred X.
         n_iter_: steps of "evidence"; 1 for the closed form.
         target_shape_: shape of one row of y, () or (n_targets,).
-        theta_: all of this as one frozen value of tensors.
+        theta_: all of this as one frozen record of tensors.
 
     Example:
         >>> import numpy as np
@@ -72,6 +88,16 @@ class RidgeRegression(RegressorMixin, MultiOutputMixin, Persistent):
     """
 
     theta_: Line
+    coef_ = Fitted(lambda model: model.theta_.beta.reshape(*model.target_shape_, -1))
+    intercept_ = Fitted(lambda model: model.theta_.intercepts(model.theta_.beta).reshape(model.target_shape_))
+    alpha_ = Fitted(lambda model: model.theta_.alpha.reshape(model.target_shape_), dtype="float64")
+    noise_variance_ = Fitted(lambda model: model.theta_.noise.reshape(model.target_shape_), dtype="float64")
+    log_evidence_ = Fitted(log_evidence, dtype="float64")
+    effective_dof_ = Fitted(effective_dof, dtype="float64")
+    rank_ = Fitted(lambda model: model.theta_.spectrum.rank)
+    singular_ = Fitted(lambda model: model.theta_.spectrum.singular)
+
+    capabilities = Capabilities(score="exact", labels="needed", predict=True, weights=True)
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "alpha": [Interval(Real, 0, None, closed="left"), StrOptions({"evidence"}), "array-like"],
         "fit_intercept": ["boolean"],
@@ -96,7 +122,7 @@ class RidgeRegression(RegressorMixin, MultiOutputMixin, Persistent):
         self.max_iter = max_iter
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Learn the posterior of the coefficients.
+        """Compute the posterior of the coefficients.
 
         Args:
             X: rows (n, d) without missing values.
@@ -105,7 +131,7 @@ class RidgeRegression(RegressorMixin, MultiOutputMixin, Persistent):
         """
         self._validate_params()
         if not isinstance(self.alpha, str):
-            closed = "a given alpha has a closed form, and only alpha='evidence' takes steps"
+            closed = "a given alpha has a closed form; only alpha='evidence' takes steps"
             warn_unused(self, {"tol": closed, "max_iter": closed})
         x, kind = read_table(self, X, reset=True)
         weight = read_weights(sample_weight, len(x))
@@ -127,13 +153,13 @@ class RidgeRegression(RegressorMixin, MultiOutputMixin, Persistent):
         return self
 
     def _choose(self, spectrum: ridge.Spectrum, given: Tensor | None, n_targets: int) -> tuple[Tensor, Tensor, int]:
-        """λ and σ² (t,), and how many steps they took."""
+        """λ and σ² (t,), and the number of steps."""
         if not isinstance(self.alpha, str):
             alpha = per_target("alpha", self.alpha, n_targets)
             return alpha, ridge.noise_variance(spectrum, alpha) if given is None else given, 1
         if spectrum.n_contrasts <= 0:
             raise ValueError(
-                "alpha='evidence' learns from differences between rows, got "
+                "alpha='evidence' needs differences between rows, got "
                 f"n_samples={spectrum.n_contrasts + self.fit_intercept:g}; give more rows, or a number as alpha"
             )
         found = maximise_evidence(spectrum, given, tol=self.tol, max_iter=self.max_iter)
@@ -147,17 +173,18 @@ class RidgeRegression(RegressorMixin, MultiOutputMixin, Persistent):
         exact = (found.noise == 0).nonzero().flatten().tolist()
         if exact:
             warnings.warn(
-                f"target {exact[0]} has no noise about its line, as a constant y has none, so that the evidence has no "
-                "bound; drop the target, or give noise_variance",
+                f"target {exact[0]} is fitted without any noise, like a constant y, so its evidence is unbounded; drop "
+                "the target, or give noise_variance",
                 UserWarning,
                 stacklevel=levels_inside(),
             )
         return found.alpha, found.noise, found.n_iter
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
-        """Mean of y given each row; with `return_std` also its standard deviation, as scikit-learn's BayesianRidge.
+        """Mean of y for each row; with `return_std` also its standard deviation, as in scikit-learn's BayesianRidge.
 
-        The deviation is that of a new y: noise, and what is not known of the coefficients and the intercept.
+        The standard deviation is that of a new y: it includes the noise and the uncertainty of the coefficients and the
+        intercept.
         """
         x, kind = self._read(X)
         mean = kind.values(self.theta_.mean(x).reshape(len(x), *self.target_shape_))
@@ -167,7 +194,7 @@ class RidgeRegression(RegressorMixin, MultiOutputMixin, Persistent):
         return mean, kind.values(self.theta_.variance(x).sqrt().reshape(len(x), *self.target_shape_))
 
     def score_samples(self, X: Any, y: Any) -> Any:
-        """ln p(y|x) of every row under the predictive density, summed over targets; nats in the units of y."""
+        """ln p(y|x) per row under the predictive density, summed over targets; nats in the units of y."""
         x, kind = self._read(X)
         target, shape = read_targets(y, len(x))
         if shape != self.target_shape_:
@@ -177,7 +204,7 @@ class RidgeRegression(RegressorMixin, MultiOutputMixin, Persistent):
         return kind.values(-0.5 * (LOG_2PI + variance.log() + deviation.square() / variance).sum(1))
 
     def posterior(self) -> torch.distributions.MultivariateNormal:
-        """β given the training data: N(coef_, σ²(XᵀX+λI)⁻¹), a batch over targets if y has several."""
+        """The posterior of β: N(coef_, σ²(XᵀX+λI)⁻¹), a batch over targets if y has several."""
         check_is_fitted(self)
         self.theta_.check_density()
         t, d = self.theta_.beta.shape
@@ -188,80 +215,37 @@ class RidgeRegression(RegressorMixin, MultiOutputMixin, Persistent):
         return torch.distributions.MultivariateNormal(mean, scale_tril=root)
 
     def path(self, alphas: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Coefficients (n_alphas, *coef_.shape) and intercepts for every λ, from the decomposition of the fit."""
+        """Coefficients (n_alphas, *coef_.shape) and intercepts for each λ, without another decomposition."""
         lam = self._lambdas(alphas)
         beta = ridge.coefficients(self.theta_.spectrum, lam)
         lead = (*lam.shape[:-1], *self.target_shape_)
         return self._array(beta.reshape(*lead, -1)), self._array(self.theta_.intercepts(beta).reshape(lead))
 
     def bias(self, beta: Any, alpha: Any = None) -> np.ndarray:
-        """E[coef_] - β if the true coefficients were `beta`, over draws of the noise at these X.
+        """E[coef_] - β for true coefficients `beta`, over draws of the noise with X fixed.
 
         Args:
             beta: true coefficients, of the shape of coef_.
-            alpha: λ, one or many (m,), which come first in the answer; None is the fitted one.
+            alpha: one λ, or several (m,), which become the first axis of the result; None is the fitted one.
         """
         lam, true = self._lambdas(alpha), self._true(beta)
         found = ridge.bias(self.theta_.spectrum, lam, true)
         return np.array(found.reshape(*lam.shape[:-1], *self.target_shape_, -1).numpy())
 
     def variance(self, sigma2: Any, alpha: Any = None) -> Any:
-        """Total variance of coef_, Σ_j Var[coef_j], if the noise had the variance `sigma2`; alpha as in `bias`."""
+        """Total variance of coef_, Σ_j Var[coef_j], for noise of variance `sigma2`; alpha as in `bias`."""
         lam = self._lambdas(alpha)
         return self._figures(ridge.variance(self.theta_.spectrum, lam, self._noises(sigma2)), lam)
 
     def risk(self, beta: Any, sigma2: Any, alpha: Any = None) -> Any:
         """E‖coef_ - β‖² = ‖bias‖² + variance; arguments as in `bias` and `variance`.
 
-        At λ = 0 its slope is -2σ² Σ s_j⁻⁴: with all columns independent, some λ > 0 always beats least squares.
+        At λ = 0 its slope is -2σ² Σ s_j⁻⁴: if all columns are independent, some λ > 0 is always better than least
+        squares.
         """
         lam, true = self._lambdas(alpha), self._true(beta)
         squared = ridge.bias(self.theta_.spectrum, lam, true).square().sum(-1)
         return self._figures(squared + ridge.variance(self.theta_.spectrum, lam, self._noises(sigma2)), lam)
-
-    @property
-    def coef_(self) -> np.ndarray:
-        check_is_fitted(self)
-        return self._array(self.theta_.beta.reshape(*self.target_shape_, -1))
-
-    @property
-    def intercept_(self) -> Any:
-        check_is_fitted(self)
-        return self._array(self.theta_.intercepts(self.theta_.beta).reshape(self.target_shape_))[()]
-
-    @property
-    def alpha_(self) -> Any:
-        check_is_fitted(self)
-        return self._figures(self.theta_.alpha)
-
-    @property
-    def noise_variance_(self) -> Any:
-        check_is_fitted(self)
-        return self._figures(self.theta_.noise)
-
-    @property
-    def log_evidence_(self) -> Any:
-        check_is_fitted(self)
-        if (self.theta_.alpha == 0).any():
-            raise AttributeError("alpha=0 is a flat prior, which is no density: y has no evidence; set alpha > 0")
-        if self.theta_.spectrum.n_contrasts <= 0:
-            raise AttributeError("one row with an intercept has no contrast, and so no evidence; give more rows")
-        return self._figures(ridge.log_evidence(self.theta_.spectrum, self.theta_.alpha, self.theta_.noise))
-
-    @property
-    def effective_dof_(self) -> Any:
-        check_is_fitted(self)
-        return self._figures(ridge.effective_dof(self.theta_.spectrum, self.theta_.alpha))
-
-    @property
-    def rank_(self) -> int:
-        check_is_fitted(self)
-        return self.theta_.spectrum.rank
-
-    @property
-    def singular_(self) -> np.ndarray:
-        check_is_fitted(self)
-        return self._array(self.theta_.spectrum.singular)
 
     def _read(self, X: Any) -> tuple[Tensor, Kind]:
         check_is_fitted(self)
@@ -270,19 +254,19 @@ class RidgeRegression(RegressorMixin, MultiOutputMixin, Persistent):
         return x, kind
 
     def _check_complete(self, x: Tensor, counts: Tensor | None = None) -> None:
-        # One sum tells in one pass that all is well.
+        # The sum is NaN if any entry is: one fast pass for complete rows.
         if not x.sum().isnan():
             return
         missing = x.isnan() if counts is None else x.isnan() & counts[:, None]
         if missing.any():
             row, column = missing.nonzero()[0].tolist()
             raise ValueError(
-                f"X contains NaN, first in row {row}, column {column_names(self)[column]}; a regression needs whole "
-                "rows: fill them in before, jensen.GaussianMixture().fit(X).impute(X), or drop them"
+                f"X contains NaN, first in row {row}, column {column_names(self)[column]}; a regression needs complete "
+                "rows: impute them first, jensen.GaussianMixture().fit(X).impute(X), or drop them"
             )
 
     def _lambdas(self, alpha: Any) -> Tensor:
-        """λ as (*lead, t), in the shape of `alpha`; None is the fitted λ (t,)."""
+        """λ as (*lead, t), where lead is the shape of `alpha`; None is the fitted λ (t,)."""
         check_is_fitted(self)
         if alpha is None:
             return self.theta_.alpha
@@ -306,7 +290,7 @@ class RidgeRegression(RegressorMixin, MultiOutputMixin, Persistent):
         return np.array(values.numpy(), dtype=self._kind.dtype)
 
     def _figures(self, values: Tensor, lam: Tensor | None = None) -> Any:
-        """One figure per λ and target, float64; a float if there is just one of each."""
+        """One number per λ and target, float64; a float if there is one of each."""
         lead = () if lam is None else lam.shape[:-1]
         return np.array(values.reshape((*lead, *self.target_shape_)).numpy())[()]
 

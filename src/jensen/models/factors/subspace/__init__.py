@@ -12,7 +12,7 @@ Tipping & Bishop (1999); Ghahramani & Hinton (1996); Rubin & Thayer (1982).
 
 from __future__ import annotations
 
-from jensen.models.factors.subspace.gaussians import SubspaceFamily, SubspaceGaussians
+from jensen.models.factors.subspace.gaussians import SubspaceGaussians, SubspaceStructure
 from jensen.models.factors.subspace.latent import LatentMoments, LatentView, inverse_and_log_det
 
-__all__ = ["LatentMoments", "LatentView", "SubspaceFamily", "SubspaceGaussians", "inverse_and_log_det"]
+__all__ = ["LatentMoments", "LatentView", "SubspaceGaussians", "SubspaceStructure", "inverse_and_log_det"]

@@ -11,19 +11,27 @@ import torch
 from torch import Tensor
 
 from jensen.engines.em.batch import Batch, Footprint
-from jensen.engines.em.sources import one_unit
+from jensen.engines.em.frame import one_unit
+from jensen.engines.em.sources import Source
 from jensen.formulas.gaussian import LARGEST_EXPANDED_PRECISION, LOG_2PI, cholesky, log_det_from_cholesky
 from jensen.formulas.wishart import NormalInverseWishart, log_mean_given_covariance
-from jensen.models.factors.subspace.latent import LatentMoments, LatentView, inverse_and_log_det, symmetric
+from jensen.models.factors.rotation import principal_loadings, with_largest_positive
+from jensen.models.factors.subspace.latent import (
+    GivenLatent,
+    LatentMoments,
+    LatentView,
+    inverse_and_log_det,
+    prior_as_rows,
+    symmetric,
+)
 from jensen.models.factors.subspace.square_root import factor, masked_posterior
-from jensen.models.mixtures.components import Components, Family, draw_components
-from jensen.models.mixtures.gaussians.base import EMPTY
-
-__all__ = ["SubspaceFamily", "SubspaceGaussians"]
+from jensen.models.mixtures.components import Conditional
+from jensen.models.mixtures.gaussians.base import EMPTY, GaussianComponents
+from jensen.models.mixtures.gaussians.spread import variances_of_rows
 
 
 @dataclass(frozen=True)
-class SubspaceFamily:
+class SubspaceStructure:
     """m latent dimensions, and one noise variance for all features or one each."""
 
     n_latent: int
@@ -32,8 +40,13 @@ class SubspaceFamily:
     def units(self, variance: Tensor) -> Tensor:
         return one_unit(variance) if self.is_isotropic else variance.sqrt()
 
-    def footprint(self, k: int, d: int) -> Footprint:
-        return Footprint(2 * d + k * (self.n_latent + 2) ** 2, 1)
+    def standard(self, k: int, d: int) -> SubspaceGaussians:
+        loadings = torch.zeros(k, d, self.n_latent, dtype=torch.float64)
+        noise = torch.ones(k, 1 if self.is_isotropic else d, dtype=torch.float64)
+        return SubspaceGaussians(torch.zeros(k, d, dtype=torch.float64), loadings, noise)
+
+    def spread(self, source: Source, d: int) -> Tensor:
+        return variances_of_rows(source, d)
 
     def n_parameters(self, k: int, d: int) -> int:
         # A rotation of z changes nothing.
@@ -60,13 +73,11 @@ class SubspaceFamily:
 
 
 @dataclass(frozen=True)
-class SubspaceGaussians(Components):
+class SubspaceGaussians(GaussianComponents[LatentView, LatentMoments]):
     """Means μ (K, d), loadings W (K, d, m) and noise variances (K, d), or (K, 1) for one each."""
 
     loadings: Tensor
     noise: Tensor
-
-    by_pattern = False
 
     @property
     def n_latent(self) -> int:
@@ -76,8 +87,17 @@ class SubspaceGaussians(Components):
     def is_isotropic(self) -> bool:
         return self.noise.shape[1] == 1
 
-    def family(self) -> Family:
-        return SubspaceFamily(self.n_latent, self.is_isotropic)
+    @property
+    def structure(self) -> SubspaceStructure:
+        return SubspaceStructure(self.n_latent, self.is_isotropic)
+
+    @property
+    def n_parameters(self) -> int:
+        return self.structure.n_parameters(*self.means.shape)
+
+    @property
+    def footprint(self) -> Footprint:
+        return Footprint(2 * self.n_features + self.n_components * (self.n_latent + 2) ** 2)
 
     @cached_property
     def precision(self) -> Tensor:
@@ -169,9 +189,7 @@ class SubspaceGaussians(Components):
         return LatentView(batch, seen, mean, cov, log_det, self._squares(batch, seen, mean))
 
     def _squares(self, batch: Batch, seen: Tensor | None, mean: Tensor) -> Tensor:
-        """(x-μ)ᵀC⁻¹(x-μ) (K, n) as ‖⟨z⟩‖² plus the residuals' squares: the least of these sums, so that an error of
-        ⟨z⟩ counts by its square, where the difference of large squares loses digits.
-        """
+        """(x-μ)ᵀC⁻¹(x-μ) (K, n) as ‖⟨z⟩‖² plus squared residuals; a difference of large squares would lose digits."""
         square = mean.square().sum(1)
         for k in range(self.n_components):
             residual = batch.x - self.means[k, :, None] - self.loadings[k] @ mean[k]
@@ -211,12 +229,15 @@ class SubspaceGaussians(Components):
             symmetric(products.sum(-1), m + 1, dim=1), symmetric(design, m + 1, dim=1).movedim(-1, 1), cross, square
         )
 
-    def m_step(self, moments: LatentMoments, prior: NormalInverseWishart | None, means: Tensor | None = None) -> Self:
+    def m_step(
+        self, moments: LatentMoments, prior: NormalInverseWishart | None = None, means: Tensor | None = None
+    ) -> Self:
         m, count, extra = self.n_latent, moments.design[..., -1, -1], 0.0
         mass = moments.mass
         if prior is not None:
             extra = prior.degrees_of_freedom + self.n_features + 2
-            mass, moments = mass + extra, moments + self._moments_of_prior(prior, extra)
+            rows = prior_as_rows(prior, extra, self.means, self.encoder, self.cov, self.is_isotropic)
+            mass, moments = mass + extra, moments + rows
         # Where nothing is observed, all stays as it is.
         trace = EMPTY * (1 + mass.sum())
         old = torch.cat([self.loadings, self.means[..., None]], 2)
@@ -241,21 +262,6 @@ class SubspaceGaussians(Components):
         loadings, shift = new[..., :m], (new[..., :m] @ alpha[..., None]).squeeze(-1)
         return type(self)(new[..., m] + shift, loadings @ cholesky(phi), noise)
 
-    def _moments_of_prior(self, prior: NormalInverseWishart, count: float) -> LatentMoments:
-        """A normal-inverse-Wishart prior of (μ, C) as rows: κ of them at μ_p, and Λ as scatter about μ."""
-        scale = prior.scale.expand_as(prior.mean)
-        kappa, encoder = prior.mean_precision, self.encoder
-        zeta = (encoder @ (prior.mean - self.means)[..., None]).squeeze(-1)
-        extended = torch.cat([zeta, zeta.new_ones(len(zeta), 1)], 1)
-        latent = kappa * extended[:, :, None] * extended[:, None, :]
-        m = self.n_latent
-        latent[:, :m, :m] += count * self.cov + (encoder * scale) @ encoder.mT
-        cross = kappa * prior.mean[:, None] * extended[:, None, :]
-        cross[..., :m] += scale[:, None] * encoder.mT
-        square = (kappa * prior.mean.square() + scale).expand_as(self.means)
-        square = square.sum(1, keepdim=True) if self.is_isotropic else square
-        return LatentMoments(latent, latent[:, None], cross, square)
-
     def expected_moments(self, weights: Tensor) -> LatentMoments:
         eye = torch.eye(self.n_latent + 1, dtype=weights.dtype, device=weights.device)
         latent = weights[:, None, None] * eye
@@ -275,6 +281,19 @@ class SubspaceGaussians(Components):
         log_gamma = torch.mvlgamma(torch.tensor(half, dtype=torch.float64), d)
         normaliser = half * scale.log().sum() - half * d * math.log(2) - log_gamma
         return (means + normaliser - (half + (d + 1) / 2) * self.log_det - 0.5 * trace).sum()
+
+    def expected_log_density(self, moments: LatentMoments) -> Tensor:
+        both = torch.cat([self.loadings, self.means[..., None]], 2)
+        explained = (both * (2 * moments.cross - (moments.design @ both[..., None]).squeeze(-1))).sum(2)
+        count = moments.design[..., -1, -1].expand_as(self.means)
+        if self.is_isotropic:
+            explained, count = explained.sum(1, keepdim=True), count.sum(1, keepdim=True)
+        return -0.5 * (count * (LOG_2PI + self.noise.log()) + (moments.square - explained) / self.noise).sum()
+
+    def drawn_together(self, mass: Tensor, pseudo: float) -> Self:
+        average = (mass[:, None] * self.noise).sum(0) / mass.sum()
+        noise = (mass[:, None] * self.noise + pseudo * average) / (mass[:, None] + pseudo)
+        return type(self)(self.means, self.loadings, noise)
 
     def clipped(self, floor: float) -> Self:
         return type(self)(self.means, self.loadings, self.noise.clamp(min=floor))
@@ -297,17 +316,11 @@ class SubspaceGaussians(Components):
 
     def canonical(self) -> Self:
         """The same densities with Wᵀ Ψ⁻¹ W diagonal and falling, and the largest loading of each dimension positive."""
-        root = self.precision.sqrt()[..., None]
-        left, size, _ = torch.linalg.svd(root * self.loadings, full_matrices=False)
-        turned = left * size[:, None] / root
-        if turned.shape[2] < self.n_latent:
-            turned = torch.cat([turned, turned.new_zeros(*turned.shape[:2], self.n_latent - turned.shape[2])], 2)
-        return self.turned(turned)
+        return self.turned(principal_loadings(self.loadings, self.precision))
 
     def turned(self, loadings: Tensor) -> Self:
         """With loadings that are a rotation of these, the largest of each dimension made positive."""
-        largest = loadings.gather(1, loadings.abs().argmax(1, keepdim=True))
-        return type(self)(self.means, loadings * torch.where(largest < 0, -1.0, 1.0), self.noise)
+        return type(self)(self.means, with_largest_positive(loadings), self.noise)
 
     def decode(self, responsibilities: Tensor, mean: Tensor) -> Tensor:
         """Σ_k r_k (μ_k + W_k z_k), (d, n)."""
@@ -315,20 +328,8 @@ class SubspaceGaussians(Components):
         flat = (responsibilities[:, None] * mean).reshape(k * m, n)
         return self.loadings.movedim(1, 0).reshape(self.n_features, k * m) @ flat + self.means.mT @ responsibilities
 
-    def expected_rows(self, responsibilities: Tensor, batch: Batch) -> Tensor:
-        return self.decode(responsibilities, self.view(batch).mean)
-
-    def draw_given(self, responsibilities: Tensor, batch: Batch, n: int, generator: torch.Generator) -> Tensor:
-        view = self.view(batch)
-        columns = torch.arange(batch.x.shape[1], device=batch.x.device)
-        parts = []
-        for _ in range(n):
-            component = draw_components(responsibilities, generator)
-            cov = view.cov.expand(-1, -1, -1, len(columns))[component, :, :, columns]
-            noise = torch.randn(len(columns), self.n_latent, generator=generator, dtype=cov.dtype).to(cov.device)
-            z = view.mean[component, :, columns] + (cholesky(cov) @ noise[..., None]).squeeze(-1)
-            parts.append(self._emit(component, z, generator).mT)
-        return torch.cat(parts)
+    def given(self, batch: Batch) -> Conditional:
+        return GivenLatent(self.view(batch), self.decode, self.emit)
 
     def draw(self, component: Tensor, generator: torch.Generator) -> Tensor:
         return self.draw_with_latent(component, generator)[0]
@@ -336,9 +337,9 @@ class SubspaceGaussians(Components):
     def draw_with_latent(self, component: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         """Rows (n, d) and their z (n, m)."""
         z = torch.randn(len(component), self.n_latent, generator=generator, dtype=torch.float64)
-        return self._emit(component, z, generator), z
+        return self.emit(component, z, generator), z
 
-    def _emit(self, component: Tensor, z: Tensor, generator: torch.Generator) -> Tensor:
+    def emit(self, component: Tensor, z: Tensor, generator: torch.Generator) -> Tensor:
         """x | z, k (n, d)."""
         noise = torch.randn(len(z), self.n_features, generator=generator, dtype=torch.float64)
         deviation = self.noise.sqrt().expand_as(self.means)

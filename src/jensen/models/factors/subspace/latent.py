@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from jensen.engines.em.batch import Additive, Batch
-
-__all__ = ["LatentMoments", "LatentView", "inverse_and_log_det", "symmetric"]
+from jensen.formulas.gaussian import cholesky
+from jensen.formulas.wishart import NormalInverseWishart
 
 
 @dataclass(frozen=True)
@@ -58,6 +59,57 @@ class LatentView:
         """KL(q(z|x, k) ‖ N(0, I)) (K, n)."""
         trace = self.cov.diagonal(dim1=1, dim2=2).sum(-1)
         return 0.5 * (self.mean.square().sum(1) + trace - self.mean.shape[1] + self.log_det)
+
+
+@dataclass(frozen=True)
+class GivenLatent:
+    """Rows given what is observed of them, through their latent vectors.
+
+    Args:
+        view: the posterior of z.
+        decode: takes responsibilities and means of z to the expected rows (d, n).
+        emit: draws rows (n, d) from components, z and a generator.
+    """
+
+    view: LatentView
+    decode: Callable[[Tensor, Tensor], Tensor]
+    emit: Callable[[Tensor, Tensor, torch.Generator], Tensor]
+
+    def expected(self, responsibilities: Tensor) -> Tensor:
+        return self.decode(responsibilities, self.view.mean)
+
+    def draw(self, component: Tensor, generator: torch.Generator) -> Tensor:
+        m, n = self.view.mean.shape[1:]
+        columns = torch.arange(n, device=component.device)
+        cov = self.view.cov.expand(-1, -1, -1, n)[component, :, :, columns]
+        noise = torch.randn(n, m, generator=generator, dtype=cov.dtype).to(cov.device)
+        z = self.view.mean[component, :, columns] + (cholesky(cov) @ noise[..., None]).squeeze(-1)
+        return self.emit(component, z, generator).mT
+
+
+def prior_as_rows(
+    prior: NormalInverseWishart, count: float, means: Tensor, encoder: Tensor, cov: Tensor, is_isotropic: bool
+) -> LatentMoments:
+    """A normal-inverse-Wishart prior of (μ, C) as the statistics of rows: κ of them at μ_p, and Λ as scatter about μ.
+
+    Args:
+        prior: of every component.
+        count: the rows that it counts for.
+        means: μ (K, d).
+        encoder: ⟨z⟩ = encoder (x - μ) (K, m, d).
+        cov: the posterior covariance of z (K, m, m).
+        is_isotropic: whether the noise has one variance for all features.
+    """
+    scale, kappa, m = prior.scale.expand_as(prior.mean), prior.mean_precision, cov.shape[-1]
+    zeta = (encoder @ (prior.mean - means)[..., None]).squeeze(-1)
+    extended = torch.cat([zeta, zeta.new_ones(len(zeta), 1)], 1)
+    latent = kappa * extended[:, :, None] * extended[:, None, :]
+    latent[:, :m, :m] += count * cov + (encoder * scale) @ encoder.mT
+    cross = kappa * prior.mean[:, None] * extended[:, None, :]
+    cross[..., :m] += scale[:, None] * encoder.mT
+    square = (kappa * prior.mean.square() + scale).expand_as(means)
+    square = square.sum(1, keepdim=True) if is_isotropic else square
+    return LatentMoments(latent, latent[:, None], cross, square)
 
 
 def symmetric(upper: Tensor, m: int, dim: int) -> Tensor:

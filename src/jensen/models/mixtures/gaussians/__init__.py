@@ -14,12 +14,15 @@ when Σ is nearly singular; then the deviations are squared themselves.
 
 from __future__ import annotations
 
+from typing import Any
+
 from jensen.models.mixtures.gaussians.base import Gaussians, Moments
 from jensen.models.mixtures.gaussians.dense import FullGaussians, TiedGaussians
 from jensen.models.mixtures.gaussians.diagonal import DiagGaussians, SphericalGaussians
 
 __all__ = [
     "STRUCTURES",
+    "AnyGaussians",
     "DiagGaussians",
     "FullGaussians",
     "Gaussians",
@@ -28,6 +31,8 @@ __all__ = [
     "TiedGaussians",
 ]
 
-STRUCTURES: dict[str, type[Gaussians]] = {
+AnyGaussians = Gaussians[Any]
+
+STRUCTURES: dict[str, type[AnyGaussians]] = {
     structure.name: structure for structure in (FullGaussians, TiedGaussians, DiagGaussians, SphericalGaussians)
 }

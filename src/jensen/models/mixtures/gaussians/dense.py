@@ -22,22 +22,20 @@ from jensen.formulas.gaussian import (
 from jensen.formulas.wishart import NormalInverseWishart, log_inverse_wishart, log_mean_given_covariance
 from jensen.models.mixtures.gaussians.base import Gaussians, Moments, mode_of_means, outer, without_empty
 
-__all__ = ["FullGaussians", "TiedGaussians", "quadratic_features"]
-
 # From this width on, writing φ (d²/2 entries a row) costs more than the whitened product's extra flops (measured).
 WIDE = 56
 
 
 @dataclass(frozen=True)
 class View:
-    """A batch's features φ (*blocks, F, n), and Σ through its pattern of holes."""
+    """A batch's features φ (*blocks, F, n), and Σ through its pattern of missing values."""
 
     batch: Batch
     features: Tensor
     observed: Observed
 
 
-class DenseGaussians(Gaussians):
+class DenseGaussians(Gaussians[View]):
     """The two structures differ in what they pool over the components."""
 
     is_dense = True
@@ -182,7 +180,7 @@ class FullGaussians(DenseGaussians):
         return k, d, d
 
     @staticmethod
-    def n_parameters(k: int, d: int) -> int:
+    def parameter_count(k: int, d: int) -> int:
         return k * d + k * d * (d + 1) // 2
 
     @staticmethod
@@ -268,7 +266,7 @@ class TiedGaussians(DenseGaussians):
         return covariances.squeeze(0)
 
     @staticmethod
-    def n_parameters(k: int, d: int) -> int:
+    def parameter_count(k: int, d: int) -> int:
         return k * d + d * (d + 1) // 2
 
     @staticmethod

@@ -11,12 +11,10 @@ import torch
 from torch import Tensor
 
 from jensen.engines.em.batch import Batch
-from jensen.engines.em.sources import one_unit
+from jensen.engines.em.frame import one_unit
 from jensen.formulas.gaussian import LARGEST_EXPANDED_PRECISION, LOG_2PI
 from jensen.formulas.wishart import NormalInverseWishart, log_inverse_gamma, log_mean_given_covariance
 from jensen.models.mixtures.gaussians.base import Gaussians, Moments, mode_of_means, without_empty
-
-__all__ = ["DiagGaussians", "SphericalGaussians"]
 
 
 @dataclass(frozen=True)
@@ -28,7 +26,7 @@ class View:
     seen: Tensor | None
 
 
-class DiagonalGaussians(Gaussians):
+class DiagonalGaussians(Gaussians[View]):
     """φ(x) = [1, x, x²]. The two structures differ in what they pool over the features."""
 
     is_dense = False
@@ -155,7 +153,7 @@ class DiagGaussians(DiagonalGaussians):
         return k, d
 
     @staticmethod
-    def n_parameters(k: int, d: int) -> int:
+    def parameter_count(k: int, d: int) -> int:
         return 2 * k * d
 
     @staticmethod
@@ -193,7 +191,7 @@ class SphericalGaussians(DiagonalGaussians):
         return covariances.squeeze(-1)
 
     @staticmethod
-    def n_parameters(k: int, d: int) -> int:
+    def parameter_count(k: int, d: int) -> int:
         return k * d + k
 
     @staticmethod

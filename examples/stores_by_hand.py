@@ -1,17 +1,17 @@
-"""Two stores for four customers, one store for a street, and a depot that pulls them: the exercise, part by part.
+"""Stores, customers and a depot: small cases of k-means that can be checked by hand.
 
-    python examples/store_exercise.py [picture.png]
-(a, b) L(μ) = Σ_i min_j ‖x_i - μ_j‖² falls with every step of k-means, to the best of all divisions of the customers.
+    python examples/stores_by_hand.py [picture.png]
+(a, b) L(μ) = Σ_i min_j ‖x_i - μ_j‖² falls with every step of k-means, here to the best division of four customers.
 (c) Records with c_i customers:  L_C(μ) = Σ_i c_i min_j ‖x_i - μ_j‖², as if every customer were a row.
-(d) One store for ((-1, 10), (1, 4)) stands at their mean, -3/7.
+(d) One store for ((-1, 10), (1, 4)) lies at their mean, -3/7.
 (e) A depot at x_D supplies the stores:  L_S(μ) = Σ_i c_i (‖x_i - μ_{y_i}‖² + λ‖μ_{y_i} - x_D‖²), y_i the nearest store.
-    Given y:  μ_j = (x̄_j + λ x_D) / (1 + λ). If customers can be sent where the whole sum is least ("assigned"), it is
-    plain k-means of the points (x_i + λ x_D) / (1 + λ), with cost (loss + λ Σ_i c_i ‖x_i - x_D‖²) / (1 + λ). With the
-    nearest store, steps by turns need not come to the least L_S, which may lie where a customer is as near to both; the
-    fit searches on from where they end.
+    Given y:  μ_j = (x̄_j + λ x_D) / (1 + λ). If customers are assigned to the store with the smallest total cost
+    ("assigned"), this is plain k-means of the points (x_i + λ x_D) / (1 + λ), with cost
+    (loss + λ Σ_i c_i ‖x_i - x_D‖²) / (1 + λ). With the nearest store, alternating steps need not reach the minimum of
+    L_S, which may lie where a customer is equally near to two stores; the fit continues with a local search.
 (f) With x_D = 10 and λ = 1 the store of (d) moves to 67/14.
-The sheet shows (a) as a plot alone and has no numbers for (c) and (e): the places of customers, guesses, records and
-depot in the plane are assumed here. stores.py does the same for the cities of a country.
+Except for (d) and (f), the positions of customers, first guesses, records and depot are made up. stores.py does the
+same for the cities of a country.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from drawing import COLOURS, GREY, INK, figure, picture_path, save, title
 from jensen import Depot, KMeans
 
 PICTURE = picture_path(__doc__)
-# Step by step is not supposed to converge.
+# Single steps do not converge.
 warnings.simplefilter("ignore", ConvergenceWarning)
 CUSTOMERS = np.array([[4.0, 7.0], [8.0, 2.0], [5.0, 6.0], [2.0, 7.0]])
 GUESS = np.array([[1.0, 5.0], [6.0, 6.0]])
@@ -39,12 +39,12 @@ STREET, STREET_COUNTS = np.array([[-1.0], [1.0]]), np.array([10, 4])
 
 
 def loss(x: np.ndarray, stores: np.ndarray, counts: np.ndarray) -> float:
-    """L_C(μ) as it is written; L(μ) with counts of 1."""
+    """L_C(μ) by its formula; L(μ) with counts of 1."""
     return float(counts @ ((x[:, None] - stores) ** 2).sum(-1).min(1))
 
 
 def divisions(x: np.ndarray, counts: np.ndarray) -> list[float]:
-    """The loss of every way to divide the rows among two stores, each at the mean of its own."""
+    """The losses of all divisions of the rows between two stores, each store at the mean of its rows."""
     found = []
     for labels in product((0, 1), repeat=len(x)):
         total = 0.0
@@ -58,12 +58,14 @@ def divisions(x: np.ndarray, counts: np.ndarray) -> list[float]:
 # (a) and (b)
 steps = [KMeans(2, init=GUESS, n_init=1, max_iter=n, tol=0.0).fit(CUSTOMERS) for n in range(4)]
 losses = [model.inertia_ for model in steps]
-print("(a, b) loss of the guess and of every step:", ", ".join(f"{value:.4f}" for value in losses))
-# Rounding alone, here and below, where nothing else is said.
+print("(a, b) loss of the first guess and after every step:", ", ".join(f"{value:.4f}" for value in losses))
+# Tolerances are for rounding where no other reason is given.
 assert np.allclose(losses, [loss(CUSTOMERS, model.cluster_centers_, np.ones(4)) for model in steps], rtol=1e-12)
 assert abs(losses[0] - 31) < 1e-12, "by hand: 5 + 20 + 1 + 5"
-assert np.diff(losses).max() < 0, "every step is better"
-assert abs(losses[-1] - min(divisions(CUSTOMERS, np.ones(4)))) < 1e-12, "and no division of the four is better"
+assert np.diff(losses).max() < 0, "every step lowers the loss"
+assert abs(losses[-1] - min(divisions(CUSTOMERS, np.ones(4)))) < 1e-12, (
+    "and no division of the four customers is better"
+)
 assert np.allclose(steps[-1].cluster_centers_, [[11 / 3, 20 / 3], [8, 2]])
 
 # (c)
@@ -72,7 +74,7 @@ one_by_one = KMeans(2, n_init=10, random_state=0).fit(np.repeat(RECORDS, COUNTS,
 least = min(divisions(RECORDS, COUNTS))
 assert np.allclose([by_record.inertia_, one_by_one.inertia_], least)
 assert np.isclose(by_record.inertia_, loss(RECORDS, by_record.cluster_centers_, COUNTS))
-print(f"(c) {COUNTS.sum()} customers in {len(COUNTS)} records: loss {by_record.inertia_:.4f} either way")
+print(f"(c) {COUNTS.sum()} customers in {len(COUNTS)} records: loss {by_record.inertia_:.4f} by weights or repetition")
 
 # (d) and (f)
 alone = KMeans(1).fit(STREET, sample_weight=STREET_COUNTS).cluster_centers_[0, 0]
@@ -84,7 +86,7 @@ assert abs(pulled - 67 / 14) < 1e-12
 place = np.linspace(-2, 11, 1301)
 customers = ((place[:, None] - STREET.ravel()) ** 2) @ STREET_COUNTS
 supply = STREET_COUNTS.sum() * (place - 10) ** 2
-assert abs(place[customers.argmin()] - alone) <= 0.005, "the lowest point of L_C, on a grid of 0.01"
+assert abs(place[customers.argmin()] - alone) <= 0.005, "the minimum of L_C on a grid of step 0.01"
 assert abs(place[(customers + supply).argmin()] - pulled) <= 0.005
 assert np.isclose(supplied.cost_, (customers + supply).min(), rtol=1e-6)
 
@@ -95,26 +97,28 @@ for rule, model in pair.items():
     ways = ((RECORDS[:, None] - model.cluster_centers_) ** 2).sum(-1)
     expected = COUNTS @ (ways[np.arange(len(y)), y] + ((model.cluster_centers_ - DEPOT) ** 2).sum(1)[y])
     print(f"(e) {rule}: {model.inertia_:.3f} customers + {model.supply_cost_:.3f} supply = {model.cost_:.3f}")
-    assert np.isclose(model.cost_, expected), "L_S as it is written"
+    assert np.isclose(model.cost_, expected), "L_S by its formula"
     assert rule == "assigned" or (y == ways.argmin(1)).all()
-assert np.isclose(pair["assigned"].cost_, (least + COUNTS @ ((RECORDS - DEPOT) ** 2).sum(1)) / 2), "drawn to the depot"
+assert np.isclose(pair["assigned"].cost_, (least + COUNTS @ ((RECORDS - DEPOT) ** 2).sum(1)) / 2), (
+    "the formula for assigned customers"
+)
 assert (pair["assigned"].labels_ == by_record.labels_).all() or (pair["assigned"].labels_ != by_record.labels_).all()
 
 
 def supplied_loss(stores: np.ndarray) -> float:
-    """L_S(μ) for stores (4,), everybody to the nearest."""
+    """L_S(μ) for stores (4,), each customer at the nearest."""
     places = stores.reshape(2, 2)
     ways = ((RECORDS[:, None] - places) ** 2).sum(-1)
     return float(COUNTS @ (ways.min(1) + ((places - DEPOT) ** 2).sum(1)[ways.argmin(1)]))
 
 
-# The loss jumps where a customer changes the store: many random places, and a search without slopes from the best.
+# The loss jumps where a customer changes stores: many random points, then a derivative-free search from the best.
 starts = sorted(np.random.default_rng(0).uniform(0, 10, (5000, 4)), key=supplied_loss)[:20]
 searched = min(minimize(supplied_loss, start, method="Nelder-Mead", options={"maxiter": 2000}).fun for start in starts)
 print(f"(e) nearest, by direct search: {searched:.3f}")
 assert np.isclose(supplied_loss(pair["nearest"].cluster_centers_.ravel()), pair["nearest"].cost_)
-assert pair["nearest"].cost_ < 1.001 * searched, "the fit searches on from where steps by turns end"
-assert pair["assigned"].cost_ < searched, "whoever may send customers elsewhere pays less"
+assert pair["nearest"].cost_ < 1.001 * searched, "the local search reaches the minimum"
+assert pair["assigned"].cost_ < searched, "assigning customers costs less"
 
 
 def draw(ax: Axes, model: KMeans, rows: np.ndarray, counts: np.ndarray) -> None:
@@ -133,12 +137,12 @@ fig = figure(13.5, 7.4)
 above, below = fig.subfigures(2, 1, height_ratios=(1, 1.25))
 for n, (ax, model) in enumerate(zip(above.subplots(1, 4, sharey=True), steps, strict=True)):
     draw(ax, model, CUSTOMERS, np.ones(4, int))
-    name = ("(a) the guess", "one step", "two steps", "(b) three steps, at rest")[n]
+    name = ("(a) first guess", "one step", "two steps", "(b) three steps, converged")[n]
     ax.set_title(f"{name}: L = {losses[n]:.2f}")
 line, *maps = below.subplots(1, 3, width_ratios=(1.5, 1, 1))
-line.plot(place, customers, color=COLOURS[0], label="customers, (d)")
+line.plot(place, customers, color=COLOURS[0], label="customers (d)")
 line.plot(place, supply, color=GREY, lw=1.2, ls="--", label="supply")
-line.plot(place, customers + supply, color=COLOURS[1], label="both, (f)")
+line.plot(place, customers + supply, color=COLOURS[1], label="customers + depot (f)")
 for where, curve, colour, text in (
     (alone, customers, COLOURS[0], "−3/7"),
     (pulled, customers + supply, COLOURS[1], "67/14"),
@@ -147,8 +151,8 @@ for where, curve, colour, text in (
     line.annotate(text, (where, curve.min()), (0, -17), textcoords="offset points", ha="center", color=colour)
 line.scatter(STREET.ravel(), [0, 0], s=45 * STREET_COUNTS / 4, color=INK, zorder=3)
 line.plot(10, 0, "*", color=INK, ms=14)
-line.set(xlim=(-2, 11), ylim=(-260, 2400), xlabel="place of the store; customers at −1 and 1, depot at 10")
-line.set(ylabel="loss", title="one store for a street, without and with a depot")
+line.set(xlim=(-2, 11), ylim=(-260, 2400), xlabel="position of the store; customers at −1 and 1, depot at 10")
+line.set(ylabel="loss", title="one store on a line, without and with a depot")
 line.legend(loc="upper right")
 for ax, (rule, model) in zip(maps, pair.items(), strict=True):
     draw(ax, model, RECORDS, COUNTS)
@@ -158,5 +162,5 @@ maps[0].text(0.8, 7.4, f"{searched:.1f} by direct search", color=GREY)
 marks = {"o": "customers", "^": "store", "*": "depot"}
 handles = [Line2D([], [], ls="", marker=mark, color=INK, mew=0, ms=9, label=name) for mark, name in marks.items()]
 fig.legend(handles=handles, loc="upper right", ncols=3, handletextpad=0.2, columnspacing=1.2)
-title(fig, "Stores settle at the means of their customers, and a depot pulls them in")
+title(fig, "Stores converge to the means of their customers; a depot pulls them towards it")
 save(fig, PICTURE)

@@ -1,0 +1,56 @@
+"""What a model can do, as a value that is known before any fit.
+
+The registry, `compare`, `select`, the report and the command line read it, and scikit-learn's tags follow from it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from sklearn.utils import Tags
+
+
+@dataclass(frozen=True, kw_only=True)
+class Capabilities:
+    """What a model takes and returns with its default arguments; a field left out claims nothing.
+
+    Args:
+        score: whether `score_samples` is ln p(x) ("exact") or a lower bound of it ("bound"); None without scores.
+        missing_in_fit: whether X may have missing values in `fit`.
+        missing_in_score: whether `score_samples` takes rows with missing values, by their observed entries.
+        text: whether columns may hold text and categories besides numbers.
+        images: whether rows may be images (h, w) or (c, h, w).
+        sparse: whether X may be a sparse matrix.
+        labels: whether `fit` reads y as labels; "needed" where there is no fit without y.
+        predict: whether there is a `predict`; "labels" where only a fit with labels has one.
+        weights: whether `fit` takes a sample_weight.
+        batches: whether there is a `partial_fit`.
+        gradients: whether it is trained by stochastic gradients, which several processes can share.
+    """
+
+    score: Literal["exact", "bound"] | None = None
+    missing_in_fit: bool = False
+    missing_in_score: bool = False
+    text: bool = False
+    images: bool = False
+    sparse: bool = False
+    labels: bool | Literal["needed"] = False
+    predict: bool | Literal["labels"] = False
+    weights: bool = False
+    batches: bool = False
+    gradients: bool = False
+
+    @property
+    def scores_complete_rows_only(self) -> bool:
+        """Whether rows with missing values can be trained on, but not scored."""
+        return self.score is not None and self.missing_in_fit and not self.missing_in_score
+
+    def write_tags(self, tags: Tags) -> None:
+        """Set scikit-learn's tags of the same meaning."""
+        tags.input_tags.allow_nan = self.missing_in_fit
+        tags.input_tags.sparse = self.sparse
+        tags.input_tags.three_d_array = self.images
+        tags.input_tags.categorical = tags.input_tags.string = self.text
+        tags.target_tags.required = self.labels == "needed"

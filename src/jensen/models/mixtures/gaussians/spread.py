@@ -1,0 +1,38 @@
+"""How far the rows of a source spread, in its units: what priors and starts are scaled by."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from jensen.engines.em.sources import Source
+from jensen.formulas.gaussian import clip_eigenvalues
+
+# No direction of the rows counts as narrower than this share of their variance.
+LEAST_SPREAD = 1e-6
+
+
+def covariance_of_rows(source: Source, d: int) -> Tensor:
+    """The covariance (d, d); a missing entry counts as one of a standard normal, the source's own unit."""
+    mass, first, second = torch.zeros(()).double(), torch.zeros(d).double(), torch.zeros(d, d).double()
+    for batch in source:
+        weight = torch.ones_like(batch.x[..., 0, :]) if batch.weight is None else batch.weight
+        weighted = batch.x * weight[..., None, :]
+        mass += weight.sum()
+        first += weighted.sum(-1).reshape(-1, d).sum(0)
+        second += (weighted @ batch.x.mT).reshape(-1, d, d).sum(0)
+        if batch.observed is not None:
+            second.diagonal().add_((weight.sum(-1)[..., None] * ~batch.observed).reshape(-1, d).sum(0))
+    mean = first / mass
+    cov = second / mass - mean[:, None] * mean
+    return clip_eigenvalues((cov + cov.mT)[None] / 2, LEAST_SPREAD)[0]
+
+
+def variances_of_rows(source: Source, d: int) -> Tensor:
+    """The mean square of every feature over the rows that have it (d,), 0 where none has."""
+    sums, counts = torch.zeros(2, d, dtype=torch.float64)
+    for batch in source:
+        weight = torch.ones_like(batch.x[0]) if batch.weight is None else batch.weight
+        sums += batch.x.square() @ weight
+        counts += weight.sum() if batch.observed is None else batch.observed.to(sums.dtype) @ weight
+    return torch.where(counts > 0, sums / counts, 0.0)

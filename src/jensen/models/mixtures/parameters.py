@@ -1,0 +1,133 @@
+"""The parameters of a Gaussian mixture in scikit-learn's shapes: read from theta, set by the user, given as a start."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from jensen.contract.fitted import Fitted, Values, probabilities, read_values
+from jensen.engines.em.frame import Frame
+from jensen.models.mixtures.em import MixtureTheta
+from jensen.models.mixtures.gaussians import STRUCTURES, AnyGaussians
+
+GaussianTheta = MixtureTheta[AnyGaussians]
+PARAMETERS = ("weights", "means", "covariances")
+
+
+def theta_record(theta: GaussianTheta) -> dict[str, Tensor]:
+    """What determines theta."""
+    components = theta.components
+    covariances = components.user_shape(components.covariances)
+    return {"weights": theta.weights, "means": components.means, "covariances": covariances}
+
+
+def theta_from(covariance_type: str, n_features: int, record: Mapping[str, Any]) -> GaussianTheta:
+    """A theta from values that a fit could have left; others are refused."""
+    structure, k = STRUCTURES[covariance_type], len(record["weights"])
+    schema = {"weights": Values("K", check=probabilities), "means": Values("K", "d")}
+    found = read_values(record, schema, d=n_features)
+    covariances = checked_matrices(structure, record["covariances"], k, n_features, "covariances")
+    return MixtureTheta(found["weights"], structure(found["means"], covariances))
+
+
+def checked_matrices(structure: type[AnyGaussians], value: Any, k: int, d: int, name: str) -> Tensor:
+    """Covariances or precisions of scikit-learn's shape, in the structure's own."""
+    internal = structure.covariance_shape(k, d)
+    shape = tuple(structure.user_shape(torch.empty(internal, device="meta")).shape)
+    matrices = Values(*shape).read(name, value).reshape(internal)
+    symmetric = not structure.is_dense or torch.allclose(matrices, matrices.mT)
+    if not symmetric or structure(torch.zeros(k, d, dtype=torch.float64), matrices).collapsed().any():
+        kind = "symmetric and positive definite" if structure.is_dense else "positive"
+        raise ValueError(f"{name} must be {kind} for covariance_type={structure.name!r}")
+    return matrices
+
+
+def parameter(name: str) -> Fitted:
+    """An attribute of theta that can be set."""
+
+    def read(model: Any) -> Tensor:
+        components: AnyGaussians = model.theta_.components
+        if name == "precisions":
+            return components.user_shape(components.inverse(components.covariances))
+        if name == "precisions_cholesky":
+            return components.user_shape(components.precision_factors())
+        return theta_record(model.theta_)[name]
+
+    def write(model: Any, value: Any) -> GaussianTheta:
+        structure = type(model.theta_.components)
+        changed, given = name, np.asarray(value, dtype=np.float64)
+        if name == "precisions_cholesky":
+            changed, given = "precisions", given @ np.swapaxes(given, -1, -2) if structure.is_dense else given**2
+        if changed == "precisions":
+            k, d = model.theta_.components.means.shape
+            precisions = checked_matrices(structure, given, k, d, name)
+            changed, given = "covariances", structure.user_shape(structure.inverse(precisions))
+        return theta_from(structure.name, model.n_features_in_, theta_record(model.theta_) | {changed: given})
+
+    return Fitted(read, write)
+
+
+class Arguments(Protocol):
+    """The constructor arguments that give a start."""
+
+    weights_init: Any
+    means_init: Any
+    precisions_init: Any
+    freeze: Sequence[str]
+
+
+@dataclass(frozen=True)
+class Given:
+    """Starting values, each None if it is not given; covariances come as components with means of 0."""
+
+    weights: Tensor | None
+    means: Tensor | None
+    covariances: AnyGaussians | None
+
+    @classmethod
+    def of(cls, model: Arguments, structure: type[AnyGaussians], k: int, d: int) -> Given:
+        """From the constructor's arguments, in the user's units."""
+        weights = means = covariances = None
+        if model.weights_init is not None:
+            weights = Values(k, check=probabilities).read("weights_init", model.weights_init)
+        if model.means_init is not None:
+            means = Values(k, d).read("means_init", model.means_init)
+        if model.precisions_init is not None:
+            precisions = checked_matrices(structure, model.precisions_init, k, d, "precisions_init")
+            covariances = structure(torch.zeros(k, d, dtype=torch.float64), structure.inverse(precisions))
+        return cls(weights, means, covariances)
+
+    @property
+    def is_everything(self) -> bool:
+        return all(value is not None for value in (self.weights, self.means, self.covariances))
+
+    def only(self, names: Sequence[str]) -> Given:
+        """The values to keep; an error names one that is not given."""
+        for name in names:
+            if name not in PARAMETERS:
+                raise ValueError(f"freeze names {name!r}; it can name {', '.join(PARAMETERS)}")
+            if getattr(self, name) is None:
+                argument = "precisions_init" if name == "covariances" else f"{name}_init"
+                raise ValueError(f"freeze names {name!r}, but {argument} is None; give the values to keep")
+        return Given(**{name: getattr(self, name) if name in names else None for name in PARAMETERS})
+
+    def within(self, frame: Frame) -> Given:
+        means = None if self.means is None else (self.means - frame.origin) / frame.scale
+        covariances = self.covariances
+        if covariances is not None:
+            covariances = covariances.affine(torch.zeros_like(frame.origin), 1 / frame.scale)
+        return Given(self.weights, means, covariances)
+
+    def into(self, theta: GaussianTheta) -> GaussianTheta:
+        """Theta with the values that are given."""
+        components = theta.components
+        means = components.means if self.means is None else self.means
+        covariances = (self.covariances or components).covariances
+        return MixtureTheta(
+            theta.weights if self.weights is None else self.weights, type(components)(means, covariances)
+        )
