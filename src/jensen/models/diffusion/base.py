@@ -38,7 +38,7 @@ INCOMPLETE = (
 class DenoisingModel(GradientEstimator[DiffusionFacts, DiffusionModule]):
     """Scores by noise level, samples, imputations and classes from the network `module_`."""
 
-    # A diffusion has no marginal likelihood of the observed entries of a row.
+    # A diffusion has no marginal likelihood for partly observed rows.
     capabilities = replace(GradientEstimator.capabilities, score="bound", labels=True, predict="labels")
     evaluation_levels: str | int
 
@@ -117,7 +117,7 @@ class DenoisingModel(GradientEstimator[DiffusionFacts, DiffusionModule]):
         return pd.DataFrame({"level": range(1, n_levels + 1), "rate": rate, "distortion": distortion})
 
     def profile_distances(self, X: Any, reference: Any) -> Any:
-        """How far every row is from reference rows, (n,), by its costs from coarse to fine levels (`profile`)."""
+        """The distance (n,) of every row from reference rows, by its terms of the bound from coarse to fine levels."""
         return profile_distances(self, X, reference)
 
     def posterior(self, X: Any, level: int | None = None) -> torch.distributions.Distribution:
