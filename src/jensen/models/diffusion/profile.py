@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from jensen.contract.gradient import blocks
-from jensen.data.container import Kind
+from jensen.data.container import Kind, Table
 from jensen.formulas.schedule import Schedule
 from jensen.models.diffusion.inference import number_of_levels
 from jensen.models.diffusion.module import DiffusionModule
@@ -38,14 +38,14 @@ class Profiled(Protocol):
     @property
     def schedule_(self) -> Schedule: ...
 
-    def _read_complete(self, X: Any) -> tuple[Tensor, Kind]: ...
+    def _read_complete(self, X: Table) -> tuple[Tensor, Kind]: ...
 
     def _generator(self, random_state: Any = None) -> torch.Generator: ...
 
     def _inference(self) -> AbstractContextManager[tuple[DiffusionModule, torch.device]]: ...
 
 
-def profile_distances(model: Profiled, X: Any, reference: Any) -> Any:
+def profile_distances(model: Profiled, X: Table, reference: Table) -> Any:
     """The distance of every row (n,) from the reference rows, from the model's `evaluation_levels` levels."""
     from sklearn.covariance import LedoitWolf
 
@@ -62,7 +62,7 @@ def profile_distances(model: Profiled, X: Any, reference: Any) -> Any:
     return kind.values(torch.from_numpy(LedoitWolf().fit(features[0]).mahalanobis(features[1])))
 
 
-def profile(model: Profiled, X: Any, noise: Tensor | None = None) -> tuple[Tensor, Kind]:
+def profile(model: Profiled, X: Table, noise: Tensor | None = None) -> tuple[Tensor, Kind]:
     """v (n, B) of rows, finest band first, with the noise of this generator state, and the kind of table."""
     x, kind = model._read_complete(X)
     n_levels = number_of_levels(model.evaluation_levels, model.schedule_)
