@@ -190,7 +190,7 @@ class TestProfile:
         [
             (None, "by='profile' compares rows with usual ones; give them as reference, or by='bound'"),
             (np.zeros((19, 4)), "reference has 19 rows; give 20 or more"),
-            (np.zeros((30, 4)), "reference has 30 rows that are all alike"),
+            (np.zeros((30, 4)), "reference has 30 rows that are all equal"),
             (np.zeros((30, 3)), "X has 3 features, but Diffusion is expecting 4"),
             (np.full((30, 4), np.nan), "X holds NaN in row 0, but a diffusion has no marginal likelihood"),
         ],
@@ -208,7 +208,7 @@ class TestProfile:
     def test_one_level_is_no_profile(self, rows):
         one = Diffusion([0.5], network=ResidualMLP(width=8, n_blocks=1), max_epochs=1, random_state=0)
         one.fit(rows(30, seed=0))
-        with pytest.raises(ValueError, match="needs 2 levels of noise or more, and the model has 1; choose by='bound'"):
+        with pytest.raises(ValueError, match="needs 2 noise levels or more, but the model has 1; choose by='bound'"):
             outlier_scores(one, rows(5, seed=0), rows(30, seed=0), by="profile")
 
 

@@ -22,7 +22,7 @@ from jensen.contract.capabilities import Capabilities
 from jensen.contract.model import LatentVariableModel, warn_unused
 from jensen.contract.training import F, M, TrainingArguments, TrainingSpec, split_rows
 from jensen.data.columns import Columns
-from jensen.data.container import Kind, as_array
+from jensen.data.container import Kind, Table, as_array
 from jensen.data.labels import decode_labels, encode_labels
 from jensen.data.rows import Events, image_shape, known_rows, read_events
 from jensen.engines.sgd.checkpoint import seed_in
@@ -81,7 +81,7 @@ class GradientEstimator(LatentVariableModel, Generic[F, M]):
     }
 
     @abstractmethod
-    def _read_training_rows(self, X: Any, sample_weight: Any = None) -> tuple[Events, Tensor | None, np.ndarray]:
+    def _read_training_rows(self, X: Table, sample_weight: Any = None) -> tuple[Events, Tensor | None, np.ndarray]:
         """Rows to train on, their weights and a mask (n,) of the rows of X that they are, as from `learn_events`."""
 
     @abstractmethod
@@ -125,19 +125,19 @@ class GradientEstimator(LatentVariableModel, Generic[F, M]):
         self.score_samples  # noqa: B018 (raises if the model has no scores, with the reason as cause)
         return self._columns.measure
 
-    def find_measure(self, X: Any) -> tuple[str, ...]:
+    def find_measure(self, X: Table) -> tuple[str, ...]:
         """`measure_` of a fit to X, found without fitting."""
         self.score_samples  # noqa: B018
         events: Events = clone(self)._read_training_rows(X)[0]
         return events.columns.measure
 
-    def can_score(self, X: Any) -> np.ndarray:
+    def can_score(self, X: Table) -> np.ndarray:
         """Which rows (n,) have a score; rows with a level that was not in the training data have none."""
         check_is_fitted(self)
         self.score_samples  # noqa: B018
         return known_rows(self, X, self._columns, self._shape)
 
-    def _training_set(self, X: Any, y: Any, sample_weight: Any) -> TrainingSet:
+    def _training_set(self, X: Table, y: Any, sample_weight: Any) -> TrainingSet:
         """Rows, labels and weights to train on; sets `classes_` if there are labels."""
         events, weight, kept = self._read_training_rows(X, sample_weight)
         label, classes = encode_labels(y, len(kept), None, kept)
@@ -238,7 +238,7 @@ class GradientEstimator(LatentVariableModel, Generic[F, M]):
             "the sum of the labels": [] if data.extra is None else [float(data.extra.double().sum())],
         }
 
-    def _read_events(self, X: Any) -> tuple[Tensor, Kind]:
+    def _read_events(self, X: Table) -> tuple[Tensor, Kind]:
         """Rows (n, d) of a fitted model in the units of the network."""
         check_is_fitted(self)
         events = read_events(self, X, self._columns, self._shape)
@@ -255,7 +255,7 @@ class GradientEstimator(LatentVariableModel, Generic[F, M]):
         matrix = torch.from_numpy(self._columns.matrix(values.double().cpu().numpy()))
         return matrix.reshape(len(matrix), *self._shape)
 
-    def _restored(self, X: Any, missing: Tensor, filled: Tensor, kind: Kind) -> Any:
+    def _restored(self, X: Table, missing: Tensor, filled: Tensor, kind: Kind) -> Any:
         """X with its missing values (n, d) from `filled`, in the network's units; all others bit for bit."""
         if kind.is_frame:
             return self._columns.restore(X, filled.double(), missing)
@@ -263,7 +263,7 @@ class GradientEstimator(LatentVariableModel, Generic[F, M]):
         given = torch.as_tensor(as_array(X).astype(kind.dtype))
         return kind.values(torch.where(missing.reshape(given.shape), values.to(given), given))
 
-    def _with_rows(self, X: Any, x: Tensor, filled: Tensor, kind: Kind) -> Any:
+    def _with_rows(self, X: Table, x: Tensor, filled: Tensor, kind: Kind) -> Any:
         """X with the missing values of its rows x (n, d) from `filled`, which has the incomplete rows only."""
         missing, rows = x.isnan(), x.clone()
         rows[missing.any(1)] = filled

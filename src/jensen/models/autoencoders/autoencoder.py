@@ -27,6 +27,7 @@ from jensen.contract import not_offered
 from jensen.contract.gradient import MOST_ROWS, GradientEstimator, blocks
 from jensen.contract.training import Facts, TrainingSpec
 from jensen.data.columns import Columns
+from jensen.data.container import Table
 from jensen.data.rows import Events, learn_events
 from jensen.engines.sgd.plan import Terms, Trainer
 from jensen.models.autoencoders.build import choose_n_latent, plan_networks, read_latents
@@ -131,7 +132,7 @@ class Autoencoder(
         self.random_state = random_state
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+    def fit(self, X: Table, y: Any = None, sample_weight: Any = None) -> Self:
         """Train both networks.
 
         Args:
@@ -156,7 +157,7 @@ class Autoencoder(
         del self.lower_bound_
         return self
 
-    def transform(self, X: Any) -> Any:
+    def transform(self, X: Table) -> Any:
         """The latent vector of every row, (n, m)."""
         x, kind = self._read_events(X)
         return kind.values(self._computed(x, lambda module, rows: module.encode(rows)))
@@ -169,7 +170,7 @@ class Autoencoder(
             kind = replace(kind, container="torch", device=str(Z.device))
         return self._present(self._computed(z, lambda module, rows: module.decode(rows)), kind)
 
-    def reconstruct(self, X: Any) -> Any:
+    def reconstruct(self, X: Table) -> Any:
         """Every row after encoding and decoding; columns with levels get a probability or the most probable level.
 
         Missing values are reconstructed as well, from the observed ones; they are not posterior means.
@@ -177,7 +178,7 @@ class Autoencoder(
         x, kind = self._read_events(X)
         return self._present(self._computed(x, lambda module, rows: module.decode(module.encode(rows))), kind)
 
-    def reconstruction_error(self, X: Any) -> Any:
+    def reconstruction_error(self, X: Table) -> Any:
         """The mean error of the observed values of every row (n,); large errors indicate outliers.
 
         Errors are in standardised units, which do not depend on the units of X. For images and with `scaling="common"`,
@@ -188,7 +189,7 @@ class Autoencoder(
         error = self._computed(x, lambda module, rows: module(rows)["error"].double())
         return kind.values(error / (~x.isnan()).sum(1).clamp_min(1))
 
-    def score(self, X: Any, y: Any = None) -> float:
+    def score(self, X: Table, y: Any = None) -> float:
         """Minus the mean `reconstruction_error` of the rows; y is ignored. It is not a likelihood."""
         return -float(self.reconstruction_error(X).mean())
 
@@ -210,7 +211,7 @@ class Autoencoder(
             parts = [function(module, values[rows].to(device)).cpu() for rows in some]
         return torch.cat(parts)
 
-    def _read_training_rows(self, X: Any, sample_weight: Any = None) -> tuple[Events, Tensor | None, np.ndarray]:
+    def _read_training_rows(self, X: Table, sample_weight: Any = None) -> tuple[Events, Tensor | None, np.ndarray]:
         return learn_events(self, X, "auto", self.scaling, sample_weight)
 
     def _build(self, facts: AutoencoderFacts) -> AutoencoderModule:

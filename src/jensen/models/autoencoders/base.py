@@ -19,6 +19,7 @@ from torch import Tensor
 from jensen.bound import Bound, HeavyTailWarning, averaging, is_averaging
 from jensen.contract import whole_number
 from jensen.contract.gradient import GradientEstimator, has_classes
+from jensen.data.container import Table
 from jensen.data.labels import numbers_of_classes
 from jensen.formulas.pareto import UNRELIABLE
 from jensen.models.autoencoders import inference as answers
@@ -39,7 +40,7 @@ class VariationalModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Gradie
     )
     evaluation_samples: int
 
-    def score_samples(self, X: Any, *, importance_samples: int | None = None) -> Any:
+    def score_samples(self, X: Table, *, importance_samples: int | None = None) -> Any:
         """The importance-weighted bound of ln p(x) per row, over its observed values.
 
         In expectation it lies below ln p(x) and rises with the number of draws, by default `evaluation_samples`. The
@@ -49,7 +50,7 @@ class VariationalModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Gradie
         k = self.evaluation_samples if importance_samples is None else importance_samples
         return self.bound(X, importance_samples=k).total
 
-    def score(self, X: Any, y: Any = None) -> float:
+    def score(self, X: Table, y: Any = None) -> float:
         """Mean of `score_samples` over the rows; y is ignored."""
         with averaging():
             return super().score(X, y)
@@ -57,7 +58,7 @@ class VariationalModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Gradie
     def describe_score(self) -> str:
         return f"bound, {self.evaluation_samples} importance samples"
 
-    def bound(self, X: Any, *, importance_samples: int | None = None) -> Bound:
+    def bound(self, X: Table, *, importance_samples: int | None = None) -> Bound:
         """The evidence lower bound (ELBO), term by term; with `importance_samples`, the tighter bound of so many draws.
 
         `diagnostics` holds, for every row, `pareto_k`, the shape k̂ of the tail of the importance weights (NaN for 20
@@ -82,7 +83,7 @@ class VariationalModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Gradie
             diagnostics={name: kind.values(value) for name, value in (found.diagnostics or {}).items()},
         )
 
-    def posterior(self, X: Any) -> torch.distributions.Distribution:
+    def posterior(self, X: Table) -> torch.distributions.Distribution:
         """q(z|x), a Gaussian per row; with classes the mixture of q(z|x,y) with the weights q(y|x)."""
         x, _ = self._read_events(X)
         with self._inference() as (module, device):
@@ -94,7 +95,7 @@ class VariationalModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Gradie
             latent.map(lambda tensor: tensor.transpose(0, 1)).distribution(),
         )
 
-    def transform(self, X: Any) -> Any:
+    def transform(self, X: Table) -> Any:
         """The posterior mean of every row's latent vector, (n, m)."""
         x, kind = self._read_events(X)
         with self._inference() as (module, device):
@@ -106,7 +107,7 @@ class VariationalModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Gradie
         z = read_latents(Z, self.theta_.n_latent)
         return self._present(self._decoded(z, self._class_numbers(y, len(z))), self._kind)
 
-    def reconstruct(self, X: Any) -> Any:
+    def reconstruct(self, X: Table) -> Any:
         """The expected row at the posterior mean of every row's latent vector."""
         x, kind = self._read_events(X)
         with self._inference() as (module, device):
@@ -131,7 +132,7 @@ class VariationalModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Gradie
         label = self._class_numbers(y, n, generator)
         return self._present(self._decoded(z, label, generator), self._kind), self._kind.values(z)
 
-    def impute(self, X: Any, *, importance_samples: int | None = None) -> Any:
+    def impute(self, X: Table, *, importance_samples: int | None = None) -> Any:
         """X with missing values at their posterior mean or most probable level; observed values are unchanged."""
         x, kind = self._read_events(X)
         with self._inference() as (module, device):
@@ -139,7 +140,7 @@ class VariationalModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Gradie
             filled = answers.fill(module, x, whole_number("importance_samples", k), self._generator(), device)
         return self._restored(X, x.isnan(), filled, kind)
 
-    def impute_draws(self, X: Any, n_draws: int = 1, random_state: Any = None) -> list[Any]:
+    def impute_draws(self, X: Table, n_draws: int = 1, random_state: Any = None) -> list[Any]:
         """Copies of X with missing values drawn from their posterior, for multiple imputation."""
         x, kind = self._read_events(X)
         n, generator = whole_number("n_draws", n_draws), self._generator(random_state)
@@ -148,14 +149,14 @@ class VariationalModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Gradie
         return [self._restored(X, x.isnan(), copy, kind) for copy in copies]
 
     @available_if(has_classes)  # type: ignore[untyped-decorator]
-    def predict_proba(self, X: Any) -> Any:
+    def predict_proba(self, X: Table) -> Any:
         """The class probabilities q(y|x) of the classifier, (n, C)."""
         x, kind = self._read_events(X)
         with self._inference() as (module, device):
             return kind.values(answers.posterior(module, x, device)[1].T.exp())
 
     @available_if(has_classes)  # type: ignore[untyped-decorator]
-    def predict(self, X: Any) -> Any:
+    def predict(self, X: Table) -> Any:
         """The most probable class of every row, by the classifier q(y|x)."""
         return self._decided(self.predict_proba(X))
 

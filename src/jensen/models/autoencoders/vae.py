@@ -27,6 +27,7 @@ from torch import Tensor, nn
 from jensen.contract import warn_unused
 from jensen.contract.gradient import GradientEstimator
 from jensen.contract.training import TrainingSpec, class_frequencies
+from jensen.data.container import Table
 from jensen.data.reader import read_weights
 from jensen.data.rows import Events, learn_events, read_events
 from jensen.engines.sgd.feeds import TrainingSet
@@ -155,7 +156,7 @@ class VAE(VariationalModel):
         self.random_state = random_state
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+    def fit(self, X: Table, y: Any = None, sample_weight: Any = None) -> Self:
         """Train the networks.
 
         Args:
@@ -184,7 +185,7 @@ class VAE(VariationalModel):
             ),
         )
 
-    def fit_decoder(self, X: Any, Z: Any, sample_weight: Any = None) -> Self:
+    def fit_decoder(self, X: Table, Z: Any, sample_weight: Any = None) -> Self:
         """Train only the decoder, on pairs of a row and its latent vector; with a Gaussian this is least squares.
 
         The encoder does not change. In a model that was not fitted before it is untrained, so only `sample`,
@@ -224,7 +225,7 @@ class VAE(VariationalModel):
         self._train(replace(data, extra=z), spec)
         return self
 
-    def _training_set(self, X: Any, y: Any, sample_weight: Any) -> TrainingSet:
+    def _training_set(self, X: Table, y: Any, sample_weight: Any) -> TrainingSet:
         self._validate_params()
         data = super()._training_set(X, y, sample_weight)
         if data.extra is None:
@@ -237,7 +238,7 @@ class VAE(VariationalModel):
             )
         return LabelledSet(data.events, data.extra, data.weight)
 
-    def _read_training_rows(self, X: Any, sample_weight: Any = None) -> tuple[Events, Tensor | None, np.ndarray]:
+    def _read_training_rows(self, X: Table, sample_weight: Any = None) -> tuple[Events, Tensor | None, np.ndarray]:
         return learn_events(self, X, likelihood_of(self.likelihood)[0], self.scaling, sample_weight)
 
     def _derived_facts(self, data: TrainingSet) -> VAEFacts:

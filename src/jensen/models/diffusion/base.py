@@ -18,7 +18,7 @@ from torch import Tensor
 from jensen.bound import Bound
 from jensen.contract import whole_number
 from jensen.contract.gradient import GradientEstimator, has_classes
-from jensen.data.container import Kind
+from jensen.data.container import Kind, Table
 from jensen.data.labels import encode_labels, numbers_of_classes
 from jensen.data.rows import known_rows
 from jensen.formulas.schedule import Schedule
@@ -38,7 +38,7 @@ INCOMPLETE = (
 class DenoisingModel(GradientEstimator[DiffusionFacts, DiffusionModule]):
     """Scores by noise level, samples, imputations and classes from the network `module_`."""
 
-    # A diffusion has no marginal likelihood of the observed entries of a row.
+    # A diffusion has no marginal likelihood for partly observed rows.
     capabilities = replace(GradientEstimator.capabilities, score="bound", labels=True, predict="labels")
     evaluation_levels: str | int
 
@@ -48,14 +48,14 @@ class DenoisingModel(GradientEstimator[DiffusionFacts, DiffusionModule]):
         check_is_fitted(self)
         return self.theta_.schedule
 
-    def score_samples(self, X: Any) -> Any:
+    def score_samples(self, X: Table) -> Any:
         """The bound of ln p(x) per row, estimated from `evaluation_levels` levels; `bound` has its standard error.
 
         Rows must be complete: a diffusion has no marginal likelihood for partly observed rows.
         """
         return self.bound(X).total
 
-    def can_score(self, X: Any) -> np.ndarray:
+    def can_score(self, X: Table) -> np.ndarray:
         """Which rows (n,) have a score: complete rows whose levels were all in the training data."""
         check_is_fitted(self)
         return known_rows(self, X, self._columns, self._shape, takes_missing=False)
@@ -63,7 +63,7 @@ class DenoisingModel(GradientEstimator[DiffusionFacts, DiffusionModule]):
     def describe_score(self) -> str:
         return f"bound, {self.evaluation_levels} levels"
 
-    def bound(self, X: Any, *, levels: str | int | None = None, y: Any = None) -> Bound:
+    def bound(self, X: Table, *, levels: str | int | None = None, y: Any = None) -> Bound:
         """The evidence lower bound (ELBO), term by term: reconstruction E ln p(x_0|x_1), prior KL and denoising KLs.
 
         Args:
@@ -85,7 +85,7 @@ class DenoisingModel(GradientEstimator[DiffusionFacts, DiffusionModule]):
             standard_error=kind.values(found.standard_error),
         )
 
-    def bound_by_level(self, X: Any) -> Any:
+    def bound_by_level(self, X: Table) -> Any:
         """The terms of the bound by level, (n, T) nats: L_0 = -ln p(x_0|x_1) first, then the KLs L_1, ..., L_{T-1}.
 
         Together with the prior's KL they sum to minus the bound, in expectation over the noise.
@@ -94,11 +94,11 @@ class DenoisingModel(GradientEstimator[DiffusionFacts, DiffusionModule]):
         with self._inference() as (module, device):
             return kind.values(answers.all_levels(module, x, self._generator(), device, bool(self.verbose)).nats)
 
-    def bits_per_dimension(self, X: Any, levels: str | int | None = None) -> Any:
+    def bits_per_dimension(self, X: Table, levels: str | int | None = None) -> Any:
         """-bound / (d ln 2) of every row: for data on a grid, the bits per value of a lossless code."""
         return self.bound(X, levels=levels).total / (-math.log(2) * math.prod(self._shape))
 
-    def rate_distortion(self, X: Any) -> Any:
+    def rate_distortion(self, X: Table) -> Any:
         """The rate-distortion curve of progressive coding, a data frame with a row per level t (Ho et al. 2020).
 
         Columns: level; rate, the bits per dimension to transmit x_t, L_T + L_{T-1} + ... + L_t; distortion, the root
@@ -116,11 +116,11 @@ class DenoisingModel(GradientEstimator[DiffusionFacts, DiffusionModule]):
         distortion = (profile.error.mean(0) / self.theta_.space.n_dims).sqrt()
         return pd.DataFrame({"level": range(1, n_levels + 1), "rate": rate, "distortion": distortion})
 
-    def profile_distances(self, X: Any, reference: Any) -> Any:
-        """How far every row is from reference rows, (n,), by its costs from coarse to fine levels (`profile`)."""
+    def profile_distances(self, X: Table, reference: Table) -> Any:
+        """The distance (n,) of every row from reference rows, by its terms of the bound from coarse to fine levels."""
         return profile_distances(self, X, reference)
 
-    def posterior(self, X: Any, level: int | None = None) -> torch.distributions.Distribution:
+    def posterior(self, X: Table, level: int | None = None) -> torch.distributions.Distribution:
         """q(x_t|x_0) of every row at a level, by default the last, in the space of the network."""
         return self._noised(self._read_complete(X)[0], level)
 
@@ -134,7 +134,7 @@ class DenoisingModel(GradientEstimator[DiffusionFacts, DiffusionModule]):
         std = torch.full_like(mean, math.sqrt(schedule.noise_variance[t - 1]))
         return torch.distributions.Independent(torch.distributions.Normal(mean, std), 1)
 
-    def q_sample(self, X: Any, level: int, random_state: Any = None) -> Any:
+    def q_sample(self, X: Table, level: int, random_state: Any = None) -> Any:
         """Rows noised to a level, x_t = √ᾱ_t x_0 + √(1-ᾱ_t) ε, in the units of the data; level 0 returns X."""
         x, kind = self._read_complete(X)
         if level == 0:
@@ -146,7 +146,7 @@ class DenoisingModel(GradientEstimator[DiffusionFacts, DiffusionModule]):
 
     @available_if(has_classes)  # type: ignore[untyped-decorator]
     def predict_proba(
-        self, X: Any, *, weighting: str = "variational", class_prior: str = "learned", budget: int = 100
+        self, X: Table, *, weighting: str = "variational", class_prior: str = "learned", budget: int = 100
     ) -> Any:
         """p(y|x) ∝ p(y) exp(bound of ln p(x|y)), (n, C): the diffusion classifier.
 
@@ -162,14 +162,14 @@ class DenoisingModel(GradientEstimator[DiffusionFacts, DiffusionModule]):
 
     @available_if(has_classes)  # type: ignore[untyped-decorator]
     def predict(
-        self, X: Any, *, weighting: str = "variational", class_prior: str = "learned", budget: int = 100
+        self, X: Table, *, weighting: str = "variational", class_prior: str = "learned", budget: int = 100
     ) -> Any:
         """The most probable class of every row; arguments as in `predict_proba`."""
         return self._decided(self.predict_proba(X, weighting=weighting, class_prior=class_prior, budget=budget))
 
     @available_if(has_classes)  # type: ignore[untyped-decorator]
     def classify(
-        self, X: Any, *, weighting: str = "variational", class_prior: str = "learned", budget: int = 100
+        self, X: Table, *, weighting: str = "variational", class_prior: str = "learned", budget: int = 100
     ) -> Classification:
         """The diffusion classifier with details: log-odds, their standard errors and the number of evaluations.
 
@@ -245,7 +245,7 @@ class DenoisingModel(GradientEstimator[DiffusionFacts, DiffusionModule]):
             rows = chain.decoded(module, path[-1], generator, own)
         return [*(self._present_points(points.cpu(), self._kind) for points in path), self._present(rows, self._kind)]
 
-    def impute(self, X: Any, *, n_draws: int = 10, steps: int = 50, resamplings: int = 10) -> Any:
+    def impute(self, X: Table, *, n_draws: int = 10, steps: int = 50, resamplings: int = 10) -> Any:
         """X with missing values at the mean of the draws, or at the most frequent level; observed values are unchanged.
 
         Arguments as in `impute_draws`.
@@ -257,7 +257,7 @@ class DenoisingModel(GradientEstimator[DiffusionFacts, DiffusionModule]):
         return self._with_rows(X, x, filled, kind)
 
     def impute_draws(
-        self, X: Any, n_draws: int = 1, random_state: Any = None, *, steps: int = 50, resamplings: int = 10
+        self, X: Table, n_draws: int = 1, random_state: Any = None, *, steps: int = 50, resamplings: int = 10
     ) -> list[Any]:
         """Copies of X with missing values drawn given the observed ones, which are unchanged.
 
@@ -312,7 +312,7 @@ class DenoisingModel(GradientEstimator[DiffusionFacts, DiffusionModule]):
         label, _ = encode_labels(y, n_rows, known)
         return None if label is None else self.theta_.class_numbers(label)
 
-    def _read_complete(self, X: Any) -> tuple[Tensor, Kind]:
+    def _read_complete(self, X: Table) -> tuple[Tensor, Kind]:
         if isinstance(X, np.ndarray) and X.dtype.kind == "f":
             # Before other errors about such rows.
             refuse_missing(torch.from_numpy(np.isnan(X).reshape(len(X), math.prod(X.shape[1:])).any(1)))

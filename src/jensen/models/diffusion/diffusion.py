@@ -26,6 +26,7 @@ from torch import Tensor
 
 from jensen.contract.gradient import GradientEstimator
 from jensen.contract.training import TrainingSpec
+from jensen.data.container import Table
 from jensen.data.rows import Events, learn_events
 from jensen.engines.sgd.plan import Trainer
 from jensen.formulas.schedule import LARGEST_BETA, Schedule
@@ -145,7 +146,7 @@ class Diffusion(DenoisingModel):
         self.random_state = random_state
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+    def fit(self, X: Table, y: Any = None, sample_weight: Any = None) -> Self:
         """Train the network.
 
         Args:
@@ -202,7 +203,7 @@ class Diffusion(DenoisingModel):
             )
         return schedule
 
-    def _read_training_rows(self, X: Any, sample_weight: Any = None) -> tuple[Events, Tensor | None, np.ndarray]:
+    def _read_training_rows(self, X: Table, sample_weight: Any = None) -> tuple[Events, Tensor | None, np.ndarray]:
         return learn_events(self, X, "auto", self.scaling, sample_weight, self.data_levels)
 
     def _build(self, facts: DiffusionFacts) -> DiffusionModule:

@@ -1,51 +1,69 @@
 """How unusual rows are, by the bound of a diffusion split into bands of noise levels.
 
         v_b(x) = Σ_{t in band b} L_{t-1}(x),   f_b = ln(v_b + δ),   score = (f - m)ᵀ S⁻¹ (f - m)
-with mean m and shrunk covariance S (Ledoit & Wolf 2004) of the f of reference rows. A row may be unusual at one level
-of detail and have an ordinary sum: a strange shape in smooth strokes, or a picture that is simpler than any real one.
+with the mean m and the shrunk covariance S (Ledoit & Wolf 2004) of f over reference rows. A row may be unusual at one
+level of detail although its total is ordinary: a strange shape in smooth strokes, or an image simpler than real ones.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from contextlib import AbstractContextManager
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
 from jensen.contract.gradient import blocks
-from jensen.data.container import Kind
+from jensen.data.container import Kind, Table
+from jensen.formulas.schedule import Schedule
 from jensen.models.diffusion.inference import number_of_levels
 from jensen.models.diffusion.module import DiffusionModule
 from jensen.runtime.progress import progress
 
 N_BANDS = 10
-# δ, as a share of what usual rows cost: differences in the last digits of bands that cost almost nothing do not count.
+# δ, as a fraction of the median total of reference rows: it hides differences in bands with almost no cost.
 FLOOR = 1e-3
-# Rows so far away that their squares overflow still have a logarithm.
+# Value of terms that overflow, for rows very far away: its logarithm is finite.
 LARGEST = 1e300
-# Means and covariances of ten bands need some rows.
+# Least number of reference rows for the means and covariances of ten bands.
 LEAST_REFERENCE = 20
 
 
-def profile_distances(model: Any, X: Any, reference: Any) -> Any:
-    """The score of every row (n,) against reference rows, from as many levels as the model's `evaluation_levels`."""
+class Profiled(Protocol):
+    """The parts of a diffusion that a profile needs."""
+
+    evaluation_levels: str | int
+    verbose: int
+
+    @property
+    def schedule_(self) -> Schedule: ...
+
+    def _read_complete(self, X: Table) -> tuple[Tensor, Kind]: ...
+
+    def _generator(self, random_state: Any = None) -> torch.Generator: ...
+
+    def _inference(self) -> AbstractContextManager[tuple[DiffusionModule, torch.device]]: ...
+
+
+def profile_distances(model: Profiled, X: Table, reference: Table) -> Any:
+    """The distance of every row (n,) from the reference rows, from the model's `evaluation_levels` levels."""
     from sklearn.covariance import LedoitWolf
 
-    # One state for both, also where the model has no seed: rows are compared under the same noise.
+    # One state for both, even if the model has no seed: rows are compared under the same noise.
     noise = model._generator().get_state()
     usual, _ = profile(model, reference, noise)
     if len(usual) < LEAST_REFERENCE:
-        raise ValueError(f"reference has {len(usual)} rows; give {LEAST_REFERENCE} or more to tell what is usual")
+        raise ValueError(f"reference has {len(usual)} rows; give {LEAST_REFERENCE} or more to estimate what is usual")
     if bool((usual == usual[0]).all()):
-        raise ValueError(f"reference has {len(usual)} rows that are all alike; give rows that differ as usual ones do")
-    asked, kind = profile(model, X, noise)
+        raise ValueError(f"reference has {len(usual)} rows that are all equal; give rows that vary")
+    found, kind = profile(model, X, noise)
     least = FLOOR * usual.sum(1).quantile(0.5)
-    features = [torch.log(nats.clamp_min(0.0) + least).numpy() for nats in (usual, asked)]
+    features = [torch.log(nats.clamp_min(0.0) + least).numpy() for nats in (usual, found)]
     return kind.values(torch.from_numpy(LedoitWolf().fit(features[0]).mahalanobis(features[1])))
 
 
-def profile(model: Any, X: Any, noise: Tensor | None = None) -> tuple[Tensor, Kind]:
-    """v (n, B) of rows, finest band first, under the noise of this state of a generator, and the kind of table."""
+def profile(model: Profiled, X: Table, noise: Tensor | None = None) -> tuple[Tensor, Kind]:
+    """v (n, B) of rows, finest band first, with the noise of this generator state, and the kind of table."""
     x, kind = model._read_complete(X)
     n_levels = number_of_levels(model.evaluation_levels, model.schedule_)
     generator = model._generator()
@@ -56,15 +74,15 @@ def profile(model: Any, X: Any, noise: Tensor | None = None) -> tuple[Tensor, Ki
 
 
 def band_nats(module: DiffusionModule, x: Tensor, n_levels: int, generator: torch.Generator, is_shown: bool) -> Tensor:
-    """v (n, B) of rows (n, d), from about so many levels.
+    """v (n, B) of rows (n, d), from about `n_levels` levels.
 
-    All rows are compared at the same levels with the same noise, so that these add the same to every row, and the score
-    of a row does not depend on the rows beside it. Neighbouring levels have noise of opposite signs: the product of row
-    and noise, which differs between rows, nearly cancels in their sum.
+    All rows have the same levels and the same noise, which then contribute equally to every row, and the score of a row
+    does not depend on the other rows. Neighbouring levels have noise of opposite sign, so that the product of row and
+    noise, which differs between rows, nearly cancels in their sum.
     """
     level, weight, band = band_levels(module.share.cpu(), n_levels)
     if "continuous" not in module.space.columns.kinds:
-        # L_0 is a probability and belongs to the finest band; as a density it may be negative and has no logarithm.
+        # L_0 of a probability belongs to the finest band; of a density it may be negative and has no logarithm.
         level = torch.cat([level.new_ones(1), level])
         weight, band = torch.cat([weight.new_ones(1), weight]), torch.cat([band.new_zeros(1), band])
     found = torch.zeros((len(x), int(band.max()) + 1), dtype=torch.float64)
@@ -80,13 +98,13 @@ def band_nats(module: DiffusionModule, x: Tensor, n_levels: int, generator: torc
 
 
 def band_levels(share: Tensor, n_levels: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Levels from 2 on, weights with which their terms sum to those of all, and the band of each.
+    """Levels from 2 on, the weights with which their terms sum to those of all levels, and the band of each.
 
-    Bands are equal parts of the distribution (T,) that scores draw levels from, and levels are the middles of equal
-    parts of the bands. With n_levels = T or more, every level is used.
+    Bands are equal parts of the distribution (T,) from which scores draw levels; the levels used are the middles of
+    equal parts of a band. If n_levels is T or more, all levels are used.
     """
     if len(share) < 2:
-        raise ValueError("by='profile' needs 2 levels of noise or more, and the model has 1; choose by='bound'")
+        raise ValueError("by='profile' needs 2 noise levels or more, but the model has 1; choose by='bound'")
     others = share[1:] / share[1:].sum()
     end = others.cumsum(0)
     if n_levels >= len(share):

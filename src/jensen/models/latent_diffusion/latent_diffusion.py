@@ -24,6 +24,7 @@ from jensen.bound import Bound
 from jensen.contract import warn_unused, whole_number
 from jensen.contract.gradient import GradientEstimator
 from jensen.contract.training import TrainingSpec
+from jensen.data.container import Table
 from jensen.data.rows import Events
 from jensen.engines.sgd.feeds import TrainingSet
 from jensen.engines.sgd.plan import Terms
@@ -118,7 +119,7 @@ class LatentDiffusion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Gradien
         self.random_state = random_state
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+    def fit(self, X: Table, y: Any = None, sample_weight: Any = None) -> Self:
         """Train the autoencoder, and then the prior of its latent vectors, alone or together with it.
 
         Ctrl-C during the first stage ends the fit: the prior is not trained.
@@ -191,7 +192,7 @@ class LatentDiffusion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Gradien
         check_is_fitted(self)
         return self.theta_.prior.schedule
 
-    def score_samples(self, X: Any) -> Any:
+    def score_samples(self, X: Table) -> Any:
         """The bound of ln p(x) per row, over its observed values; `bound` has its standard error.
 
         To see the gain from the diffusion, compare with `vae_.bound(X)`: scores of `vae_` are importance-weighted, and
@@ -202,7 +203,7 @@ class LatentDiffusion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Gradien
     def describe_score(self) -> str:
         return f"bound, {self._training_arguments().evaluation_levels} levels"
 
-    def bound(self, X: Any, *, levels: str | int | None = None) -> Bound:
+    def bound(self, X: Table, *, levels: str | int | None = None) -> Bound:
         """The evidence lower bound (ELBO): reconstruction E_q ln p(x|z), and a bound of KL(q(z|x) ‖ p(z)).
 
         Args:
@@ -222,11 +223,11 @@ class LatentDiffusion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Gradien
             standard_error=kind.values(found.standard_error),
         )
 
-    def posterior(self, X: Any) -> torch.distributions.Distribution:
+    def posterior(self, X: Table) -> torch.distributions.Distribution:
         """q(z|x), a Gaussian per row."""
         return self.vae_.posterior(X)
 
-    def transform(self, X: Any) -> Any:
+    def transform(self, X: Table) -> Any:
         """The posterior mean of every row's latent vector, (n, m)."""
         return self.vae_.transform(X)
 
@@ -234,7 +235,7 @@ class LatentDiffusion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Gradien
         """The expected rows at latent vectors (n, m)."""
         return self.vae_.inverse_transform(Z)
 
-    def reconstruct(self, X: Any) -> Any:
+    def reconstruct(self, X: Table) -> Any:
         """The expected row at the posterior mean of every row's latent vector."""
         return self.vae_.reconstruct(X)
 
@@ -269,7 +270,7 @@ class LatentDiffusion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Gradien
             z = module.restored(drawn.to(device)).cpu()
         return self._present(self.vae_._decoded(z, None, generator), self._kind), self._kind.values(z)
 
-    def impute(self, X: Any, *, importance_samples: int | None = None) -> Any:
+    def impute(self, X: Table, *, importance_samples: int | None = None) -> Any:
         """X with missing values at their posterior mean or most probable level; observed values are unchanged.
 
         Draws of z from q are weighted by p(x|z) p(z) / q(z|x), with the bound of p(z) at common levels for all draws of
@@ -283,7 +284,7 @@ class LatentDiffusion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Gradien
             filled = vae_answers.fill(module.vae, x[missing.any(1)], k, generator, device, tilt)
         return self._with_rows(X, x, filled, kind)
 
-    def impute_draws(self, X: Any, n_draws: int = 1, random_state: Any = None) -> list[Any]:
+    def impute_draws(self, X: Table, n_draws: int = 1, random_state: Any = None) -> list[Any]:
         """Copies of X with missing values drawn from their posterior, for multiple imputation."""
         x, kind = self._read_events(X)
         n, k = whole_number("n_draws", n_draws), self._recipe_of_vae().evaluation_samples
@@ -318,7 +319,7 @@ class LatentDiffusion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Gradien
         own = {"epochs of the autoencoder": stage.n_iter, "the bound of the autoencoder": stage.lower_bound}
         return super()._identity(data) | own
 
-    def _read_training_rows(self, X: Any, sample_weight: Any = None) -> tuple[Events, Tensor | None, np.ndarray]:
+    def _read_training_rows(self, X: Table, sample_weight: Any = None) -> tuple[Events, Tensor | None, np.ndarray]:
         return self._recipe_of_vae()._read_training_rows(X, sample_weight)
 
     def _build(self, facts: LatentFacts) -> LatentModule:
