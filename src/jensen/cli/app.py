@@ -28,8 +28,6 @@ from jensen.cli.select import select
 from jensen.runtime.interrupt import InterruptedFitWarning
 from jensen.runtime.progress import hide_progress, shown_progress
 
-__all__ = ["app", "main"]
-
 
 class Commands(TyperGroup):
     """Reports wrong input in one line. Other exceptions are bugs and keep their traceback."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -17,7 +17,11 @@ from jensen.cli.output import PICTURES, plain, show_message, wrote
 from jensen.files.places import check_columns, check_data, check_holds_text
 from jensen.registry import class_name
 
-__all__ = ["compare"]
+if TYPE_CHECKING:
+    import numpy as np
+
+    from jensen.evaluate.leaderboard import Leaderboard
+    from jensen.files.tables import Table
 
 
 def compare(
@@ -124,7 +128,7 @@ def compare(
         typer.echo(json.dumps({"best": board.best, "caption": board.caption, "table": rows, "files": files}))
 
 
-def check_samples(file: Path, X: Any) -> None:
+def check_samples(file: Path, X: Table) -> None:
     """An error unless the file suits the data: a picture for images, a table for rows."""
     from jensen.report.images import check_images
 
@@ -139,7 +143,7 @@ def check_samples(file: Path, X: Any) -> None:
         check_holds_text(file)
 
 
-def write_samples(file: Path, board: Any, is_safe: bool) -> None:
+def write_samples(file: Path, board: Leaderboard, is_safe: bool) -> None:
     """One row of images per model, or a table with the name of the model in its first column."""
     import pandas as pd
 
@@ -154,7 +158,7 @@ def write_samples(file: Path, board: Any, is_safe: bool) -> None:
     write_dataset(file, pd.concat(tables, names=["model"]).reset_index("model"), is_safe=is_safe)
 
 
-def rows_of(data: str, label: str | None, drop: list[str]) -> tuple[Any, Any]:
+def rows_of(data: str, label: str | None, drop: list[str]) -> tuple[Table, np.ndarray | None]:
     """Rows and labels of a file, a folder of images, or a data set of scikit-learn."""
     from jensen.files.datasets import read_dataset, split_columns
 

@@ -30,8 +30,6 @@ from jensen.cli.inputs import (
 from jensen.cli.output import report, show_message, summary_of_fit, wrote
 from jensen.cli.processes import is_first_process, is_one_of_several, run_together
 
-__all__ = ["fit"]
-
 
 def fit(
     ctx: typer.Context,

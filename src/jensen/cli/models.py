@@ -16,8 +16,6 @@ from jensen.cli.arguments import argument_descriptions, default_text, flag_of, t
 from jensen.cli.inputs import Json
 from jensen.cli.output import show
 
-__all__ = ["models"]
-
 
 def models(
     name: Annotated[str | None, typer.Argument(help="Name of a model whose options are listed.")] = None,

@@ -17,7 +17,9 @@ from jensen.cli.checks import is_folder, is_picture
 
 if TYPE_CHECKING:
     import numpy as np
+    import pandas as pd
 
+    from jensen.contract.model import Persistent
     from jensen.files.tables import Table
 
 # Formats of pictures that matplotlib writes.
@@ -35,7 +37,7 @@ def missing_entries(X: Table) -> np.ndarray:
     return np.asarray(pd.isna(X)).reshape(len(X), -1)
 
 
-def columns_of(name: str, values: Any) -> Any:
+def columns_of(name: str, values: np.ndarray) -> pd.DataFrame:
     """A data frame of one column, or of numbered ones where every row has several values."""
     import pandas as pd
 
@@ -44,7 +46,7 @@ def columns_of(name: str, values: Any) -> Any:
 
 
 def in_units(
-    estimator: Any, nats: float, is_missing: np.ndarray, weights: np.ndarray | None = None
+    estimator: Persistent, nats: float, is_missing: np.ndarray, weights: np.ndarray | None = None
 ) -> dict[str, float]:
     """Nats per row, and for a model of rows also bits per observed entry: a regression's density is of y.
 
@@ -60,7 +62,9 @@ def in_units(
     return {"nats_per_row": nats, "bits_per_dimension": -nats / (max(n_observed, 1e-300) * math.log(2))}
 
 
-def summary_of_fit(estimator: Any, X: Any, y: Any, weights: Any, is_scored: bool = True) -> dict[str, Any]:
+def summary_of_fit(
+    estimator: Persistent, X: Table, y: np.ndarray | None, weights: np.ndarray | None, is_scored: bool = True
+) -> dict[str, Any]:
     """The results of a fit by name. A model trained by gradients is scored on some rows, with few draws."""
     import numpy as np
     from sklearn.base import is_regressor
@@ -118,7 +122,7 @@ def summary_of_fit(estimator: Any, X: Any, y: Any, weights: Any, is_scored: bool
     return summary
 
 
-def needs_complete_rows(estimator: Any) -> bool:
+def needs_complete_rows(estimator: Persistent) -> bool:
     """Whether a model can be trained on rows with missing values, but cannot score them."""
     return bool(estimator.capabilities.scores_complete_rows_only)
 
@@ -138,7 +142,7 @@ def write_table(table: Any, output: Path | None, is_shown: bool = True, is_safe:
 
 
 def write_result(
-    estimator: Any, table: Any, output: Path | None, as_json: bool, is_safe: bool = False, **summary: Any
+    estimator: Persistent, table: Any, output: Path | None, as_json: bool, is_safe: bool = False, **summary: Any
 ) -> None:
     """Write a table to a file, or to standard output as CSV, or print one JSON object."""
     if output or not as_json:
@@ -154,7 +158,7 @@ def write_result(
 
 
 def write_rows(
-    estimator: Any, rows: Any, output: Path | None, as_json: bool, is_safe: bool = False, **summary: Any
+    estimator: Persistent, rows: Any, output: Path | None, as_json: bool, is_safe: bool = False, **summary: Any
 ) -> None:
     """Write rows from a model: images as .png if that is asked for, else as a table."""
     if output is None or not (is_picture(output) or is_folder(output)):
@@ -186,7 +190,7 @@ def shown_column(table: Any, place: list[int]) -> str:
     return str(place[0] if len(place) == 1 else tuple(place))
 
 
-def write_images(estimator: Any, images: Any, output: Path, is_shown: bool = True) -> None:
+def write_images(estimator: Persistent, images: np.ndarray, output: Path, is_shown: bool = True) -> None:
     """Write images on the scale of the data: side by side in one .png, or one by one in a folder."""
     import numpy as np
 
@@ -210,7 +214,7 @@ def write_images(estimator: Any, images: Any, output: Path, is_shown: bool = Tru
 
 
 def report(
-    estimator: Any, n_rows: int, summary: dict[str, Any], output: Path | None, as_json: bool, quiet: bool = False
+    estimator: Persistent, n_rows: int, summary: dict[str, Any], output: Path | None, as_json: bool, quiet: bool = False
 ) -> None:
     """Print a summary as one JSON object or as a table."""
     summary = {"model": type(estimator).__name__, "rows": n_rows, **summary}

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -29,7 +29,8 @@ from jensen.cli.inputs import (
 )
 from jensen.cli.output import PICTURES, plain, report, show_message, wrote
 
-__all__ = ["select"]
+if TYPE_CHECKING:
+    from jensen.contract.model import Persistent
 
 
 def select(
@@ -143,7 +144,7 @@ def select(
                 show_message(f"wrote the {what} to {file}")
 
 
-def check_used(measured: Mapping[str, Any], criterion: str, estimator: Any) -> None:
+def check_used(measured: Mapping[str, Any], criterion: str, estimator: Persistent) -> None:
     """An error if an option does not belong to the criterion."""
     from jensen.evaluate.offers import find_criterion
 
