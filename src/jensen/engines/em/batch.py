@@ -20,8 +20,8 @@ class Batch:
         x: values (*blocks, d, n); missing entries are 0.
         rows: where each column of x stands in the user's table (*blocks, n); padding points one past the end.
         weight: (*blocks, n), or None when every row counts once; padding weighs 0.
-        observed: which features a block has (*blocks, d), or which entries (d, n) when the source does not sort rows by
-            their missing values; None when all.
+        observed: which features a block has (P, d), when its rows share a pattern of missing values; or which entries
+            (*blocks, d, n), when they share it in some columns only or in none; None when all.
         label: the class of a row (*blocks, n), -1 where unknown, or None when no row has one.
         log_jacobian: ln |dx̃/dx| over the observed features (*blocks, 1 or n); a log-density plus it is in
             the user's units.

@@ -27,6 +27,10 @@ BATCH_BYTES, FEWEST_ROWS, MOST_ROWS = 2**23, 1024, 2**14
 PART_BYTES = 2**26
 
 
+# All columns, none, or the numbers of some.
+Patterns = bool | tuple[int, ...]
+
+
 class Source(Protocol):
     """What an engine asks of rows, wherever they are.
 
@@ -55,7 +59,8 @@ class ArraySource:
         weight: row weights (n,).
         label: class per row (n,), -1 where unknown.
         footprint: what an E-step holds, for the size of batches.
-        by_pattern: whether rows with missing values come in blocks that share a pattern, or as they stand with a mask.
+        by_pattern: whether rows with missing values come in blocks that share a pattern, or as they stand with a mask;
+            or the columns whose pattern they share.
         in_one: whether all rows come in one batch.
     """
 
@@ -67,7 +72,7 @@ class ArraySource:
         weight: Tensor | None = None,
         label: Tensor | None = None,
         footprint: Footprint,
-        by_pattern: bool = True,
+        by_pattern: Patterns = True,
         in_one: bool = False,
     ) -> None:
         self.n_rows: int = x.shape[1]
@@ -87,7 +92,8 @@ class ArraySource:
         complete, incomplete = (~is_incomplete).nonzero().squeeze(1), is_incomplete.nonzero().squeeze(1)
         part, seen = x[:, incomplete].nan_to_num_(nan=0.0), ~missing[:, incomplete]
         if by_pattern:
-            rest = self._patterned(part, seen, incomplete)
+            columns = list(by_pattern) if isinstance(by_pattern, tuple) else None
+            rest = self._patterned(part, seen, incomplete, columns)
         elif in_one:
             complete, rest = complete[:0], self._chunks(x.nan_to_num_(nan=0.0), torch.arange(self.n_rows), ~missing)
         else:
@@ -103,7 +109,7 @@ class ArraySource:
         weight: Tensor | None = None,
         label: Tensor | None = None,
         footprint: Footprint,
-        by_pattern: bool = True,
+        by_pattern: Patterns = True,
     ) -> ArraySource:
         """Of the user's rows (n, d), which are copied."""
         own = x.T.clone(memory_format=torch.contiguous_format)
@@ -133,21 +139,31 @@ class ArraySource:
             of_seen = log_jacobian if seen is None else -(self._log_scale @ seen.to(x.dtype))
             yield Batch(x[:, part], where, weight, seen, label, of_seen)
 
-    def _patterned(self, x: Tensor, observed: Tensor, rows: Tensor) -> Iterator[Batch]:
-        """Blocks of rows with one pattern of missing values; those of similar length are stacked and padded."""
-        for columns in stack_by_pattern(observed, self._width, self._blocks):
-            padding = columns < 0
-            kept = columns.clamp(min=0)
+    def _patterned(
+        self, x: Tensor, observed: Tensor, rows: Tensor, columns: list[int] | None = None
+    ) -> Iterator[Batch]:
+        """Blocks of rows with one pattern of missing values, in all columns or in these; blocks of similar length are
+        stacked and padded.
+        """
+        shared = observed if columns is None else observed[columns]
+        for numbers in stack_by_pattern(shared, self._width, self._blocks):
+            padding = numbers < 0
+            kept = numbers.clamp(min=0)
             where = rows[kept].masked_fill(padding, self.n_rows)
             weight = torch.ones_like(kept, dtype=x.dtype) if self._weight is None else self._weight[rows[kept]]
-            seen = observed[:, columns[:, 0]].T
+            if columns is None:
+                seen = observed[:, numbers[:, 0]].T
+                log_jacobian = -(seen * self._log_scale).sum(1, keepdim=True)
+            else:
+                seen = observed[:, kept].permute(1, 0, 2).contiguous()
+                log_jacobian = -(seen * self._log_scale[:, None]).sum(1)
             yield Batch(
                 x[:, kept].permute(1, 0, 2).contiguous(),
                 where,
                 weight.masked_fill(padding, 0.0),
                 seen,
                 self._take(self._label, rows[kept]),
-                -(seen * self._log_scale).sum(1, keepdim=True),
+                log_jacobian,
             )
 
 
@@ -163,7 +179,11 @@ Theta = TypeVar("Theta", bound=Framed)
 
 
 def over_rows(
-    theta: Theta, x: Tensor, answer: Callable[[Theta, Batch], Tensor], footprint: Footprint, by_pattern: bool = False
+    theta: Theta,
+    x: Tensor,
+    answer: Callable[[Theta, Batch], Tensor],
+    footprint: Footprint,
+    by_pattern: Patterns = False,
 ) -> Tensor:
     """Answers (*blocks, m, n) of parameters about every batch of rows (n, d), in the order of the rows (n, m)."""
     frame = theta.frame()

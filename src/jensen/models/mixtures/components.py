@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, fields, replace
-from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
+from typing import Any, Generic, Protocol, Self, TypeVar
 
 import torch
 from torch import Tensor
 
 from jensen.engines.em.batch import Addable, Batch, Footprint
 from jensen.engines.em.frame import Frame
-from jensen.engines.em.sources import Source
+from jensen.engines.em.sources import Patterns, Source
 
 
 class Moments(Addable, Protocol):
@@ -47,9 +47,6 @@ class Components(ABC, Generic[V, M]):
     Subclass it as a frozen dataclass of tensors, each with the components on its first axis.
     """
 
-    # Whether rows with missing values should come in blocks that share a pattern, or as they stand with a mask.
-    by_pattern: ClassVar[bool] = False
-
     @property
     @abstractmethod
     def expectation(self) -> Tensor:
@@ -67,6 +64,11 @@ class Components(ABC, Generic[V, M]):
     @abstractmethod
     def n_parameters(self) -> int:
         """Free parameters, without the mixture's weights."""
+
+    @property
+    def by_pattern(self) -> Patterns:
+        """Whether rows with missing values should come in blocks that share a pattern, or the columns in which."""
+        return False
 
     @property
     def footprint(self) -> Footprint:

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from jensen.engines.em.batch import Additive, Batch, Footprint
 from jensen.engines.em.frame import Frame
-from jensen.engines.em.sources import Source
+from jensen.engines.em.sources import Patterns, Source
 from jensen.formulas.gaussian import Observed, cholesky
 from jensen.formulas.wishart import NormalInverseWishart
 from jensen.models.mixtures.components import Components, Conditional, M, V
@@ -131,7 +131,6 @@ class Gaussians(GaussianComponents[V, Moments]):
 
     covariances: Tensor
 
-    by_pattern = True
     name: ClassVar[str]
     is_dense: ClassVar[bool]
 
@@ -162,6 +161,10 @@ class Gaussians(GaussianComponents[V, Moments]):
     def footprint(self) -> Footprint:
         k, d = self.means.shape
         return Footprint(self.entries_per_row(k, d), k * (d * d if self.is_dense else d))
+
+    @property
+    def by_pattern(self) -> Patterns:
+        return True
 
     @property
     def structure(self) -> Structure:
