@@ -30,7 +30,9 @@ class Conditional(Protocol):
     """Whole rows given what is observed of them."""
 
     def expected(self, responsibilities: Tensor) -> Tensor:
-        """E[x | x_o] (*blocks, d, n), averaged over the components by responsibilities (*blocks, K, n)."""
+        """E[x | x_o] (*blocks, d, n), averaged over the components by responsibilities (*blocks, K, n); where x is a
+        level without an order, the most probable one.
+        """
 
     def draw(self, component: Tensor, generator: torch.Generator) -> Tensor:
         """One draw of x given x_o (*blocks, d, n) from the component of every row (*blocks, n)."""
@@ -167,6 +169,17 @@ class Family(ABC, Generic[C]):
     def frame(self, x: Tensor, weight: Tensor | None) -> Frame:
         """The engine's coordinates for feature-major rows (d, n)."""
         return Frame.identity(len(x))
+
+    def points(self, x: Tensor, scale: Tensor) -> tuple[Tensor, Tensor]:
+        """Coordinates (D, n) in which k-means looks for clusters among rows (d, n) of the engine, NaN if missing, and
+        factors (D,) that take them to the user's units.
+        """
+        return x.nan_to_num(nan=0.0), scale
+
+    @property
+    def has_levels(self) -> bool:
+        """Whether rows are levels, among which distances mean little: starts then also draw partitions at random."""
+        return False
 
     def prepared(self, k: int, frame: Frame, source: Source) -> Self:
         """The family in these coordinates, with what its prior needs to know of the rows."""

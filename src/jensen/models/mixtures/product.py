@@ -155,6 +155,15 @@ class ProductFamily(SmoothFamily[Product]):
         parts = zip(self.families, map(list, self.columns), strict=True)
         return joined_frame([family.frame(x[own], weight) for family, own in parts], self.columns)
 
+    def points(self, x: Tensor, scale: Tensor) -> tuple[Tensor, Tensor]:
+        parts = zip(self.families, map(list, self.columns), strict=True)
+        found = [family.points(x[own], scale[own]) for family, own in parts]
+        return torch.cat([points for points, _ in found]), torch.cat([factors for _, factors in found])
+
+    @property
+    def has_levels(self) -> bool:
+        return any(family.has_levels for family in self.families)
+
     def prepared(self, k: int, frame: Frame, source: Source) -> Self:
         parts = []
         for family, own in zip(self.families, self.columns, strict=True):

@@ -29,6 +29,8 @@ from jensen.models.mixtures.em import MixtureTheta, MixtureVerbs
 DRAWS_PER_SCALING = {True: 4, False: 2}
 # EM steps of a round, and how many candidates are left after it: some climb slowly and overtake.
 ROUNDS = ((5, 4), (20, 1))
+# Among levels distances mean little, and likelihoods have many maxima: partitions around random rows are tried as well.
+RANDOM_PARTITIONS, ROUNDS_OF_LEVELS = {True: 24, False: 6}, ((10, 8), (60, 1))
 
 
 @dataclass(frozen=True)
@@ -36,10 +38,10 @@ class Sample:
     """The distinct rows that a start is found on.
 
     Args:
-        x: standardised rows, feature-major (d, n), 0 (the mean) where missing.
+        x: points for k-means, (D, n): standardised numbers, 0 (the mean) where missing, and a coordinate per level.
         weight: (n,).
         label: class numbers (n,), -1 where unknown, or None.
-        scale: of the frame (d,); times it, x is in the data's own units.
+        scale: (D,); times it, x is in the data's own units.
         source: the same rows for the engine.
         is_everything: whether these are all distinct rows.
     """
@@ -57,7 +59,7 @@ class Sample:
         # Enough rows to tell: 5 for every parameter, and no fewer than 2000.
         found = source.sample(min(LIMIT, max(2000, 5 * verbs.standard.n_parameters)), LIMIT)
         check_distinct("n_components", verbs.n_components, found.x.shape[1])
-        filled = found.x.nan_to_num(nan=0.0)
+        points, scale = verbs.family.points(found.x, frame.scale)
         own = ArraySource(
             found.x,
             Frame.identity(len(found.x)),
@@ -66,7 +68,7 @@ class Sample:
             footprint=verbs.standard.footprint,
             by_pattern=verbs.standard.by_pattern,
         )
-        return cls(filled, found.weight, found.label, frame.scale, own, found.is_everything)
+        return cls(points, found.weight, found.label, scale, own, found.is_everything)
 
 
 AnyVerbs = MixtureVerbs[Any]
@@ -85,14 +87,19 @@ def portfolio(verbs: AnyVerbs, sample: Sample, generator: torch.Generator, means
         for _ in range(DRAWS_PER_SCALING[thorough]):
             assignment = assign(verbs, sample, generator, x, None, 10)
             partitions.setdefault(fingerprint(assignment), (x, assignment))
+    if verbs.family.has_levels:
+        for _ in range(RANDOM_PARTITIONS[thorough]):
+            assignment = assign(verbs, sample, generator, sample.x, random_centres(verbs, sample, generator), 0)
+            partitions.setdefault(fingerprint(assignment), (sample.x, assignment))
     tried = list(partitions.values())
+    rounds = ROUNDS_OF_LEVELS if verbs.family.has_levels else ROUNDS
     starts = [from_assignment(verbs, sample, assignment) for _, assignment in tried]
 
     def run(theta: AnyTheta, n_steps: int) -> tuple[AnyTheta, float]:
         fitted = em.short_run(verbs, theta, sample.source, n_steps)
         return fitted.theta, rank(verbs, fitted)
 
-    number, theta = tournament(starts, ROUNDS if thorough else ROUNDS[:1], run)
+    number, theta = tournament(starts, rounds if thorough else rounds[:1], run)
     x, assignment = tried[number]
     if sample.is_everything:
         return theta
@@ -127,9 +134,14 @@ def plus_plus(verbs: AnyVerbs, sample: Sample, generator: torch.Generator, means
 def random_from_data(verbs: AnyVerbs, sample: Sample, generator: torch.Generator, means: Tensor | None) -> AnyTheta:
     """Every row to the nearest of K rows drawn at random."""
     if means is None:
-        chosen = torch.multinomial(sample.weight.cpu(), verbs.n_components, generator=generator)
-        means = sample.x[:, chosen.to(sample.x.device)].T
+        means = random_centres(verbs, sample, generator)
     return from_assignment(verbs, sample, assign(verbs, sample, generator, sample.x, means, 0))
+
+
+def random_centres(verbs: AnyVerbs, sample: Sample, generator: torch.Generator) -> Tensor:
+    """K rows drawn at random (K, D)."""
+    chosen = torch.multinomial(sample.weight.cpu(), verbs.n_components, generator=generator)
+    return sample.x[:, chosen.to(sample.x.device)].T
 
 
 def random(verbs: AnyVerbs, sample: Sample, generator: torch.Generator, means: Tensor | None) -> AnyTheta:
