@@ -80,7 +80,7 @@ class Answers:
 
 
 class EMEstimator(LatentVariableModel):
-    """A model that gives verbs to the EM engine, and answers from its theta."""
+    """A model that is fitted by EM: `fit` runs it to convergence, `partial_fit` takes one step for a batch."""
 
     _answers: ClassVar[Answers]
     _stream: Stream | None
