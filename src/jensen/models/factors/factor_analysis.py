@@ -29,7 +29,7 @@ from jensen.runtime.messages import levels_inside
 
 
 class FactorAnalysis(LinearLatentModel):
-    """Factor analysis: a drop-in for scikit-learn's, with missing values, row weights and priors.
+    """Factor analysis: scikit-learn's class with missing values, row weights and priors.
 
     Args:
         n_components: m; None is the number of features, 0 means independent features.

@@ -33,12 +33,11 @@ from jensen.models.mixtures.gaussians import STRUCTURES, AnyGaussians
 from jensen.models.mixtures.gaussians.family import GaussianFamily
 from jensen.models.mixtures.inference import condition, marginal
 from jensen.models.mixtures.parameters import GaussianTheta, Given, parameter, theta_from, theta_record
-from jensen.models.mixtures.start import STARTS
 from jensen.runtime.memory import need_memory
 
 
 class GaussianMixture(MixtureModel):
-    """A mixture of K Gaussians by EM: a drop-in for scikit-learn's, with weights, labels, missing values and priors.
+    """A mixture of K Gaussians, fitted by EM: scikit-learn's class with weights, labels, missing values and priors.
 
     Args:
         n_components: K; None is the number of classes in y, or 1.
@@ -92,7 +91,6 @@ class GaussianMixture(MixtureModel):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = MixtureModel._parameter_constraints | {
         "covariance_type": [StrOptions(set(STRUCTURES))],
         "reg_covar": [Interval(Real, 0.0, None, closed="left")],
-        "init_params": [StrOptions(set(STARTS))],
         "weights_init": ["array-like", None],
         "means_init": ["array-like", None],
         "precisions_init": ["array-like", None],
