@@ -25,7 +25,7 @@ check: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(PYTEST) tests/laws
+	$(PYTEST) tests/laws tests/golden tests/test_layers.py
 
 format: $(READY)
 	$(BIN)/ruff format .

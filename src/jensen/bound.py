@@ -43,12 +43,12 @@ class Bound:
 
     Args:
         reconstruction: E_q[ln p(x|z)] per row.
-        kl: the divergences from the prior that are paid for it, by name.
+        kl: KL divergences from the prior, by name.
         is_exact: whether the total is ln p(x) itself rather than below it.
         standard_error: of the total, when it was sampled.
         unit: "nats" or "bits".
-        diagnostics: how far importance weights can be trusted, per row, where the total rests on some: `pareto_k`, the
-            shape k̂ of their tail, and `effective_samples`, (Σ w)² / Σ w²; None where it does not.
+        diagnostics: how reliable the importance weights are, per row: `pareto_k`, the shape k̂ of their tail, and
+            `effective_samples`, (Σ w)² / Σ w²; None if the total uses no importance weights.
 
     Example:
         >>> import numpy as np

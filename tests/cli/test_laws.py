@@ -68,7 +68,8 @@ def fit(name: str, data: Path, *words: Any) -> Any:
 def fitted(folder) -> dict[str, Path]:
     """Every model of the complete rows."""
     for name in MODELS:
-        assert fit(name, folder / "rows.csv", *target(name)).exit_code == 0
+        result = fit(name, folder / "rows.csv", *target(name))
+        assert result.exit_code == 0, result.output
     return {name: folder / f"{name}.rows" for name in MODELS}
 
 
@@ -147,6 +148,7 @@ class TestEveryModel:
         monkeypatch.setattr("jensen.evaluate.compare.EFFORTS", {"quick": tiny})
         result = run("compare", folder / "rows.csv", "--models", name, "--effort", "quick", "--json")
         if abilities(name)["score"] and abilities(name)["labels"] != "needed":
+            assert result.exit_code == 0, result.output
             assert np.isfinite(json.loads(result.stdout)["table"][0]["nats"])
         else:
             assert_told_in_one_line(result)

@@ -155,7 +155,7 @@ def test_a_column_comes_before_a_label_beside_the_table():
 )
 def test_a_model_of_images_needs_an_axis_of_rows(tmp_path, shape, message):
     class OfImages:
-        n_features_in_, _shape = 64, (8, 8)
+        n_features_in_, row_shape_ = 64, (8, 8)
 
     write_dataset(tmp_path / "one.npy", np.zeros(shape))
     with pytest.raises(ValueError, match=message):

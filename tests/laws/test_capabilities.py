@@ -64,6 +64,21 @@ def test_labels_and_what_is_predicted(case):
     )
 
 
+def test_values(case):
+    """Negative numbers and fractions are refused by the models that say so, and by no other."""
+    can, rows = case.make().capabilities, np.abs(case.x)
+    if can.values == "counts":
+        rows = np.rint(rows)
+    for value, is_refused in ((-1.0, can.values != "real"), (0.5, can.values == "counts")):
+        changed = rows.copy()
+        changed[3, 1] = value
+        if is_refused:
+            with pytest.raises(ValueError, match=rf"X holds {value:g} in row 3, column 1, but it is for"):
+                case.brief().fit(changed, case.y)
+        else:
+            case.brief().fit(changed, case.y)
+
+
 def test_weights_batches_and_gradients(case, model):
     can, weight = model.capabilities, np.arange(len(case.x)) % 3.0
     assert works(lambda: case.brief().fit(case.learnt, case.y, sample_weight=weight)) == can.weights
@@ -76,7 +91,8 @@ def test_scikit_learns_tags_agree(case):
     tags, can = get_tags(model), model.capabilities
     assert tags.input_tags.allow_nan == can.missing_in_fit
     assert (tags.input_tags.sparse, tags.input_tags.three_d_array) == (can.sparse, can.images)
-    assert tags.input_tags.string == tags.input_tags.categorical == can.text
+    assert tags.input_tags.string == can.text
+    assert tags.input_tags.categorical == (can.text or can.values == "counts")
     assert tags.target_tags.required == (can.labels == "needed")
 
 

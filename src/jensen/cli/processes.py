@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
+from types import FrameType
 
 import typer
 
@@ -55,37 +56,42 @@ def launch(command: Sequence[str], n_processes: int) -> tuple[int, str]:
         0, or the exit code of a process that failed, and what this process wrote to its standard error if it is not the
         first.
     """
-    from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs, SignalException, Std, start_processes
+    from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs, PContext, Std, start_processes
     from torch.distributed.elastic.utils.distributed import get_free_port
 
+    started: list[PContext] = []
+
+    def pass_on(number: int, frame: FrameType | None) -> None:
+        for pid in (pid for running in started for pid in running.pids().values()):
+            with suppress(ProcessLookupError):
+                os.kill(pid, number)
+
     logging.getLogger("torch.distributed.elastic.multiprocessing.api").setLevel(logging.CRITICAL)
-    handlers = {name: signal.getsignal(getattr(signal, name)) for name in SIGNALS if hasattr(signal, name)}
+    # Handlers of torch's own raise an exception, which a second signal could interrupt.
+    os.environ["TORCHELASTIC_SIGNALS_TO_HANDLE"] = ""
+    numbers = [getattr(signal, name) for name in SIGNALS if hasattr(signal, name)]
     # A signal that is ignored, as under nohup, stays ignored.
-    heeded = [name for name, handler in handlers.items() if handler is not signal.SIG_IGN]
-    os.environ["TORCHELASTIC_SIGNALS_TO_HANDLE"] = ",".join(heeded)
+    heeded = [number for number in numbers if signal.getsignal(number) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, pass_on) for number in heeded}
     ranks = range(n_processes)
     port, n_threads = get_free_port(), max(1, (os.cpu_count() or 1) // n_processes)
     with tempfile.TemporaryDirectory() as folder:
-        running = start_processes(
-            name="jensen",
-            entrypoint=command[0],
-            args=dict.fromkeys(ranks, tuple(command[1:])),
-            envs={rank: environment(rank, n_processes, port, n_threads) for rank in ranks},
-            logs_specs=DefaultLogsSpecs(folder, redirects=dict.fromkeys(ranks[1:], Std.ALL)),
-        )
-        ended = None
         try:
-            while ended is None:
-                try:
-                    ended = running.wait(period=0.05)
-                except SignalException as caught:
-                    for pid in running.pids().values():
-                        with suppress(ProcessLookupError):
-                            os.kill(pid, caught.sigval)
+            running = start_processes(
+                name="jensen",
+                entrypoint=command[0],
+                args=dict.fromkeys(ranks, tuple(command[1:])),
+                envs={rank: environment(rank, n_processes, port, n_threads) for rank in ranks},
+                logs_specs=DefaultLogsSpecs(folder, redirects=dict.fromkeys(ranks[1:], Std.ALL)),
+            )
+            started.append(running)
+            ended = running.wait(period=0.05)
         finally:
-            running.close()
-            for name, handler in handlers.items():
-                signal.signal(getattr(signal, name), handler)
+            for number, handler in before.items():
+                signal.signal(number, handler)
+            for running in started:
+                running.close()
+        assert ended is not None  # without a timeout
         if not ended.failures:
             return 0, ""
         # torch ends the others by SIGTERM.

@@ -21,7 +21,8 @@ class Capabilities:
         missing_in_fit: whether X may have missing values in `fit`.
         missing_in_score: whether `score_samples` takes rows with missing values, by their observed entries.
         text: whether columns may hold text and categories besides numbers.
-        positive: whether X must be positive.
+        values: the numbers that X may hold: "real", "nonnegative", or "counts" (0, 1, 2, ...), whose scores are
+            probabilities.
         images: whether rows may be images (h, w) or (c, h, w).
         sparse: whether X may be a sparse matrix.
         labels: whether `fit` reads y as labels; "needed" where there is no fit without y.
@@ -35,7 +36,7 @@ class Capabilities:
     missing_in_fit: bool = False
     missing_in_score: bool = False
     text: bool = False
-    positive: bool = False
+    values: Literal["real", "nonnegative", "counts"] = "real"
     images: bool = False
     sparse: bool = False
     labels: bool | Literal["needed"] = False
@@ -49,11 +50,18 @@ class Capabilities:
         """Whether rows with missing values can be trained on, but not scored."""
         return self.score is not None and self.missing_in_fit and not self.missing_in_score
 
+    @property
+    def measure(self) -> str:
+        """What scores are of a column of numbers: the probability of a count, or else a density."""
+        return "probability" if self.values == "counts" else "density"
+
     def write_tags(self, tags: Tags) -> None:
         """Set scikit-learn's tags of the same meaning."""
         tags.input_tags.allow_nan = self.missing_in_fit
         tags.input_tags.sparse = self.sparse
-        tags.input_tags.positive_only = self.positive
+        tags.input_tags.positive_only = self.values != "real"
         tags.input_tags.three_d_array = self.images
-        tags.input_tags.categorical = tags.input_tags.string = self.text
+        tags.input_tags.string = self.text
+        # scikit-learn's checks then round their rows.
+        tags.input_tags.categorical = self.text or self.values == "counts"
         tags.target_tags.required = self.labels == "needed"

@@ -70,7 +70,7 @@ class Answers:
 
     Args:
         log_evidence: ln p(x) of every row (n,), over what is observed.
-        fill: rows with missing entries at their posterior mean.
+        fill: rows with missing entries replaced by their posterior mean.
         fill_draws: n copies of the rows, missing entries drawn from their posterior.
     """
 
@@ -80,7 +80,7 @@ class Answers:
 
 
 class EMEstimator(LatentVariableModel):
-    """A model that gives verbs to the EM engine, and answers from its theta."""
+    """A model that is fitted by EM: `fit` runs it to convergence, `partial_fit` takes one step for a batch."""
 
     _answers: ClassVar[Answers]
     _stream: Stream | None
@@ -100,7 +100,7 @@ class EMEstimator(LatentVariableModel):
         self._kind = rows.kind.of_other_rows()
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Fit by EM from the most promising start.
+        """Fit the model by EM.
 
         Args:
             X: rows (n, d), NaN where missing.
@@ -219,7 +219,7 @@ class EMEstimator(LatentVariableModel):
         return kind.values(self._answers.log_evidence(self.theta_, x))
 
     def impute(self, X: Any) -> Any:
-        """X with missing entries at their posterior mean; observed ones bit for bit."""
+        """X with missing entries replaced by their posterior mean; observed entries are returned bit for bit."""
         x, kind = self._read(X)
         return kind.table(self._answers.fill(self.theta_, x))
 

@@ -23,7 +23,7 @@ from jensen.bound import Bound
 from jensen.contract.capabilities import Capabilities
 from jensen.data.container import CONTAINERS, Kind, Table, n_entries, n_rows
 from jensen.data.labels import encode_labels
-from jensen.data.reader import check_columns, check_spread, column_names, read_table, read_weights
+from jensen.data.reader import check_columns, check_spread, check_values, column_names, read_table, read_weights
 from jensen.files.records import write_record
 from jensen.runtime.memory import need_memory
 from jensen.runtime.messages import levels_inside
@@ -123,12 +123,12 @@ class LatentVariableModel(Persistent):
         """For each column whether its score is a "density" (of numbers) or a "probability" (of values)."""
         check_is_fitted(self)
         self.score_samples  # noqa: B018 (raises the reason if the model has no scores)
-        return ("density",) * int(self.n_features_in_)
+        return (self.capabilities.measure,) * int(self.n_features_in_)
 
     def find_measure(self, X: Table) -> tuple[str, ...]:
         """`measure_` of a fit to X, without fitting."""
         self.score_samples  # noqa: B018
-        return ("density",) * n_entries(X)
+        return (self.capabilities.measure,) * n_entries(X)
 
     def can_score(self, X: Table) -> np.ndarray:
         """Which rows (n,) have a score."""
@@ -158,9 +158,12 @@ class LatentVariableModel(Persistent):
         if weight is not None:
             kept = weight > 0
             x, weight, label = x[kept], weight[kept], None if label is None else label[kept]
+        names = column_names(self)
         if reset:
-            check_columns(x.numpy(), column_names(self))
-            check_spread(x.numpy(), column_names(self))
+            check_columns(x.numpy(), names)
+            check_spread(x.numpy(), names)
+        if self.capabilities.values != "real":
+            check_values(x.numpy(), names, type(self).__name__, is_count=self.capabilities.values == "counts")
         return Rows(x, weight, label, classes, kind)
 
     def _column(self, column: int | str) -> int:

@@ -160,3 +160,21 @@ def check_spread(values: np.ndarray, names: list[str]) -> None:
                 f"X varies by {spread:g} in column {names[column]}, too small to square; rescale it, such as "
                 f"X / {spread:.0e}"
             )
+
+
+def check_values(values: np.ndarray, names: Sequence[str], model: str, *, is_count: bool) -> None:
+    """An error for negative numbers and, of counts, for fractions."""
+    for wrong, what, wanted in (
+        (values < 0, "Negative values in data passed to", "numbers of 0 or more"),
+        (
+            is_count & (values != np.rint(values)) & ~np.isnan(values),
+            "Fractions in data passed to",
+            "counts 0, 1, 2, ...",
+        ),
+    ):
+        if wrong.any():
+            row, column = np.argwhere(wrong)[0]
+            raise ValueError(
+                f"{what} {model}: X holds {values[row, column]:g} in row {row}, column {names[column]}, but it is for "
+                f"{wanted}; drop the column, or choose another model"
+            )

@@ -68,7 +68,7 @@ def compare(
         X: a table (n, d), a data frame or images; NaN is missing.
         models: "auto" enters all models that suit the rows. Otherwise a list of names such as "vae" or of estimators,
             or a dictionary of estimators. A name stands for the model of "auto", or for one with default arguments.
-        y: labels for models that read them; scores are of X alone.
+        y: labels for models that use them; scores are of X alone.
         discrete: True treats values as discrete (probability), False as continuous (density). "auto" treats them as
             discrete if every column has whole numbers with at most 256 levels. Models of densities are then trained on
             rows with uniform noise on their cells.

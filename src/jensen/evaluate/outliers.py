@@ -13,7 +13,7 @@ from sklearn.base import is_regressor
 
 
 def outlier_scores(model: Any, X: Any, reference: Any = None, *, by: str = "bound") -> Any:
-    """How unusual every row is, (n,); larger is more unusual.
+    """An outlier score for every row, (n,); larger is more unusual.
 
     Args:
         model: a fitted model that scores rows; for "profile" a diffusion.

@@ -161,7 +161,7 @@ class Schedule(BaseEstimator):
         for schedule, style in ((self, "-"), *(((other, "--"),) if other is not None else ())):
             share = (np.arange(schedule.n_levels) + 1) / schedule.n_levels
             ax.plot(share, np.sqrt(schedule.alpha_bar), style, label=schedule.name)
-        ax.set(xlabel="level, share of all", ylabel="share of the data left, √ᾱ", ylim=(0, 1.02), xlim=(0, 1))
+        ax.set(xlabel="level t / T", ylabel="factor on the data, √ᾱ", ylim=(0, 1.02), xlim=(0, 1))
         ax.spines[["top", "right"]].set_visible(False)
         ax.legend(frameon=False)
         return ax

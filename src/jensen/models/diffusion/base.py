@@ -210,7 +210,7 @@ class DenoisingModel(GradientEstimator[DiffusionFacts, DiffusionModule]):
             n_samples: number of rows.
             y: after a fit with labels, the class of all rows, or one per row; None samples without a class.
             random_state: seed or RandomState; None is the model's own.
-            steps: number of levels to go through; None is all of them.
+            steps: number of number of levels to use; None uses all.
             sampler: "ancestral" samples the model whose bound is scored; "ddim" and "dpm" (DPM-Solver++(2M)) need few
                 steps, 20 to 50.
             eta: the fraction of the noise that "ddim" keeps, 0 for none.

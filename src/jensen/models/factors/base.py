@@ -42,7 +42,7 @@ def nearest_points(theta: SubspaceTheta, x: Tensor) -> Tensor:
     return out
 
 
-# Wider rows have no covariance matrix made of them.
+# No covariance matrix is computed for wider rows.
 WIDEST = 4096
 SCHEMA = {"mean": Values("d"), "loadings": Values("d", "m")}
 
@@ -61,7 +61,7 @@ class LinearLatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EMEst
 
     @abstractmethod
     def _solve_rows(self, rows: Rows) -> SubspaceTheta:
-        """Fit rows with holes, or rows that are too wide for a covariance."""
+        """Fit rows with missing values, or rows that are too wide for a covariance."""
 
     @abstractmethod
     def _presented(self, theta: SubspaceTheta) -> SubspaceTheta:
@@ -203,7 +203,7 @@ class LinearLatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EMEst
 
 
 def complete_moments(rows: Rows) -> RowMoments | None:
-    """Mean and covariance of rows without holes, where these are smaller than the rows."""
+    """Mean and covariance of complete rows; None where the covariance would be larger than the rows."""
     n, d = rows.x.shape
     if d > min(n, WIDEST):
         return None

@@ -29,14 +29,14 @@ from jensen.runtime.messages import levels_inside
 
 
 class FactorAnalysis(LinearLatentModel):
-    """Factor analysis: a drop-in for scikit-learn's, with missing values, row weights and priors.
+    """Factor analysis: scikit-learn's class with missing values, row weights and priors.
 
     Args:
-        n_components: m; None is the number of features, and 0 leaves independent features.
+        n_components: m; None is the number of features, 0 means independent features.
         tol: EM stops when a step gains less than this many nats in total, as scikit-learn's does.
-        copy: kept for scikit-learn's sake: X is never changed, whatever this says.
-        max_iter: EM steps at most; 0 returns the start.
-        noise_variance_init: noise variances (d,) to start with; None takes what the first axes leave.
+        copy: exists for compatibility with scikit-learn; X is never changed.
+        max_iter: maximum number of EM steps; 0 returns the start.
+        noise_variance_init: noise variances (d,) of the start; None is the variance that the first axes leave.
         svd_method: how the axes of the start are found: "randomized", or "lapack" for the exact ones.
         iterated_power: steps of the randomized method.
         rotation: None (Wᵀ Ψ⁻¹ W diagonal), "varimax" or "quartimax".
@@ -51,7 +51,7 @@ class FactorAnalysis(LinearLatentModel):
         mean_: μ (d,).
         loglike_: the log-likelihood (with a prior, the objective) of all rows after every step.
         theta_: the parameters as one frozen value of tensors.
-        total_weight_: of all rows learnt from.
+        total_weight_: total weight of the training rows.
         lower_bound_: the objective per unit of weight; equals score(X) without weights and prior.
         n_iter_, converged_: M-steps, and whether the last one gained less than tol.
 

@@ -160,7 +160,7 @@ def weighted(batch: Batch) -> Tensor:
 
 
 def start_of_least_bic(problem: Problem, generator: torch.Generator, progress: str | None = None) -> SubspaceTheta:
-    """A start of PPCA with as many dimensions as rows with missing values speak for, at most those of the problem.
+    """A start of PPCA for rows with missing values, with the number of dimensions of the least BIC.
 
     By BIC of the spectrum after some steps: the eigenvalues over pairs of features alone would be too many, as what is
     missing of a strong axis looks like others.

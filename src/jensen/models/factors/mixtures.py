@@ -44,32 +44,32 @@ class MixtureOfPPCA(MixtureModel):
         n_components: K; None is the number of classes in y, or 1.
         n_latent: m, the dimensions of every subspace.
         tol: EM stops when a step gains less than this many nats per unit of weight.
-        reg_covar: no noise variance falls below this share of the features' mean variance; 0 sets no floor, and a
-            collapsing component is an error.
-        max_iter: M-steps at most; 0 returns the start.
-        n_init: fits from different starts; the most plausible is kept.
+        reg_covar: smallest noise variance, as a share of the mean variance of the features. 0 sets no floor; a
+            component that collapses then raises an error.
+        max_iter: maximum number of M-steps; 0 returns the start.
+        n_init: number of fits from different starts; the most plausible is kept.
         init_params: "kmeans" gives every component the principal axes of a cluster; "portfolio" tries several
-            partitions by k-means, a few EM steps each, and goes on with the most plausible (one, of very many rows).
-        label_weight: α, how much a labelled row counts beside an unlabelled one.
-        prior: None for maximum likelihood, or a `ConjugatePrior` for the posterior mode.
+            k-means partitions with a few EM steps each and continues from the most plausible (of one if rows are many).
+        label_weight: α, the weight of a labelled row relative to an unlabelled one.
+        prior: None for maximum likelihood, or a `ConjugatePrior` for MAP updates, which find the posterior mode.
         acceleration: None, or "squarem" to extrapolate EM's steps.
         random_state: seed or RandomState.
         warm_start: start from the last fit.
         verbose: 1 shows a progress bar on a terminal.
-        verbose_interval: steps after which the bar tells the objective anew.
+        verbose_interval: number of steps between updates of the objective in the bar.
 
     Attributes:
         weights_, means_: π (K,) and μ (K, d).
         loadings_: W (K, d, m); columns lie along the principal directions of their component, the longest first.
         noise_variance_: σ² (K,).
         theta_: the same parameters as one frozen value of tensors.
-        at_floor_: which components (K,) have a noise variance at the floor of `reg_covar`, so that their likelihood
-            means nothing.
-        total_weight_: of all rows learnt from.
+        at_floor_: which components (K,) have a noise variance at the floor of `reg_covar`; do not trust their
+            likelihood.
+        total_weight_: total weight of the training rows.
         lower_bound_: the objective per unit of weight; equals score(X) without weights, labels and prior.
-        lower_bounds_: its history, one value after every step.
-        n_iter_, converged_: M-steps after the start's short runs, and whether the last one gained less than tol.
-        classes_: after a fit with labels; component k < len(classes_) is class k.
+        lower_bounds_: its value after every step.
+        n_iter_, converged_: number of M-steps after the start, and whether the last one gained less than tol.
+        classes_: the classes of a fit with labels; component k < len(classes_) is class k.
 
     Example:
         >>> from sklearn.datasets import load_digits
@@ -146,19 +146,19 @@ class MixtureOfFactorAnalysers(MixtureModel):
         n_components: K; None is the number of classes in y, or 1.
         n_latent: m, the factors of every component.
         tol: EM stops when a step gains less than this many nats per unit of weight.
-        reg_covar: no noise variance falls below this share of its feature's variance; 0 sets no floor, and a
-            collapsing component is an error.
-        max_iter: M-steps at most; 0 returns the start.
-        n_init: fits from different starts; the most plausible is kept.
+        reg_covar: smallest noise variance, as a share of the variance of its feature. 0 sets no floor; a component
+            that collapses then raises an error.
+        max_iter: maximum number of M-steps; 0 returns the start.
+        n_init: number of fits from different starts; the most plausible is kept.
         init_params: "kmeans" gives every component the principal axes of a cluster; "portfolio" tries several
-            partitions by k-means, a few EM steps each, and goes on with the most plausible (one, of very many rows).
-        label_weight: α, how much a labelled row counts beside an unlabelled one.
-        prior: None for maximum likelihood, or a `ConjugatePrior` for the posterior mode.
+            k-means partitions with a few EM steps each and continues from the most plausible (of one if rows are many).
+        label_weight: α, the weight of a labelled row relative to an unlabelled one.
+        prior: None for maximum likelihood, or a `ConjugatePrior` for MAP updates, which find the posterior mode.
         acceleration: None, or "squarem" to extrapolate EM's steps.
         random_state: seed or RandomState.
         warm_start: start from the last fit.
         verbose: 1 shows a progress bar on a terminal.
-        verbose_interval: steps after which the bar tells the objective anew.
+        verbose_interval: number of steps between updates of the objective in the bar.
 
     Attributes:
         weights_, means_: π (K,) and μ (K, d).

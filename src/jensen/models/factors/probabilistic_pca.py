@@ -3,7 +3,7 @@
     z ~ N(0, I_m),  x | z ~ N(μ + W z, σ²I);   x ~ N(μ, C),  C = W Wᵀ + σ²I
     complete rows:  μ = x̄,  W = U_m (Λ_m - σ²I)^½,  σ² = mean of the d-m smallest eigenvalues of the covariance
         (divisor n)
-    holes:  EM with the posterior N(M⁻¹ Wᵀ(x-μ), σ²M⁻¹), M = WᵀW + σ²I, over what is observed
+    missing values:  EM with the posterior N(M⁻¹ Wᵀ(x-μ), σ²M⁻¹), M = WᵀW + σ²I, over what is observed
 Tipping & Bishop (1999). The bound is exact.
 """
 
@@ -68,12 +68,12 @@ class ProbabilisticPCA(LinearLatentModel):
     """PCA with a likelihood: missing values, weights, samples and the number of dimensions by evidence.
 
     Args:
-        n_components: m; None is as many as the rows allow, and at most 20 for rows with missing values, where a step
-            of EM costs m² a row: with more than 20 features BIC chooses among 1 to 20, or fewer where few rows would
-            leave nothing for the noise. "mle" is Minka's (2000) choice, a number between 0 and 1 the share of the
-            variance to explain; these two for complete rows.
-        tol: EM, for rows with holes, stops when a step gains less than this many nats per unit of weight.
-        max_iter: its steps at most; 0 returns the start.
+        n_components: m; None is as many as the rows allow. For rows with missing values and more than 20 features, BIC
+            chooses among 1 to 20 (fewer if rows are few), because a step of EM costs m² per row. "mle" is the choice
+            of Minka (2000), and a number between 0 and 1 is the share of the variance to explain; both need complete
+            rows.
+        tol: for rows with missing values, EM stops when a step gains less than this many nats per unit of weight.
+        max_iter: maximum number of EM steps; 0 returns the start.
         acceleration: "squarem" to extrapolate EM's steps, or None.
         prior: None for maximum likelihood, or a `ConjugatePrior` on μ and C for the posterior mode.
         random_state: seed or RandomState, for the start of EM and for samples.
@@ -88,9 +88,9 @@ class ProbabilisticPCA(LinearLatentModel):
         mean_, noise_variance_: μ (d,) and σ², the mean of the eigenvalues that are left (divisor n).
         loadings_: W (d, m), with columns along the axes.
         n_components_: m, as given or as chosen.
-        chosen_by_bic_: whether BIC chose m, which `partial_fit` then keeps.
+        chosen_by_bic_: whether BIC chose m; `partial_fit` then keeps it.
         theta_: the parameters as one frozen value of tensors.
-        total_weight_: of all rows learnt from.
+        total_weight_: total weight of the training rows.
         lower_bound_: the objective per unit of weight; equals score(X) without weights and prior.
         n_iter_, converged_: M-steps (one, in closed form), and whether the last one gained less than tol.
 

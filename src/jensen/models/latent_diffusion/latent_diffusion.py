@@ -255,7 +255,7 @@ class LatentDiffusion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Gradien
             n_samples: number of rows.
             y: None; there are no classes.
             random_state: seed or RandomState; None is the model's own.
-            steps: number of levels to go through; None is all of them.
+            steps: number of number of levels to use; None uses all.
             sampler: "ancestral" samples the model whose bound is scored; "ddim" and "dpm" need few steps.
             eta: the fraction of the noise that "ddim" keeps, 0 for none.
         """

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import torch
-from sklearn.utils._param_validation import Interval
+from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
@@ -32,6 +32,7 @@ from jensen.models.mixtures.fit import mixture_problem, n_components_of, start_b
 from jensen.models.mixtures.gaussians.family import RESOLUTION
 from jensen.models.mixtures.inference import bound_terms, draw, fill, fill_draws, log_evidence, responsibilities
 from jensen.models.mixtures.neighbours import copies, starts
+from jensen.models.mixtures.start import STARTS
 
 # A variance below so many times the floor is at the floor.
 AT_FLOOR = 2.0
@@ -55,6 +56,7 @@ class MixtureModel(EMEstimator):
         "tol": [Interval(Real, 0.0, None, closed="left")],
         "max_iter": [Interval(Integral, 0, None, closed="left")],
         "n_init": [Interval(Integral, 1, None, closed="left")],
+        "init_params": [StrOptions(set(STARTS))],
         "label_weight": [Interval(Real, 0.0, None, closed="neither")],
         "random_state": ["random_state"],
         "warm_start": ["boolean"],
@@ -90,7 +92,7 @@ class MixtureModel(EMEstimator):
     def bound(self, X: Any, q: Any = None) -> Bound:
         """E_q[ln p(x|z)] and KL(q ‖ π) per row: exact with the posterior as q, a lower bound with any other (n, K).
 
-        With one-hot q the total is the joint ln p(x, z), the complete log-likelihood.
+        With one-hot q the total is the complete log-likelihood ln p(x, z).
         """
         x, kind = self._read(X)
         given = None if q is None else read_posterior(q, len(x), len(self.theta_.weights))
@@ -112,7 +114,7 @@ class MixtureModel(EMEstimator):
         return torch.as_tensor(labels) if kind.container == "torch" and labels.dtype.kind in "iufb" else labels
 
     def sample(self, n_samples: int = 1, y: Any = None, random_state: Any = None) -> tuple[Any, Any]:
-        """Rows and the component each came from; y asks for a class (or component), one for all rows or one each."""
+        """Rows and the component that generated each; y selects a class (or component), one for all or one per row."""
         check_is_fitted(self)
         n = self._n_samples(n_samples)
         component = None
@@ -123,7 +125,7 @@ class MixtureModel(EMEstimator):
         return self._kind.table(x), self._kind.values(component)
 
     def icl(self, X: Any) -> float:
-        """bic + 2 Σ H(q): also asks that components be apart (Biernacki, Celeux & Govaert 2000)."""
+        """bic + 2 Σ H(q): also penalises components that overlap (Biernacki, Celeux & Govaert 2000)."""
         x, _ = self._read(X)
         q = responsibilities(self.theta_, x)
         return self.bic(X) - 2 * float(torch.special.xlogy(q, q).sum())

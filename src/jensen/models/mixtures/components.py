@@ -143,7 +143,7 @@ AnyComponents = Components[Any, Any]
 
 @dataclass(frozen=True)
 class Independent:
-    """Columns that are independent given the component: what is observed tells of the component alone."""
+    """Columns that are independent given the component: observed entries inform about the component only."""
 
     components: AnyComponents
 

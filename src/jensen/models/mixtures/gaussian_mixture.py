@@ -33,45 +33,44 @@ from jensen.models.mixtures.gaussians import STRUCTURES, AnyGaussians
 from jensen.models.mixtures.gaussians.family import GaussianFamily
 from jensen.models.mixtures.inference import condition, marginal
 from jensen.models.mixtures.parameters import GaussianTheta, Given, parameter, theta_from, theta_record
-from jensen.models.mixtures.start import STARTS
 from jensen.runtime.memory import need_memory
 
 
 class GaussianMixture(MixtureModel):
-    """A mixture of K Gaussians by EM: a drop-in for scikit-learn's, with weights, labels, missing values and priors.
+    """A mixture of K Gaussians, fitted by EM: scikit-learn's class with weights, labels, missing values and priors.
 
     Args:
         n_components: K; None is the number of classes in y, or 1.
         covariance_type: "full", "tied", "diag" or "spherical".
         tol: EM stops when a step gains less than this many nats per unit of weight.
-        reg_covar: no variance (eigenvalue, for "full" and "tied", of the covariance in standardised features) falls
-            below this share of the data's (at least 1e-10, where rounding begins); 0 sets no floor, and a collapsing
-            component is an error.
-        max_iter: M-steps at most; 0 returns the start.
-        n_init: fits from different starts; the most plausible is kept.
-        init_params: "portfolio" (several scalings, short runs, the best goes on), or scikit-learn's "kmeans",
-            "k-means++", "random", "random_from_data".
-        weights_init, means_init, precisions_init: given starting values.
+        reg_covar: smallest variance of a component, as a share of the variance of the data (at least 1e-10, where
+            rounding begins). For "full" and "tied" it applies to the eigenvalues of the covariance of standardised
+            features. 0 sets no floor; a component that collapses then raises an error.
+        max_iter: maximum number of M-steps; 0 returns the start.
+        n_init: number of fits from different starts; the most plausible is kept.
+        init_params: "portfolio" runs a few EM steps from several k-means partitions and continues from the most
+            plausible; or scikit-learn's "kmeans", "k-means++", "random", "random_from_data".
+        weights_init, means_init, precisions_init: starting values.
         random_state: seed or RandomState.
         warm_start: start from the last fit.
         verbose: 1 shows a progress bar on a terminal.
-        verbose_interval: steps after which the bar tells the objective anew.
-        label_weight: α, how much a labelled row counts beside an unlabelled one.
-        prior: None for maximum likelihood, or a `ConjugatePrior` for the posterior mode.
+        verbose_interval: number of steps between updates of the objective in the bar.
+        label_weight: α, the weight of a labelled row relative to an unlabelled one.
+        prior: None for maximum likelihood, or a `ConjugatePrior` for MAP updates, which find the posterior mode.
         algorithm: "em", or "gradient" for gradient EM.
-        learning_rate: first step size of gradient EM, halved where it overshoots.
+        learning_rate: first step size of gradient EM, halved if the objective falls.
         acceleration: None, or "squarem" to extrapolate EM's steps.
-        freeze: names among "weights", "means", "covariances" whose given starting values stay.
+        freeze: parameters among "weights", "means", "covariances" that keep their given starting values.
 
     Attributes:
         weights_, means_, covariances_, precisions_, precisions_cholesky_: as in scikit-learn; the divisor is N_k.
         theta_: the same parameters as one frozen value of tensors.
-        at_floor_: which components (K,) have a variance at the floor of `reg_covar`; their likelihood means nothing.
-        total_weight_: of all rows learnt from.
+        at_floor_: which components (K,) have a variance at the floor of `reg_covar`; do not trust their likelihood.
+        total_weight_: total weight of the training rows.
         lower_bound_: the objective per unit of weight; equals score(X) without weights, labels and prior.
-        lower_bounds_: its history, one value after every step.
-        n_iter_, converged_: M-steps after the start's short runs, and whether the last one gained less than tol.
-        classes_: after a fit with labels; component k < len(classes_) is class k.
+        lower_bounds_: its value after every step.
+        n_iter_, converged_: number of M-steps after the start, and whether the last one gained less than tol.
+        classes_: the classes of a fit with labels; component k < len(classes_) is class k.
 
     Example:
         >>> import numpy as np
@@ -92,7 +91,6 @@ class GaussianMixture(MixtureModel):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = MixtureModel._parameter_constraints | {
         "covariance_type": [StrOptions(set(STRUCTURES))],
         "reg_covar": [Interval(Real, 0.0, None, closed="left")],
-        "init_params": [StrOptions(set(STARTS))],
         "weights_init": ["array-like", None],
         "means_init": ["array-like", None],
         "precisions_init": ["array-like", None],

@@ -57,7 +57,7 @@ def bound_terms(theta: AnyTheta, x: Tensor, q: Tensor | None = None) -> tuple[Te
 
 
 def fill(theta: AnyTheta, x: Tensor) -> Tensor:
-    """E[x | x_o]: missing entries at their posterior mean."""
+    """E[x | x_o]: missing entries replaced by their posterior mean."""
 
     def mean(local: AnyTheta, batch: Batch) -> Tensor:
         if batch.observed is None:
@@ -83,7 +83,7 @@ def fill_draws(theta: AnyTheta, x: Tensor, n_draws: int, generator: torch.Genera
 
 
 def draw(theta: AnyTheta, n: int, generator: torch.Generator, component: Tensor | None = None) -> tuple[Tensor, Tensor]:
-    """n rows and the component each came from, in order of the components unless these are given."""
+    """n rows and the component that generated each, in order of the components unless these are given."""
     if component is None:
         drawn = torch.multinomial(theta.weights.cpu(), n, replacement=True, generator=generator)
         component = drawn.sort().values

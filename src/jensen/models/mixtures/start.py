@@ -56,7 +56,7 @@ class Sample:
     @classmethod
     def of(cls, source: Source, verbs: AnyVerbs, frame: Frame) -> Sample:
         """Rows of every class and of the unlabelled ones, each group with the weight it has in the data."""
-        # Enough rows to tell: 5 for every parameter, and no fewer than 2000.
+        # 5 rows for every parameter, and at least 2000, are enough to compare starts.
         found = source.sample(min(LIMIT, max(2000, 5 * verbs.standard.n_parameters)), LIMIT)
         check_distinct("n_components", verbs.n_components, found.x.shape[1])
         points, scale = verbs.family.points(found.x, frame.scale)
