@@ -17,6 +17,7 @@ from torch import Tensor
 from jensen.engines.em.batch import Addable, Batch, Footprint
 from jensen.engines.em.frame import Frame
 from jensen.engines.em.sources import Patterns, Source
+from jensen.formulas.moments import Spread
 
 
 class Moments(Addable, Protocol):
@@ -174,7 +175,10 @@ class Family(ABC, Generic[C]):
         """Coordinates (D, n) in which k-means looks for clusters among rows (d, n) of the engine, NaN if missing, and
         factors (D,) that take them to the user's units.
         """
-        return x.nan_to_num(nan=0.0), scale
+        spread = Spread.of(x)
+        unit = spread.variance.sqrt()
+        unit = unit.where(unit > 0, 1.0)
+        return ((x - spread.mean[:, None]) / unit[:, None]).nan_to_num(nan=0.0), unit * scale
 
     @property
     def has_levels(self) -> bool:

@@ -16,34 +16,41 @@ from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
-import torch
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from jensen.bound import Bound
 from jensen.contract import Problem, Rows, whole_number
-from jensen.data.cells import check_finite
-from jensen.data.columns import Columns
+from jensen.data.cells import check_finite, read_cells
+from jensen.data.columns import Codes, Columns
 from jensen.data.container import Kind, Table
 from jensen.data.infer import learn_columns
 from jensen.data.labels import encode_labels, numbers_of_classes, read_posterior
-from jensen.data.reader import LARGEST, read_rows, read_weights
+from jensen.data.reader import LARGEST, known_names, read_rows, read_weights
 from jensen.engines.em import loop as em
 from jensen.engines.em.frame import Frame
 from jensen.models.mixtures.base import MixtureModel
 from jensen.models.mixtures.conjugate_prior import ConjugatePrior
 from jensen.models.mixtures.em import MixtureTheta
-from jensen.models.mixtures.families.choice import FAMILIES, chosen_families, product_family, theta_from, theta_record
+from jensen.models.mixtures.families.choice import (
+    FAMILIES,
+    Options,
+    chosen_families,
+    column_parameters,
+    kinds_asked,
+    product_family,
+    theta_from,
+    theta_record,
+)
 from jensen.models.mixtures.fit import mixture_problem, n_components_of, start_by
 from jensen.models.mixtures.gaussians import STRUCTURES
 from jensen.models.mixtures.inference import bound_terms, draw, fill, fill_draws, log_evidence
-from jensen.models.mixtures.product import Product
-from jensen.models.mixtures.start import STARTS
+from jensen.models.mixtures.product import Product, ProductFamily
 
 
 class Mixture(MixtureModel):
-    """A mixture of rows with columns of any kind: numbers, counts, yes/no, levels, dates, constants; a table in, a table out.
+    """A mixture for tables with columns of any kind: numbers, counts, yes/no, levels, dates.
 
     Args:
         n_components: K; None is the number of classes in y, or 1.
@@ -88,6 +95,7 @@ class Mixture(MixtureModel):
     theta_: MixtureTheta[Product]
     capabilities = replace(MixtureModel.capabilities, text=True)
     _columns: Columns
+    _families: tuple[str, ...]
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = MixtureModel._parameter_constraints | {
         "families": [StrOptions({"auto", *FAMILIES}), Mapping],
         "columns": [Mapping, None],
@@ -95,7 +103,6 @@ class Mixture(MixtureModel):
         "alpha": [Interval(Real, 0.0, None, closed="left")],
         "prior": [ConjugatePrior, None],
         "reg_covar": [Interval(Real, 0.0, None, closed="left")],
-        "init_params": [StrOptions(set(STARTS))],
         "acceleration": [StrOptions({"squarem"}), None],
     }
 
@@ -140,12 +147,121 @@ class Mixture(MixtureModel):
 
     @property
     def columns_(self) -> Columns:
-        """What every column is."""
+        """What every column is: kind, levels, range and measure."""
         check_is_fitted(self)
         return self._columns
+
+    @property
+    def families_(self) -> dict[str | int, str]:
+        """The family of every modelled column."""
+        check_is_fitted(self)
+        return dict(zip(self._columns.names, self._families, strict=True))
+
+    @property
+    def parameters_(self) -> dict[str | int, dict[str, np.ndarray]]:
+        """The parameters of every modelled column, by name, with the components first."""
+        check_is_fitted(self)
+        return column_parameters(self.theta_.components, self._families, self._columns)
 
     @property
     def measure_(self) -> tuple[str, ...]:
         """For every column, whether scores are a "density" of its numbers or a "probability" of its values."""
         check_is_fitted(self)
         return self._columns.measure
+
+    def find_measure(self, X: Table) -> tuple[str, ...]:
+        """`measure_` of a fit to X, found without fitting."""
+        return learn_columns(read_cells(X), columns=kinds_asked(self.families, self.columns)).measure
+
+    def score_samples(self, X: Table) -> Any:
+        """ln p(x) per row, over the columns that are observed.
+
+        All values of a column that were not in the training rows share one probability, 1/(n+1), in every component.
+        """
+        codes, kind = self._codes(X)
+        return kind.values(log_evidence(self.theta_, codes.x) + self._columns.log_unseen(codes.unseen))
+
+    def bound(self, X: Table, q: Any = None) -> Bound:
+        """E_q[ln p(x|z)] and KL(q ‖ π) per row: exact with the posterior as q, a lower bound with any other (n, K)."""
+        codes, kind = self._codes(X)
+        given = None if q is None else read_posterior(q, len(codes.x), len(self.theta_.weights))
+        reconstruction, kl = bound_terms(self.theta_, codes.x, given)
+        reconstruction = reconstruction + self._columns.log_unseen(codes.unseen)
+        return Bound(kind.values(reconstruction), {name: kind.values(v) for name, v in kl.items()}, is_exact=q is None)
+
+    def impute(self, X: Table) -> Any:
+        """X with missing entries replaced: numbers by their posterior mean, levels by the most probable one.
+
+        Observed entries are returned bit for bit.
+        """
+        codes, _ = self._codes(X)
+        return self._columns.restore(X, fill(self.theta_, codes.x), codes.x.isnan() & ~codes.unseen)
+
+    def impute_draws(self, X: Table, n_draws: int = 1, random_state: Any = None) -> list[Any]:
+        """Copies of X with missing entries drawn from their posterior, for multiple imputation."""
+        codes, _ = self._codes(X)
+        n, generator = whole_number("n_draws", n_draws), self._generator(random_state)
+        missing = codes.x.isnan() & ~codes.unseen
+        return [self._columns.restore(X, x, missing) for x in fill_draws(self.theta_, codes.x, n, generator)]
+
+    def sample(self, n_samples: int = 1, y: Any = None, random_state: Any = None) -> tuple[Any, Any]:
+        """Rows and the component that generated each; y selects a class (or component), one for all or one per row."""
+        check_is_fitted(self)
+        n = self._n_samples(n_samples)
+        classes = getattr(self, "classes_", np.arange(len(self.theta_.weights)))
+        component = None if y is None else numbers_of_classes(y, classes, n)
+        x, component = draw(self.theta_, n, self._generator(random_state), component)
+        return self._columns.table(x, self._kind), self._kind.values(component)
+
+    def _codes(self, X: Table) -> tuple[Codes, Kind]:
+        """Rows for a fitted model as codes."""
+        check_is_fitted(self)
+        cells = read_rows(self, X, reset=False)
+        check_finite(cells, LARGEST, known_names(self))
+        return self._columns.codes(cells), cells.kind
+
+    def _read(self, X: Table) -> tuple[Tensor, Kind]:
+        codes, kind = self._codes(X)
+        return codes.x, kind
+
+    def _read_rows(self, X: Table, y: Any, sample_weight: Any, *, reset: bool) -> Rows:
+        cells = read_rows(self, X, reset=reset)
+        check_finite(cells, LARGEST, known_names(self))
+        n = len(cells.numbers)
+        weight = read_weights(sample_weight, n)
+        known = None if reset else getattr(self, "classes_", np.array([]))
+        kept = None if weight is None else (weight > 0).numpy()
+        label, classes = encode_labels(y, n, known, kept)
+        if kept is not None and weight is not None and not kept.all():
+            cells, weight = cells.take(np.flatnonzero(kept)), weight[kept]
+            label = None if label is None else label[kept]
+        if reset:
+            self._columns = learn_columns(cells, columns=kinds_asked(self.families, self.columns))
+            self._families = chosen_families(self.families, self._columns)
+        return Rows(self._columns.codes(cells).x, weight, label, classes, cells.kind)
+
+    def _family(self, rows: Rows, k: int) -> ProductFamily:
+        options = Options(self.covariance_type, self.reg_covar, self.prior, self.alpha)
+        return product_family(self._families, self._columns, rows.x, options)
+
+    def _problem(self, rows: Rows, start: Any, frame: Frame | None) -> tuple[Problem, Frame]:
+        k = n_components_of(self, rows, start)
+        return mixture_problem(
+            self,
+            self._family(rows, k),
+            k,
+            rows,
+            start_by(self.init_params),
+            start=start,
+            frame=frame,
+            concentration=None if self.prior is None else self.prior.weight_concentration,
+            algorithm=em.squarem if self.acceleration == "squarem" else em.plain,
+        )
+
+    def _theta_record(self) -> dict[str, Any]:
+        return theta_record(self.theta_, self._families) | {"columns": self._columns.record()}
+
+    def _theta_from(self, record: dict[str, Any]) -> MixtureTheta[Product]:
+        self._columns = Columns.from_record(record["columns"])
+        self._families = tuple(record["families"])
+        return theta_from(record, self._columns, self.covariance_type)

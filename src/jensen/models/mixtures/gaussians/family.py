@@ -59,6 +59,10 @@ class GaussianFamily(SmoothFamily[G], Generic[G]):
     def frame(self, x: Tensor, weight: Tensor | None) -> Frame:
         return Frame.of(x, weight, self.structure.units)
 
+    def points(self, x: Tensor, scale: Tensor) -> tuple[Tensor, Tensor]:
+        # The frame is that of the rows, so 0 is the mean.
+        return x.nan_to_num(nan=0.0), scale
+
     def prepared(self, k: int, frame: Frame, source: Source) -> Self:
         means, covariances, prior = self.means, self.covariances, None
         if means is not None:
