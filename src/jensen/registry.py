@@ -14,7 +14,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
 
-    from jensen.contract import Persistent
+    from jensen.contract import LatentVariableModel
+    from jensen.models.regression.ridge_regression import RidgeRegression
+
+    Model = LatentVariableModel | RidgeRegression
 
 # The command line's name of a model, and its class.
 MODELS = {
@@ -81,9 +84,9 @@ def class_name(name: str) -> str:
     return found
 
 
-def model_class(name: str) -> type[Persistent]:
+def model_class(name: str) -> type[Any]:
     """A model by its command-line name or its class's name."""
-    found: type[Persistent] = getattr(import_module("jensen"), class_name(name))
+    found: type[Any] = getattr(import_module("jensen"), class_name(name))
     return found
 
 
@@ -133,7 +136,7 @@ def load(path: str | os.PathLike[str], recipes: Sequence[type[BaseEstimator]] = 
         >>> jensen.load(path).means_.shape
         (1, 3)
     """
-    from jensen.contract.model import restored
+    from jensen.contract.files import restored
     from jensen.files.records import decode, read_record
 
     record = read_record(path, way_out="save the model again, with load(path).save(path)")

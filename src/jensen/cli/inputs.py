@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     import numpy as np
     import pandas as pd
 
-    from jensen.contract.model import Persistent
     from jensen.files.tables import Table
+    from jensen.registry import Model
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Order:
     """A table and an estimator, the arguments of it that were given, and all that it has."""
 
     path: str
-    estimator: Persistent
+    estimator: Model
     given: Mapping[str, Any]
     parameters: Mapping[str, inspect.Parameter]
 
@@ -91,7 +91,7 @@ def only(flag: str, given: Sequence[str] | None) -> str | None:
     return given[0] if given else None
 
 
-def check_rows_fit(estimator: Persistent, output: Path | None) -> None:
+def check_rows_fit(estimator: Model, output: Path | None) -> None:
     """An error if the rows of a model cannot be written to this file; drawing them may take long."""
     from jensen.report.images import check_images
 
@@ -119,15 +119,15 @@ def check_rows_fit(estimator: Persistent, output: Path | None) -> None:
         known_suffix(output)
 
 
-def is_trained_by_gradients(estimator: Persistent) -> bool:
+def is_trained_by_gradients(estimator: Model) -> bool:
     return estimator.capabilities.gradients
 
 
-def takes_images(estimator: Persistent) -> bool:
+def takes_images(estimator: Model) -> bool:
     return estimator.capabilities.images
 
 
-def predicts_numbers(estimator: Persistent, label: str | None) -> bool:
+def predicts_numbers(estimator: Model, label: str | None) -> bool:
     """Whether the model is a regression; an error if it is and has no label."""
     from sklearn.base import is_regressor
 
@@ -136,7 +136,7 @@ def predicts_numbers(estimator: Persistent, label: str | None) -> bool:
     return bool(is_regressor(estimator))
 
 
-def warn_of_ignored_label(estimator: Persistent, label: str | None) -> None:
+def warn_of_ignored_label(estimator: Model, label: str | None) -> None:
     """Warn if a fit did not use the labels: it has no classes and is not a regression."""
     from sklearn.base import is_regressor
 
@@ -148,12 +148,12 @@ def named(label: str) -> str:
     return label if Path(label).is_file() else f"the column {label!r}"
 
 
-def open_model(model: Path, seed: int | None = None, is_shown: bool = True) -> Persistent:
+def open_model(model: Path, seed: int | None = None, is_shown: bool = True) -> Model:
     """Load a fitted model, with a seed if one is given, and with a progress bar on a terminal."""
     from jensen.registry import load
 
     check_files(model)
-    estimator: Persistent = load(model)
+    estimator: Model = load(model)
     asked = {"verbose": int(is_shown)} | ({} if seed is None else {"random_state": seed})
     known = estimator.get_params(deep=False)
     estimator.set_params(**{name: value for name, value in asked.items() if name in known})
@@ -171,7 +171,7 @@ class Opened:
         kept: the columns of --keep by name, as they are written in a text file.
     """
 
-    estimator: Persistent
+    estimator: Model
     X: Table
     y: np.ndarray | None
     cells: Table
@@ -207,7 +207,7 @@ def open_rows(
     return Opened(estimator, select_features(estimator, features), y, cells, kept)
 
 
-def options_for(estimator: Persistent, verb: str, **asked: Any) -> dict[str, Any]:
+def options_for(estimator: Model, verb: str, **asked: Any) -> dict[str, Any]:
     """The options that were given (not None); an error if the method does not take one."""
     given = {name: value for name, value in asked.items() if value is not None}
     taken = inspect.signature(getattr(estimator, verb, lambda: None)).parameters
@@ -219,7 +219,7 @@ def options_for(estimator: Persistent, verb: str, **asked: Any) -> dict[str, Any
     return given
 
 
-def method(estimator: Persistent, verb: str) -> Any:
+def method(estimator: Model, verb: str) -> Any:
     try:
         return getattr(estimator, verb)
     except AttributeError as error:

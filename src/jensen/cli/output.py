@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     import numpy as np
     import pandas as pd
 
-    from jensen.contract.model import Persistent
     from jensen.files.tables import Table
+    from jensen.registry import Model
 
 # Formats of pictures that matplotlib writes.
 PICTURES = (".png", ".pdf", ".svg")
@@ -46,7 +46,7 @@ def columns_of(name: str, values: np.ndarray) -> pd.DataFrame:
 
 
 def in_units(
-    estimator: Persistent, nats: float, is_missing: np.ndarray, weights: np.ndarray | None = None
+    estimator: Model, nats: float, is_missing: np.ndarray, weights: np.ndarray | None = None
 ) -> dict[str, float]:
     """Nats per row, and for a model of rows also bits per observed entry: a regression's density is of y.
 
@@ -63,7 +63,7 @@ def in_units(
 
 
 def summary_of_fit(
-    estimator: Persistent, X: Table, y: np.ndarray | None, weights: np.ndarray | None, is_scored: bool = True
+    estimator: Model, X: Table, y: np.ndarray | None, weights: np.ndarray | None, is_scored: bool = True
 ) -> dict[str, Any]:
     """The results of a fit by name. A model trained by gradients is scored on some rows, with few draws."""
     import numpy as np
@@ -84,7 +84,8 @@ def summary_of_fit(
     rows = rows[quick.some(len(rows))]
     some = X.iloc[rows] if hasattr(X, "iloc") else X[rows]
     if is_scored and is_regressor(estimator):
-        summary["r2"] = estimator.score(some, np.asarray(y)[rows], sample_weight=counted[rows])
+        regressor: Any = estimator
+        summary["r2"] = regressor.score(some, np.asarray(y)[rows], sample_weight=counted[rows])
     elif is_scored and hasattr(estimator, "score_samples") and len(rows):
         if len(rows) < (counted > 0).sum():
             summary["scored_rows"] = len(rows)
@@ -122,7 +123,7 @@ def summary_of_fit(
     return summary
 
 
-def needs_complete_rows(estimator: Persistent) -> bool:
+def needs_complete_rows(estimator: Model) -> bool:
     """Whether a model can be trained on rows with missing values, but cannot score them."""
     return bool(estimator.capabilities.scores_complete_rows_only)
 
@@ -142,7 +143,7 @@ def write_table(table: Any, output: Path | None, is_shown: bool = True, is_safe:
 
 
 def write_result(
-    estimator: Persistent, table: Any, output: Path | None, as_json: bool, is_safe: bool = False, **summary: Any
+    estimator: Model, table: Any, output: Path | None, as_json: bool, is_safe: bool = False, **summary: Any
 ) -> None:
     """Write a table to a file, or to standard output as CSV, or print one JSON object."""
     if output or not as_json:
@@ -158,7 +159,7 @@ def write_result(
 
 
 def write_rows(
-    estimator: Persistent, rows: Any, output: Path | None, as_json: bool, is_safe: bool = False, **summary: Any
+    estimator: Model, rows: Any, output: Path | None, as_json: bool, is_safe: bool = False, **summary: Any
 ) -> None:
     """Write rows from a model: images as .png if that is asked for, else as a table."""
     if output is None or not (is_picture(output) or is_folder(output)):
@@ -190,7 +191,7 @@ def shown_column(table: Any, place: list[int]) -> str:
     return str(place[0] if len(place) == 1 else tuple(place))
 
 
-def write_images(estimator: Persistent, images: np.ndarray, output: Path, is_shown: bool = True) -> None:
+def write_images(estimator: Model, images: np.ndarray, output: Path, is_shown: bool = True) -> None:
     """Write images on the scale of the data: side by side in one .png, or one by one in a folder."""
     import numpy as np
 
@@ -214,7 +215,7 @@ def write_images(estimator: Persistent, images: np.ndarray, output: Path, is_sho
 
 
 def report(
-    estimator: Persistent, n_rows: int, summary: dict[str, Any], output: Path | None, as_json: bool, quiet: bool = False
+    estimator: Model, n_rows: int, summary: dict[str, Any], output: Path | None, as_json: bool, quiet: bool = False
 ) -> None:
     """Print a summary as one JSON object or as a table."""
     summary = {"model": type(estimator).__name__, "rows": n_rows, **summary}

@@ -30,7 +30,7 @@ from jensen.cli.inputs import (
 from jensen.cli.output import PICTURES, plain, report, show_message, wrote
 
 if TYPE_CHECKING:
-    from jensen.contract.model import Persistent
+    from jensen.registry import Model
 
 
 def select(
@@ -144,7 +144,7 @@ def select(
                 show_message(f"wrote the {what} to {file}")
 
 
-def check_used(measured: Mapping[str, Any], criterion: str, estimator: Persistent) -> None:
+def check_used(measured: Mapping[str, Any], criterion: str, estimator: Model) -> None:
     """An error if an option does not belong to the criterion."""
     from jensen.evaluate.offers import find_criterion
 

@@ -1,6 +1,6 @@
 """The contract: the methods of every model, and the two ways to fit one.
 
-Persistent -> LatentVariableModel -> EMEstimator | GradientEstimator -> final classes. Some of these share an abstract
+LatentVariableModel -> EMEstimator | GradientEstimator -> final classes. Some of these share an abstract
 class: mixtures, one Gaussian around a subspace, models that are fitted by EM alone.
 
 Names are looked up when they are used, so that `contract.capabilities` can be imported without torch.
@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from jensen.contract.em import Answers, EMEstimator, Problem, Stream
-    from jensen.contract.model import LatentVariableModel, Persistent, Rows, not_offered, warn_unused, whole_number
+    from jensen.contract.model import LatentVariableModel, Rows, not_offered, warn_unused, whole_number
 
 __all__ = [
     "Answers",
     "EMEstimator",
     "LatentVariableModel",
-    "Persistent",
     "Problem",
     "Rows",
     "Stream",

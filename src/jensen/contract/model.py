@@ -21,10 +21,10 @@ from torch import Tensor
 
 from jensen.bound import Bound
 from jensen.contract.capabilities import Capabilities
-from jensen.data.container import CONTAINERS, Kind, Table, n_entries, n_rows
+from jensen.contract.files import write_model
+from jensen.data.container import Kind, Table, n_entries, n_rows
 from jensen.data.labels import encode_labels
 from jensen.data.reader import check_columns, check_spread, check_values, column_names, read_table, read_weights
-from jensen.files.records import write_record
 from jensen.runtime.memory import need_memory
 from jensen.runtime.messages import levels_inside
 
@@ -40,55 +40,25 @@ class Rows:
     kind: Kind
 
 
-class Persistent(BaseEstimator, ABC):
-    """An estimator that one file can hold."""
-
-    capabilities: ClassVar[Capabilities] = Capabilities()
-    theta_: Any
-    _kind: Kind
-
-    @abstractmethod
-    def _theta_record(self) -> dict[str, Tensor]:
-        """theta_ as named tensors, for a file."""
-
-    @abstractmethod
-    def _theta_from(self, record: dict[str, Tensor]) -> Any:
-        """Undo `_theta_record`, refusing values that no fit could have left."""
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the fitted model to one safetensors file; `jensen.load` reads it back."""
-        check_is_fitted(self)
-        attributes = {name: value for name, value in vars(self).items() if is_attribute(name) and name != "theta_"}
-        kind = {"container": self._kind.container, "dtype": self._kind.dtype, "columns": self._kind.columns}
-        fitted = {"theta": self._theta_record(), "kind": kind, "attributes": attributes}
-        write_record(path, {"class": type(self).__name__, "params": self.get_params(deep=False), "fitted": fitted})
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        self.capabilities.write_tags(tags)
-        return tags
-
-    def _restore(self, fitted: dict[str, Any]) -> None:
-        """Set the fitted attributes that `save` wrote."""
-        self._validate_params()
-        for name, value in fitted["attributes"].items():
-            if not is_attribute(name):
-                raise ValueError(f"the file sets {name!r}, which is not a fitted attribute")
-            setattr(self, name, value)
-        check_features(self)
-        self._kind = kind_from(fitted["kind"], self.n_features_in_)
-        self.theta_ = self._theta_from(fitted["theta"])
-        check_same_kind(fitted["theta"], self._theta_record())
-
-
-class LatentVariableModel(Persistent):
+class LatentVariableModel(BaseEstimator, ABC):
     """A model of rows x with something hidden z: p(x) = ∫ p(x|z) p(z) dz.
 
     NaN in X is a missing value and need not be filled in first. Scores are nats per row in the units of X. A method
     that a model cannot provide does not exist on it.
     """
 
+    capabilities: ClassVar[Capabilities] = Capabilities()
+    theta_: Any
     random_state: Any
+    _kind: Kind
+
+    @abstractmethod
+    def _theta_record(self) -> dict[str, Any]:
+        """theta_ as named tensors, for a file."""
+
+    @abstractmethod
+    def _theta_from(self, record: dict[str, Any]) -> Any:
+        """Undo `_theta_record`, refusing values that no fit could have left."""
 
     @abstractmethod
     def fit(self, X: Table, y: Any = None, sample_weight: Any = None) -> Self:
@@ -117,6 +87,10 @@ class LatentVariableModel(Persistent):
     @abstractmethod
     def impute_draws(self, X: Table, n_draws: int = 1, random_state: Any = None) -> list[Any]:
         """`n_draws` copies of X with missing entries drawn from their posterior."""
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted model to one safetensors file; `jensen.load` reads it back."""
+        write_model(self, path)
 
     @property
     def measure_(self) -> tuple[str, ...]:
@@ -191,14 +165,8 @@ class LatentVariableModel(Persistent):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.estimator_type = "density_estimator"
+        self.capabilities.write_tags(tags)
         return tags
-
-
-def restored(cls: type[Persistent], params: Mapping[str, Any], fitted: dict[str, Any]) -> Persistent:
-    """The fitted model that a file describes by its constructor's arguments and by what `save` wrote of the fit."""
-    model = cls(**params)
-    model._restore(fitted)
-    return model
 
 
 def whole_number(name: str, value: Any) -> int:
@@ -231,37 +199,3 @@ def not_offered(name: str, reason: str) -> Any:
     method.__name__ = name
     method.__doc__ = f"Not offered: {reason}."
     return available_if(refuse)(method)
-
-
-def check_features(model: Any) -> None:
-    """Check the columns of X in a file, on which all later checks rely."""
-    d, names = model.n_features_in_, getattr(model, "feature_names_in_", None)
-    if isinstance(d, bool) or not isinstance(d, Integral) or d < 1:
-        raise ValueError(f"n_features_in_={d!r} is no number of columns; the file is damaged")
-    if names is not None and not (isinstance(names, np.ndarray) and names.shape == (d,)):
-        raise ValueError(f"feature_names_in_ are not {d} names, one for every column; the file is damaged")
-
-
-def kind_from(record: dict[str, Any], n_features: int) -> Kind:
-    """The kind of table that the model in a file was fitted on."""
-    kind = Kind(**record)
-    columns = kind.columns is None or (isinstance(kind.columns, list) and len(kind.columns) == n_features)
-    if not (columns and kind.container in CONTAINERS and kind.dtype in ("float32", "float64")):
-        raise ValueError(f"{kind} is no kind of table; the file is damaged")
-    return kind
-
-
-def check_same_kind(given: dict[str, Any], restored: dict[str, Any]) -> None:
-    """An error if a parameter has another type or shape in the file than in a fit."""
-    for name, value in given.items():
-        own = restored[name]
-        if isinstance(own, Tensor) and (value.dtype, value.shape) != (own.dtype, own.shape):
-            raise ValueError(
-                f"{name} is {value.dtype} of shape {tuple(value.shape)} in the file, but {own.dtype} of shape "
-                f"{tuple(own.shape)} in a fit; the file is damaged"
-            )
-
-
-def is_attribute(name: str) -> bool:
-    """Whether a name is that of a fitted attribute: public, with an underscore at the end."""
-    return name.endswith("_") and not name.startswith("_")

@@ -9,7 +9,7 @@ Tipping & Bishop (1999); Ghahramani & Hinton (1996). The bound is exact.
 from __future__ import annotations
 
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from sklearn.utils._param_validation import Interval, StrOptions
@@ -28,16 +28,98 @@ from jensen.models.mixtures.conjugate_prior import ConjugatePrior
 from jensen.models.mixtures.em import MixtureTheta
 from jensen.models.mixtures.inference import answers, responsibilities
 
-CONSTRAINTS: dict[str, list[Any]] = MixtureModel._parameter_constraints | {
-    "n_latent": [Interval(Integral, 1, None, closed="left")],
-    "reg_covar": [Interval(Real, 0.0, None, closed="left")],
-    "init_params": [StrOptions({"portfolio", "kmeans"})],
-    "prior": [ConjugatePrior, None],
-    "acceleration": [StrOptions({"squarem"}), None],
-}
+
+class SubspaceMixture(MixtureModel):
+    """What both have in common; a final class sets whether the noise has one variance for all features."""
+
+    theta_: SubspaceTheta
+    means_ = Fitted(lambda model: model.theta_.components.means)
+    loadings_ = Fitted(lambda model: model.theta_.components.loadings)
+    _components = SubspaceGaussians
+    _is_isotropic: ClassVar[bool]
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = MixtureModel._parameter_constraints | {
+        "n_latent": [Interval(Integral, 1, None, closed="left")],
+        "reg_covar": [Interval(Real, 0.0, None, closed="left")],
+        "init_params": [StrOptions({"portfolio", "kmeans"})],
+        "prior": [ConjugatePrior, None],
+        "acceleration": [StrOptions({"squarem"}), None],
+    }
+
+    def __init__(
+        self,
+        n_components: int | None = None,
+        n_latent: int = 2,
+        *,
+        tol: float = 1e-3,
+        reg_covar: float = 1e-6,
+        max_iter: int = 100,
+        n_init: int = 1,
+        init_params: str = "portfolio",
+        label_weight: float = 1.0,
+        prior: ConjugatePrior | None = None,
+        acceleration: str | None = None,
+        random_state: Any = None,
+        warm_start: bool = False,
+        verbose: int = 0,
+        verbose_interval: int = 10,
+    ) -> None:
+        self.n_components = n_components
+        self.n_latent = n_latent
+        self.tol = tol
+        self.reg_covar = reg_covar
+        self.max_iter = max_iter
+        self.n_init = n_init
+        self.init_params = init_params
+        self.label_weight = label_weight
+        self.prior = prior
+        self.acceleration = acceleration
+        self.random_state = random_state
+        self.warm_start = warm_start
+        self.verbose = verbose
+        self.verbose_interval = verbose_interval
+
+    def posterior(self, X: Any) -> torch.distributions.MixtureSameFamily:
+        """q(k, z|x): a mixture per row of Gaussians (m) over z, each in its own component's coordinates."""
+        x, _ = self._read(X)
+        k, _, m = self.theta_.components.loadings.shape
+
+        def means(local: SubspaceTheta, batch: Batch) -> Tensor:
+            return local.components.view(batch).mean.reshape(k * m, -1)
+
+        def factors(local: SubspaceTheta, batch: Batch) -> Tensor:
+            factor: Tensor = torch.linalg.cholesky(local.components.view(batch).cov.movedim(-1, 0))
+            return factor.reshape(-1, k * m * m).expand(batch.x.shape[1], -1).mT
+
+        if x.isnan().any():
+            tril = answers(self.theta_, x, factors).reshape(-1, k, m, m)
+        else:
+            tril = torch.linalg.cholesky(self.theta_.components.cov).expand(len(x), -1, -1, -1)
+        mean = answers(self.theta_, x, means).reshape(-1, k, m)
+        gaussians = torch.distributions.MultivariateNormal(mean, scale_tril=tril, validate_args=False)
+        component = torch.distributions.Categorical(probs=responsibilities(self.theta_, x))
+        return torch.distributions.MixtureSameFamily(component, gaussians)
+
+    def reconstruct(self, X: Any) -> Any:
+        """Every row's nearest point of each subspace, in the metric of its noise, averaged by q(k|x)."""
+        x, kind = self._read(X)
+        return kind.table(nearest_points(self.theta_, x))
+
+    def _problem(self, rows: Rows, start: SubspaceTheta | None, frame: Frame | None) -> tuple[Problem, Frame]:
+        structure = SubspaceStructure(self.n_latent, self._is_isotropic)
+        return subspace_mixture_problem(self, structure, rows, start, frame)
+
+    def _presented(self, theta: SubspaceTheta) -> SubspaceTheta:
+        return MixtureTheta(theta.weights, theta.components.canonical())
+
+    def _schema(self) -> dict[str, Values]:
+        return {
+            "means": Values("K", "d"),
+            "loadings": Values("K", "d", self.n_latent),
+            "noise": Values("K", 1 if self._is_isotropic else "d", check=positive),
+        }
 
 
-class MixtureOfPPCA(MixtureModel):
+class MixtureOfPPCA(SubspaceMixture):
     """A mixture of probabilistic PCAs: K Gaussians, each around its own subspace of m dimensions.
 
     Args:
@@ -80,66 +162,11 @@ class MixtureOfPPCA(MixtureModel):
         True
     """
 
-    theta_: SubspaceTheta
-    means_ = Fitted(lambda model: model.theta_.components.means)
-    loadings_ = Fitted(lambda model: model.theta_.components.loadings)
+    _is_isotropic = True
     noise_variance_ = Fitted(lambda model: model.theta_.components.noise[:, 0])
-    _components = SubspaceGaussians
-    _parameter_constraints = CONSTRAINTS
-
-    def __init__(
-        self,
-        n_components: int | None = None,
-        n_latent: int = 2,
-        *,
-        tol: float = 1e-3,
-        reg_covar: float = 1e-6,
-        max_iter: int = 100,
-        n_init: int = 1,
-        init_params: str = "portfolio",
-        label_weight: float = 1.0,
-        prior: ConjugatePrior | None = None,
-        acceleration: str | None = None,
-        random_state: Any = None,
-        warm_start: bool = False,
-        verbose: int = 0,
-        verbose_interval: int = 10,
-    ) -> None:
-        self.n_components = n_components
-        self.n_latent = n_latent
-        self.tol = tol
-        self.reg_covar = reg_covar
-        self.max_iter = max_iter
-        self.n_init = n_init
-        self.init_params = init_params
-        self.label_weight = label_weight
-        self.prior = prior
-        self.acceleration = acceleration
-        self.random_state = random_state
-        self.warm_start = warm_start
-        self.verbose = verbose
-        self.verbose_interval = verbose_interval
-
-    def posterior(self, X: Any) -> torch.distributions.MixtureSameFamily:
-        """q(k, z|x): a mixture per row of Gaussians (m) over z, each in its own component's coordinates."""
-        return latent_posterior(self.theta_, self._read(X)[0])
-
-    def reconstruct(self, X: Any) -> Any:
-        """Every row's nearest point of each subspace, in the metric of its noise, averaged by q(k|x)."""
-        x, kind = self._read(X)
-        return kind.table(nearest_points(self.theta_, x))
-
-    def _problem(self, rows: Rows, start: SubspaceTheta | None, frame: Frame | None) -> tuple[Problem, Frame]:
-        return subspace_mixture_problem(self, SubspaceStructure(self.n_latent, is_isotropic=True), rows, start, frame)
-
-    def _presented(self, theta: SubspaceTheta) -> SubspaceTheta:
-        return MixtureTheta(theta.weights, theta.components.canonical())
-
-    def _schema(self) -> dict[str, Values]:
-        return schema_of(self.n_latent, 1)
 
 
-class MixtureOfFactorAnalysers(MixtureModel):
+class MixtureOfFactorAnalysers(SubspaceMixture):
     """A mixture of factor analysers: K Gaussians around subspaces of m dimensions, with a noise variance per feature.
 
     Args:
@@ -175,90 +202,5 @@ class MixtureOfFactorAnalysers(MixtureModel):
         (3, 4, 1)
     """
 
-    theta_: SubspaceTheta
-    means_ = Fitted(lambda model: model.theta_.components.means)
-    loadings_ = Fitted(lambda model: model.theta_.components.loadings)
+    _is_isotropic = False
     noise_variance_ = Fitted(lambda model: model.theta_.components.noise)
-    _components = SubspaceGaussians
-    _parameter_constraints = CONSTRAINTS
-
-    def __init__(
-        self,
-        n_components: int | None = None,
-        n_latent: int = 2,
-        *,
-        tol: float = 1e-3,
-        reg_covar: float = 1e-6,
-        max_iter: int = 100,
-        n_init: int = 1,
-        init_params: str = "portfolio",
-        label_weight: float = 1.0,
-        prior: ConjugatePrior | None = None,
-        acceleration: str | None = None,
-        random_state: Any = None,
-        warm_start: bool = False,
-        verbose: int = 0,
-        verbose_interval: int = 10,
-    ) -> None:
-        self.n_components = n_components
-        self.n_latent = n_latent
-        self.tol = tol
-        self.reg_covar = reg_covar
-        self.max_iter = max_iter
-        self.n_init = n_init
-        self.init_params = init_params
-        self.label_weight = label_weight
-        self.prior = prior
-        self.acceleration = acceleration
-        self.random_state = random_state
-        self.warm_start = warm_start
-        self.verbose = verbose
-        self.verbose_interval = verbose_interval
-
-    def posterior(self, X: Any) -> torch.distributions.MixtureSameFamily:
-        """q(k, z|x): a mixture per row of Gaussians (m) over z, each in its own component's coordinates."""
-        return latent_posterior(self.theta_, self._read(X)[0])
-
-    def reconstruct(self, X: Any) -> Any:
-        """Every row's nearest point of each subspace, in the metric of its noise, averaged by q(k|x)."""
-        x, kind = self._read(X)
-        return kind.table(nearest_points(self.theta_, x))
-
-    def _problem(self, rows: Rows, start: SubspaceTheta | None, frame: Frame | None) -> tuple[Problem, Frame]:
-        return subspace_mixture_problem(self, SubspaceStructure(self.n_latent, is_isotropic=False), rows, start, frame)
-
-    def _presented(self, theta: SubspaceTheta) -> SubspaceTheta:
-        return MixtureTheta(theta.weights, theta.components.canonical())
-
-    def _schema(self) -> dict[str, Values]:
-        return schema_of(self.n_latent, "d")
-
-
-def latent_posterior(theta: SubspaceTheta, x: Tensor) -> torch.distributions.MixtureSameFamily:
-    """q(k, z|x) of rows (n, d)."""
-    k, _, m = theta.components.loadings.shape
-
-    def means(local: SubspaceTheta, batch: Batch) -> Tensor:
-        return local.components.view(batch).mean.reshape(k * m, -1)
-
-    def factors(local: SubspaceTheta, batch: Batch) -> Tensor:
-        factor: Tensor = torch.linalg.cholesky(local.components.view(batch).cov.movedim(-1, 0))
-        return factor.reshape(-1, k * m * m).expand(batch.x.shape[1], -1).mT
-
-    if x.isnan().any():
-        tril = answers(theta, x, factors).reshape(-1, k, m, m)
-    else:
-        tril = torch.linalg.cholesky(theta.components.cov).expand(len(x), -1, -1, -1)
-    mean = answers(theta, x, means).reshape(-1, k, m)
-    gaussians = torch.distributions.MultivariateNormal(mean, scale_tril=tril, validate_args=False)
-    component = torch.distributions.Categorical(probs=responsibilities(theta, x))
-    return torch.distributions.MixtureSameFamily(component, gaussians)
-
-
-def schema_of(n_latent: int, n_noise: int | str) -> dict[str, Values]:
-    """What a file must hold, with so many noise variances per component."""
-    return {
-        "means": Values("K", "d"),
-        "loadings": Values("K", "d", n_latent),
-        "noise": Values("K", n_noise, check=positive),
-    }

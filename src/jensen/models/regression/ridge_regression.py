@@ -9,6 +9,7 @@ the evidence and the predictive density are exact given λ and σ². The formula
 from __future__ import annotations
 
 import math
+import os
 import warnings
 from collections.abc import Sequence
 from numbers import Integral, Real
@@ -16,14 +17,15 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
-from sklearn.base import MultiOutputMixin, RegressorMixin
+from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
-from jensen.contract import Persistent, warn_unused
+from jensen.contract import warn_unused
 from jensen.contract.capabilities import Capabilities
+from jensen.contract.files import write_model
 from jensen.contract.fitted import Fitted
 from jensen.data.container import Kind
 from jensen.data.labels import read_targets
@@ -52,7 +54,7 @@ def effective_dof(model: RidgeRegression) -> Tensor:
     return ridge.effective_dof(model.theta_.spectrum, model.theta_.alpha).reshape(model.target_shape_)
 
 
-class RidgeRegression(RegressorMixin, MultiOutputMixin, Persistent):
+class RidgeRegression(RegressorMixin, MultiOutputMixin, BaseEstimator):
     """Least squares and ridge regression with error bars, the evidence of y, and λ and σ² estimated from it.
 
     Args:
@@ -293,6 +295,15 @@ class RidgeRegression(RegressorMixin, MultiOutputMixin, Persistent):
         """One number per λ and target, float64; a float if there is one of each."""
         lead = () if lam is None else lam.shape[:-1]
         return np.array(values.reshape((*lead, *self.target_shape_)).numpy())[()]
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted model to one safetensors file; `jensen.load` reads it back."""
+        write_model(self, path)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        self.capabilities.write_tags(tags)
+        return tags
 
     def _theta_record(self) -> dict[str, Tensor]:
         return self.theta_.record()
