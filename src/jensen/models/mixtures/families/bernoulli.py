@@ -1,0 +1,132 @@
+"""Yes/no columns.
+
+    p_k(x) = Π_j θ_kj^x_j (1-θ_kj)^(1-x_j),   x_j = 0 or 1
+    M:  θ_kj = (S_kj + a - 1) / (N_kj + a + b - 2),  S_kj = Σ_i r_ik x_ij
+under a Beta(a, b) prior; a = b = 1 is maximum likelihood.
+Bishop (2006) 9.3.3. A probability of exactly 0 or 1 is a legitimate maximum: other values then have probability 0.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Self
+
+import torch
+from torch import Tensor
+
+from jensen.engines.em.batch import Batch
+from jensen.models.mixtures.families.entries import (
+    EVEN,
+    LARGEST_LOG,
+    LARGEST_LOGIT,
+    LOG_ZERO,
+    ColumnComponents,
+    ColumnFamily,
+    Entries,
+    Hyper,
+    Sums,
+    check_concentration,
+    log_or_least,
+    without_impossible,
+    xlogy,
+)
+
+
+@dataclass(frozen=True)
+class Bernoullis(ColumnComponents[Entries, Sums]):
+    """Probabilities θ of 1 (K, d)."""
+
+    probabilities: Tensor
+
+    @property
+    def expectation(self) -> Tensor:
+        return self.probabilities
+
+    @property
+    def n_parameters(self) -> int:
+        return self.probabilities.numel()
+
+    def view(self, batch: Batch) -> Entries:
+        # x - x² = 0 for 0 and 1 alone; two fast passes, as this is done in every sweep.
+        difference = torch.addcmul(batch.x, batch.x, batch.x, value=-1)
+        if float(difference.amin()) == 0 == float(difference.amax()):
+            return Entries.of(batch, torch.ones(1, dtype=torch.bool))
+        return Entries.of(batch, is_binary(batch.x))
+
+    def log_density(self, view: Entries) -> Tensor:
+        p, is_one = self.probabilities, self.probabilities == 1
+        absent = (-p).masked_fill(is_one, 0.0).log1p()
+        log_density = (log_or_least(p) - absent) @ view.x + view.total_of(absent)
+        if bool(is_one.any()):
+            # ln(1-θ) = -∞ in both terms above would cancel, so zeros are counted where θ = 1.
+            columns = is_one.any(0).nonzero().squeeze(1)
+            zeros = (1.0 if view.seen is None else view.seen[..., columns, :]) - view.x[..., columns, :]
+            log_density += LOG_ZERO * (is_one[:, columns].to(p.dtype) @ zeros)
+        if bool((is_one | (p == 0)).any()):
+            log_density = without_impossible(log_density)
+        return view.excluded(log_density)
+
+    def moments(self, responsibilities: Tensor, view: Entries) -> Sums:
+        return Sums.of(responsibilities, view)
+
+    def expected_moments(self, weights: Tensor) -> Sums:
+        count = weights[:, None].expand_as(self.probabilities)
+        return Sums(weights, count, count * self.probabilities)
+
+    def m_step(self, moments: Sums) -> Self:
+        # Rounding can carry a share of all rows beyond 1.
+        found = (moments.total / moments.count).clamp(0, 1)
+        return type(self)(torch.where(moments.count > 0, found, self.probabilities))
+
+    def draw(self, component: Tensor, generator: torch.Generator) -> Tensor:
+        return torch.bernoulli(self.probabilities[component.to(self.probabilities.device)].cpu(), generator=generator)
+
+
+def is_binary(x: Tensor) -> Tensor:
+    return (x == 0) | (x == 1)
+
+
+@dataclass(frozen=True)
+class BernoulliFamily(ColumnFamily[Bernoullis]):
+    """
+    Args:
+        a, b: of a Beta(a, b) prior on every probability, at least 1; 1, 1 is maximum likelihood.
+    """
+
+    a: Hyper = 1.0
+    b: Hyper = 1.0
+    needs = "a Bernoulli column has only 0 and 1; code it as 0 and 1, or give the column another family"
+
+    def __post_init__(self) -> None:
+        check_concentration("a", self.a)
+        check_concentration("b", self.b)
+
+    def inside(self, x: Tensor) -> Tensor:
+        return is_binary(x)
+
+    def standard(self, k: int, d: int) -> Bernoullis:
+        return Bernoullis(torch.full((k, d), 0.5, dtype=torch.float64))
+
+    def m_step(self, components: Bernoullis, moments: Sums) -> Bernoullis:
+        count, total = moments.count + (self.a + self.b - 2), moments.total + (self.a - 1)
+        return components.m_step(replace(moments, count=count, total=total))
+
+    def first(self, components: Bernoullis, moments: Sums, pseudo: float) -> Bernoullis:
+        found = super().first(components, moments, pseudo).probabilities
+        return Bernoullis((1 - EVEN) * found + EVEN / 2)
+
+    def log_prior(self, components: Bernoullis) -> Tensor:
+        p = components.probabilities
+        a, b = torch.as_tensor(self.a, dtype=p.dtype), torch.as_tensor(self.b, dtype=p.dtype)
+        normaliser = torch.lgamma(a + b) - torch.lgamma(a) - torch.lgamma(b)
+        return (normaliser + xlogy(a - 1, p) + xlogy(b - 1, 1 - p)).sum()
+
+    def pack(self, components: Bernoullis) -> Tensor:
+        return components.probabilities.logit().clamp(-LARGEST_LOG, LARGEST_LOGIT).flatten()
+
+    def unpack(self, vector: Tensor, k: int, d: int) -> Bernoullis:
+        return Bernoullis(vector.clamp(-LARGEST_LOG, LARGEST_LOGIT).reshape(k, d).sigmoid())
+
+    def expected_log_density(self, components: Bernoullis, moments: Sums) -> Tensor:
+        p, zeros = components.probabilities, (moments.count - moments.total).clamp(min=0)
+        return (xlogy(moments.total, p) + xlogy(zeros, 1 - p)).sum()

@@ -1,0 +1,167 @@
+"""Columns of levels.
+
+    p_k(x) = Π_j θ_kj[x_j],   x_j = 0, ..., L_j - 1
+    M:  θ_kj[l] = (C_kj[l] + α - 1) / (N_kj + L_j (α - 1)),  C_kj[l] = Σ_i r_ik [x_ij = l]
+under a Dirichlet(α) prior; α = 1 is maximum likelihood. Goodman (1974), latent classes. A level that a component never
+had has probability 0 there. A column with one level costs 0 nats and has no parameter.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Self
+
+import torch
+from torch import Tensor
+
+from jensen.engines.em.batch import Additive, Batch
+from jensen.models.mixtures.components import Conditional, Independent
+from jensen.models.mixtures.families.entries import (
+    EVEN,
+    LARGEST_LOG,
+    ColumnComponents,
+    ColumnFamily,
+    Hyper,
+    check_concentration,
+    mass_of,
+    seen,
+    xlogy,
+)
+from jensen.models.mixtures.families.lookup import Codes, Layout, in_line, layout_of
+
+
+@dataclass(frozen=True)
+class Tallies(Additive):
+    """Σ_i r_ik (K,), and the same over the rows with every level of every column (K, ΣL)."""
+
+    mass: Tensor
+    tally: Tensor
+
+
+@dataclass(frozen=True)
+class Categoricals(ColumnComponents[Codes, Tallies]):
+    """Probabilities θ (K, ΣL), the columns side by side, and the number of levels of every column."""
+
+    probabilities: Tensor
+    levels: tuple[int, ...]
+
+    @property
+    def layout(self) -> Layout:
+        return layout_of(self.levels)
+
+    @property
+    def expectation(self) -> Tensor:
+        """The mean number of a level (K, d), for its shape: `given` fills in the most probable level."""
+        numbers = torch.arange(self.layout.n_rows) - self.layout.first[self.layout.column]
+        return self.layout.total(self.probabilities * numbers)
+
+    @property
+    def n_components(self) -> int:
+        return len(self.probabilities)
+
+    @property
+    def n_features(self) -> int:
+        return len(self.levels)
+
+    @property
+    def n_parameters(self) -> int:
+        return self.n_components * sum(n - 1 for n in self.levels)
+
+    def view(self, batch: Batch) -> Codes:
+        x, observed = in_line(batch.x), seen(batch)
+        number = x.long()
+        index = number + self.layout.first[:, None]
+        inside = (number == x) & (number >= 0) & (number < torch.tensor(self.levels)[:, None])
+        if not bool(inside.all()):
+            index = index.masked_fill(~inside, self.layout.n_rows + 1)
+        if observed is not None:
+            index = index.masked_fill(in_line(observed.expand_as(batch.x)) == 0, self.layout.n_rows)
+        return Codes(index, batch.x.shape[:-2])
+
+    def log_density(self, view: Codes) -> Tensor:
+        return view.lookup(self.probabilities.log())
+
+    def moments(self, responsibilities: Tensor, view: Codes) -> Tallies:
+        return Tallies(mass_of(responsibilities), view.tally(responsibilities, self.layout.n_rows))
+
+    def expected_moments(self, weights: Tensor) -> Tallies:
+        return Tallies(weights, weights[:, None] * self.probabilities)
+
+    def m_step(self, moments: Tallies) -> Self:
+        count = self.layout.total(moments.tally)[:, self.layout.column]
+        return replace(self, probabilities=torch.where(count > 0, moments.tally / count, self.probabilities))
+
+    def draw(self, component: Tensor, generator: torch.Generator) -> Tensor:
+        of_rows = self.probabilities[component.to(self.probabilities.device)].cpu()
+        drawn = [torch.multinomial(p, 1, generator=generator) for p in of_rows.split(self.levels, 1)]
+        return torch.cat(drawn, 1).to(of_rows.dtype)
+
+    def given(self, batch: Batch) -> Conditional:
+        return MostProbable(self, self)
+
+
+@dataclass(frozen=True)
+class MostProbable(Independent):
+    """Levels given what is observed; a mean of their numbers means nothing, so the most probable one stands for it."""
+
+    categoricals: Categoricals
+
+    def expected(self, responsibilities: Tensor) -> Tensor:
+        p = self.categoricals.probabilities.mT @ responsibilities
+        modes = [part.argmax(-2, keepdim=True) for part in p.split(self.categoricals.levels, -2)]
+        return torch.cat(modes, -2).to(p.dtype)
+
+
+@dataclass(frozen=True)
+class CategoricalFamily(ColumnFamily[Categoricals]):
+    """
+    Args:
+        levels: the number of levels of every column.
+        alpha: of a Dirichlet prior on the probabilities of every column, one number or one for every level (ΣL,), at
+            least 1; 1 is maximum likelihood.
+    """
+
+    levels: tuple[int, ...]
+    alpha: Hyper = 1.0
+    needs = "a column of levels has only their numbers 0, ..., L-1; correct the value, or raise its number of levels"
+
+    def __post_init__(self) -> None:
+        check_concentration("alpha", self.alpha)
+        if not all(n >= 1 for n in self.levels):
+            raise ValueError(f"levels={self.levels} has a column without levels; every column needs at least 1")
+
+    def inside(self, x: Tensor) -> Tensor:
+        return (x >= 0) & (x == x.floor()) & (x < torch.tensor(self.levels))
+
+    def standard(self, k: int, d: int) -> Categoricals:
+        if d != len(self.levels):
+            raise ValueError(
+                f"levels={self.levels} has {len(self.levels)} columns, the rows have {d}; give one per column"
+            )
+        layout = layout_of(self.levels)
+        even = 1 / torch.tensor(self.levels, dtype=torch.float64)
+        return Categoricals(even[layout.column].expand(k, -1), self.levels)
+
+    def m_step(self, components: Categoricals, moments: Tallies) -> Categoricals:
+        return components.m_step(replace(moments, tally=moments.tally + (self.alpha - 1)))
+
+    def first(self, components: Categoricals, moments: Tallies, pseudo: float) -> Categoricals:
+        found = super().first(components, moments, pseudo)
+        even = self.standard(found.n_components, found.n_features).probabilities
+        return replace(found, probabilities=(1 - EVEN) * found.probabilities + EVEN * even)
+
+    def log_prior(self, components: Categoricals) -> Tensor:
+        p, layout = components.probabilities, components.layout
+        alpha = torch.as_tensor(self.alpha, dtype=p.dtype).expand(1, layout.n_rows)
+        normaliser = torch.lgamma(layout.total(alpha)).sum() - torch.lgamma(alpha).sum()
+        return len(p) * normaliser + xlogy(alpha - 1, p).sum()
+
+    def pack(self, components: Categoricals) -> Tensor:
+        return components.probabilities.log().clamp(min=-LARGEST_LOG).flatten()
+
+    def unpack(self, vector: Tensor, k: int, d: int) -> Categoricals:
+        logits = vector.reshape(k, -1).split(self.levels, 1)
+        return Categoricals(torch.cat([column.softmax(1) for column in logits], 1), self.levels)
+
+    def expected_log_density(self, components: Categoricals, moments: Tallies) -> Tensor:
+        return xlogy(moments.tally, components.probabilities).sum()
