@@ -56,7 +56,7 @@ class Bernoullis(ColumnComponents[Entries, Sums]):
     def log_density(self, view: Entries) -> Tensor:
         p, is_one = self.probabilities, self.probabilities == 1
         absent = (-p).masked_fill(is_one, 0.0).log1p()
-        log_density = (log_or_least(p) - absent) @ view.x + view.total_of(absent)
+        log_density = ((log_or_least(p) - absent) @ view.x).add_(view.total_of(absent))
         if bool(is_one.any()):
             # ln(1-θ) = -∞ in both terms above would cancel, so zeros are counted where θ = 1.
             columns = is_one.any(0).nonzero().squeeze(1)

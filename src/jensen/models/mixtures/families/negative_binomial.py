@@ -10,7 +10,7 @@ new one, as in `partial_fit`, is split between its two neighbours so that the me
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Self
 
 import torch
@@ -97,6 +97,12 @@ class NegativeBinomials(ColumnComponents[View, Tallies]):
     def layout(self) -> Layout:
         return layout_of(tuple(len(values) for values in self.counts))
 
+    @cached_property
+    def table(self) -> Tensor:
+        """ln p_kj(u) of the counts u of the table (K, U)."""
+        column = self.layout.column
+        return log_negative_binomial(torch.cat(tensor_of(self.counts)), self.means[:, column], self.sizes[:, column])
+
     def view(self, batch: Batch) -> View:
         entries = Entries.of(batch, is_count(batch.x))
         x, known, layout = in_line(batch.x), tensor_of(self.counts), self.layout
@@ -126,10 +132,7 @@ class NegativeBinomials(ColumnComponents[View, Tallies]):
         return New(column, row, count, below, above, share)
 
     def log_density(self, view: View) -> Tensor:
-        layout = self.layout
-        counts = torch.cat(tensor_of(self.counts))
-        table = log_negative_binomial(counts, self.means[:, layout.column], self.sizes[:, layout.column])
-        log_density = view.codes.lookup(table)
+        log_density = view.codes.lookup(self.table)
         if view.new is not None:
             column, row, count = view.new.column, view.new.row, view.new.count
             values = log_negative_binomial(count, self.means[:, column], self.sizes[:, column])
@@ -149,8 +152,8 @@ class NegativeBinomials(ColumnComponents[View, Tallies]):
     def expected_moments(self, weights: Tensor) -> Tallies:
         layout, w = self.layout, weights[:, None]
         counts, column = torch.cat(tensor_of(self.counts)), layout.column
-        means, sizes = self.means[:, column], self.sizes[:, column]
-        probability = log_negative_binomial(counts, means, sizes).exp() * torch.cat(widths_of(self.counts))
+        sizes = self.sizes[:, column]
+        probability = self.table.exp() * torch.cat(widths_of(self.counts))
         probability = probability / layout.total(probability)[:, column]
         # The table is coarse: the weight follows from the size that is to come out.
         rise, total = layout.total(probability * digamma_rise(sizes, counts)), layout.total(probability * counts)
@@ -166,8 +169,10 @@ class NegativeBinomials(ColumnComponents[View, Tallies]):
         known = moments.count > 0
         means = torch.where(known, moments.total / moments.count, self.means)
         mass = (moments.count - moments.rest).where(known, 0.0)
-        counts = torch.cat(tensor_of(self.counts))
-        sizes = negative_binomial_size(moments.tally, counts, self.layout.column, mass, self.sizes)
+        # Most of the ladder is empty.
+        used = (moments.tally > 0).any(0)
+        counts, column = torch.cat(tensor_of(self.counts))[used], self.layout.column[used]
+        sizes = negative_binomial_size(moments.tally[:, used], counts, column, mass, self.sizes)
         return replace(self, means=means, sizes=sizes)
 
     def draw(self, component: Tensor, generator: torch.Generator) -> Tensor:
@@ -235,7 +240,5 @@ class NegativeBinomialFamily(ColumnFamily[NegativeBinomials]):
 
     def expected_log_density(self, components: NegativeBinomials, moments: Tallies) -> Tensor:
         """Over the counts of the table; in the gradient of an exact fit nothing is left out."""
-        column, counts = components.layout.column, torch.cat(tensor_of(self.counts))
-        values = log_negative_binomial(counts, components.means[:, column], components.sizes[:, column])
         # A count that a component never had weighs nothing, even where it is impossible.
-        return torch.where(moments.tally > 0, moments.tally * values, 0.0).sum()
+        return torch.where(moments.tally > 0, moments.tally * components.table, 0.0).sum()
