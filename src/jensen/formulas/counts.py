@@ -32,33 +32,41 @@ def log_negative_binomial(count: Tensor, mean: Tensor, size: Tensor) -> Tensor:
     return torch.where(size.isinf(), log_poisson(count, mean), finite - torch.lgamma(count + 1))
 
 
-def share_of_rise(count: Tensor, mean: Tensor, size: Tensor) -> Tensor:
-    """D_x(s) / ln(1 + μ/s), whose mean under the distribution is 1; x/μ for s = ∞, and 0 for μ = 0."""
-    s = size.clamp(max=LARGEST_SIZE)
-    share = torch.where(size.isinf(), count / mean, digamma_rise(s, count) / torch.log1p(mean / s))
-    return share.masked_fill(mean == 0, 0.0)
+def mass_for_size(rise: Tensor, total: Tensor, size: Tensor) -> Tensor:
+    """The weight N with N ln(1 + T/(N s)) = R: with R = Σ t_u D_u(s) and T = Σ t_u u, the one whose size is s.
+
+    R is at most T/s. In y = T/(N s) the equation is ln(1+y)/y = R s/T, whose left side falls from 1 to 0.
+    """
+    ratio = rise * size / total
+    low, high = torch.full_like(ratio, -40.0), torch.full_like(ratio, 700.0)
+    for _ in range(64):
+        middle = (low + high) / 2
+        y = middle.exp()
+        is_low = torch.log1p(y) > ratio * y
+        low, high = torch.where(is_low, middle, low), torch.where(is_low, high, middle)
+    return total / (size * ((low + high) / 2).exp())
 
 
 def negative_binomial_size(
-    tally: Tensor, count: Tensor, column: Tensor, mass: Tensor, mean: Tensor, start: Tensor, n_steps: int = 100
+    tally: Tensor, count: Tensor, column: Tensor, mass: Tensor, start: Tensor, n_steps: int = 100
 ) -> Tensor:
-    """The sizes s (K, d) with Σ_u t_u D_u(s) = N ln(1 + μ/s); infinite where there is no finite one.
+    """The sizes s (K, d) with Σ_u t_u D_u(s) = N ln(1 + μ/s), μ = Σ_u t_u u / N; infinite where there is no finite one.
 
     Newton's method on ln s, within a bracket that is halved where a step leaves it.
 
     Args:
-        tally: weight t (K, U) of every distinct count.
+        tally: weight t (K, U) of every count.
         count: the counts u (U,).
         column: the column (U,) that a count belongs to.
-        mass: N (K, d); that of the tallies, or less where some rows are known only by their share of the right side
-            (`share_of_rise`), which is subtracted.
-        mean: μ (K, d).
+        mass: N (K, d). Sizes whose N is not positive stay as they are.
         start: a first guess (K, d).
         n_steps: at most.
     """
 
     def in_columns(values: Tensor) -> Tensor:
-        return torch.zeros_like(mean).index_add_(1, column, values)
+        return torch.zeros_like(mass).index_add_(1, column, values)
+
+    mean = torch.where(mass > 0, in_columns(tally * count) / mass, 0.0)
 
     def equation(s: Tensor) -> Tensor:
         return in_columns(tally * digamma_rise(s[:, column], count)) - mass * torch.log1p(mean / s)
@@ -69,12 +77,12 @@ def negative_binomial_size(
 
     # N (variance - mean): what the equation tends to for large sizes, times -2s².
     excess = in_columns(tally * count * (count - 1)) - mass * mean.square()
-    low, high = (torch.full_like(mean, math.log(bound)) for bound in (SMALLEST_SIZE, LARGEST_SIZE))
+    low, high = (torch.full_like(mass, math.log(bound)) for bound in (SMALLEST_SIZE, LARGEST_SIZE))
     is_poisson = (excess <= 0) | (equation(high.exp()) >= 0)
-    # Statistics that cannot tell, or that the first guess already solves, leave it as it is.
+    # Statistics that the first guess already solves leave it as it is, to the last digit.
     at_start = start.clamp(max=LARGEST_SIZE)
-    is_solved = equation(at_start).abs() <= 1e-13 * mass.abs() * torch.log1p(mean / at_start)
-    stays = (mass <= 0) | (start.isfinite() & is_solved)
+    is_solved = equation(at_start).abs() <= 1e-13 * mass * torch.log1p(mean / at_start)
+    stays = (mass <= 0) | (start.isfinite() & is_solved & (mean > 0))
     guess = torch.where(start.isfinite(), start, mass * mean.square() / excess)
     t = guess.nan_to_num(nan=1.0).clamp(SMALLEST_SIZE, LARGEST_SIZE).log()
     for _ in range(n_steps):

@@ -75,7 +75,7 @@ class Gammas(ColumnComponents[View, Sums]):
     def log_density(self, view: View) -> Tensor:
         constant = -torch.lgamma(self.shapes) - self.shapes * self.scales.log()
         linear = torch.cat([-1 / self.scales, self.shapes - 1], 1)
-        return view.entries.excluded(linear @ view.features + view.entries.total_of(constant))
+        return view.entries.excluded((linear @ view.features).add_(view.entries.total_of(constant)))
 
     def moments(self, responsibilities: Tensor, view: View) -> Sums:
         r = responsibilities

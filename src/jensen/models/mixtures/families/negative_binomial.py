@@ -3,14 +3,14 @@
     p_k(x) = Π_j Γ(s+x_j) / (Γ(s) x_j!) · (s/(s+μ))^s · (μ/(s+μ))^x_j,  mean μ_kj, size s_kj, variance μ + μ²/s
     M:  μ = Σ r x / N,  Σ_i r_i (ψ(s+x_i) - ψ(s)) = N ln(1 + μ/s);  s = ∞ (Poisson) if the variance is not above μ
 The size needs more than sums: the weight of every distinct count, Σ_i r_ik [x_ij = u], which adds. The counts u of the
-training rows are known when the family is made, so the M-step is exact. A new count, as in `partial_fit`, enters by its
-share of the equation at the current size, which leaves the fixed points of EM where they are.
+training rows are known when the family is made, so the M-step is exact. The table also has a ladder of other counts: a
+new one, as in `partial_fit`, is split between its two neighbours so that the mean stays. Its score is exact.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Self
 
 import torch
@@ -21,9 +21,10 @@ from jensen.formulas.counts import (
     LARGEST_SIZE,
     SMALLEST_SIZE,
     log_negative_binomial,
+    mass_for_size,
     negative_binomial_size,
-    share_of_rise,
 )
+from jensen.formulas.gamma import digamma_rise
 from jensen.models.mixtures.families.entries import (
     LARGEST_LOG,
     ColumnComponents,
@@ -37,19 +38,26 @@ from jensen.models.mixtures.families.lookup import Codes, Layout, in_line, layou
 from jensen.models.mixtures.families.poisson import LEAST_AT_START
 
 Counts = tuple[tuple[int, ...], ...]
+# Small counts, and larger ones in steps of a sixteenth up to 2³¹, between which ψ(s+x) is nearly linear.
+LADDER = (*range(64), *(round(64 * (17 / 16) ** i) for i in range(288)))
 
 
 @dataclass(frozen=True)
 class New:
-    """Entries whose count is not in the table: column, row in line, count (m,)."""
+    """Entries whose count is not in the table (m,): column, row in line, count, neighbours, share of the upper one."""
 
     column: Tensor
     row: Tensor
     count: Tensor
+    below: Tensor
+    above: Tensor
+    share: Tensor
 
 
 @dataclass(frozen=True)
 class View:
+    """Entries, their places in the table, and those that have none."""
+
     entries: Entries
     codes: Codes
     new: New | None
@@ -59,7 +67,7 @@ class View:
 class Tallies(Additive):
     """Weights (K,); over the rows that have feature j weights and sums (K, d); weights of every distinct count (K, U).
 
-    `rest` (K, d) is the share that new counts have in the equation of the size.
+    `rest` (K, d) is the part of the weight that has no tallies.
     """
 
     mass: Tensor
@@ -71,7 +79,7 @@ class Tallies(Additive):
 
 @dataclass(frozen=True)
 class NegativeBinomials(ColumnComponents[View, Tallies]):
-    """Means μ and sizes s in (0, ∞] (K, d), and the distinct counts of every column, in order."""
+    """Means μ and sizes s in (0, ∞] (K, d), and the counts in the table of every column, in order."""
 
     means: Tensor
     sizes: Tensor
@@ -89,6 +97,12 @@ class NegativeBinomials(ColumnComponents[View, Tallies]):
     def layout(self) -> Layout:
         return layout_of(tuple(len(values) for values in self.counts))
 
+    @cached_property
+    def table(self) -> Tensor:
+        """ln p_kj(u) of the counts u of the table (K, U)."""
+        column = self.layout.column
+        return log_negative_binomial(torch.cat(tensor_of(self.counts)), self.means[:, column], self.sizes[:, column])
+
     def view(self, batch: Batch) -> View:
         entries = Entries.of(batch, is_count(batch.x))
         x, known, layout = in_line(batch.x), tensor_of(self.counts), self.layout
@@ -104,16 +118,21 @@ class NegativeBinomials(ColumnComponents[View, Tallies]):
         new = None
         if bool(is_new.any()):
             # A row outside the support is excluded as a whole.
-            index, is_new = index.masked_fill_(is_new, layout.n_rows), is_new & is_count(x)
-            column, row = is_new.nonzero().unbind(1)
-            new = New(column, row, x[column, row])
+            column, row = (is_new & is_count(x)).nonzero().unbind(1)
+            new = self.between(column, row, x[column, row], index[column, row])
+            index = index.masked_fill_(is_new, layout.n_rows)
         return View(entries, Codes(index, batch.x.shape[:-2]), new)
 
+    def between(self, column: Tensor, row: Tensor, count: Tensor, above: Tensor) -> New:
+        """New counts with the first place in the table (m,) that is above them, or the last if none is."""
+        values = torch.cat(tensor_of(self.counts))
+        below = torch.maximum(above - 1, self.layout.first[column])
+        gap = values[above] - values[below]
+        share = ((count - values[below]) / gap.where(gap > 0, 1.0)).clamp(0, 1)
+        return New(column, row, count, below, above, share)
+
     def log_density(self, view: View) -> Tensor:
-        layout = self.layout
-        counts = torch.cat(tensor_of(self.counts))
-        table = log_negative_binomial(counts, self.means[:, layout.column], self.sizes[:, layout.column])
-        log_density = view.codes.lookup(table)
+        log_density = view.codes.lookup(self.table)
         if view.new is not None:
             column, row, count = view.new.column, view.new.row, view.new.count
             values = log_negative_binomial(count, self.means[:, column], self.sizes[:, column])
@@ -123,22 +142,26 @@ class NegativeBinomials(ColumnComponents[View, Tallies]):
     def moments(self, responsibilities: Tensor, view: View) -> Tallies:
         r, entries = responsibilities, view.entries
         tally = view.codes.tally(r, self.layout.n_rows)
-        rest = torch.zeros_like(self.means)
         if view.new is not None:
-            column, row, count = view.new.column, view.new.row, view.new.count
-            share = share_of_rise(count, self.means[:, column], self.sizes[:, column])
-            rest = rest.index_add(1, column, in_line(r)[:, row] * share)
+            of_new = in_line(r)[:, view.new.row]
+            tally = tally.index_add(1, view.new.below, of_new * (1 - view.new.share))
+            tally = tally.index_add(1, view.new.above, of_new * view.new.share)
+        rest = torch.zeros_like(self.means)
         return Tallies(mass_of(r), entries.count(r), product(r, entries.x), tally, rest)
 
     def expected_moments(self, weights: Tensor) -> Tallies:
         layout, w = self.layout, weights[:, None]
         counts, column = torch.cat(tensor_of(self.counts)), layout.column
-        probability = log_negative_binomial(counts, self.means[:, column], self.sizes[:, column]).exp()
-        # Shares have the mean 1: what the counts of the table do not have, the others have.
-        share = layout.total(probability * share_of_rise(counts, self.means[:, column], self.sizes[:, column]))
-        # A Poisson distribution is a limit that tallies would only approach.
-        tally = w * probability.masked_fill(self.sizes.isinf()[:, column], 0.0)
-        rest = w * torch.where(self.sizes.isinf(), 1.0, 1 - share)
+        sizes = self.sizes[:, column]
+        probability = self.table.exp() * torch.cat(widths_of(self.counts))
+        probability = probability / layout.total(probability)[:, column]
+        # The table is coarse: the weight follows from the size that is to come out.
+        rise, total = layout.total(probability * digamma_rise(sizes, counts)), layout.total(probability * counts)
+        mass = mass_for_size(rise, total, self.sizes)
+        # A Poisson distribution is a limit, which tallies do not reach; without any, a size stays.
+        is_limit = self.sizes.isinf() | (self.means == 0)
+        tally = w * probability.masked_fill(is_limit[:, column], 0.0)
+        rest = w * (1 - mass.masked_fill(is_limit, 0.0))
         count = w.expand_as(self.means)
         return Tallies(weights, count, count * self.means, tally, rest)
 
@@ -146,8 +169,10 @@ class NegativeBinomials(ColumnComponents[View, Tallies]):
         known = moments.count > 0
         means = torch.where(known, moments.total / moments.count, self.means)
         mass = (moments.count - moments.rest).where(known, 0.0)
-        counts = torch.cat(tensor_of(self.counts))
-        sizes = negative_binomial_size(moments.tally, counts, self.layout.column, mass, means, self.sizes)
+        # Most of the ladder is empty.
+        used = (moments.tally > 0).any(0)
+        counts, column = torch.cat(tensor_of(self.counts))[used], self.layout.column[used]
+        sizes = negative_binomial_size(moments.tally[:, used], counts, column, mass, self.sizes)
         return replace(self, means=means, sizes=sizes)
 
     def draw(self, component: Tensor, generator: torch.Generator) -> Tensor:
@@ -163,11 +188,19 @@ def tensor_of(counts: Counts) -> tuple[Tensor, ...]:
     return tuple(torch.tensor(values, dtype=torch.float64) for values in counts)
 
 
+@lru_cache(maxsize=64)
+def widths_of(counts: Counts) -> tuple[Tensor, ...]:
+    """How many counts each count of the table stands for: half of those up to its neighbours."""
+    one = torch.ones(1, dtype=torch.float64)
+    gaps = [torch.cat([one, values.diff(), one]) for values in tensor_of(counts)]
+    return tuple((gap[:-1] + gap[1:]) / 2 for gap in gaps)
+
+
 @dataclass(frozen=True)
 class NegativeBinomialFamily(ColumnFamily[NegativeBinomials]):
     """
     Args:
-        counts: the distinct counts of every column, in increasing order.
+        counts: those of every column that the table has, in increasing order; the M-step is exact for them.
     """
 
     counts: Counts
@@ -177,9 +210,9 @@ class NegativeBinomialFamily(ColumnFamily[NegativeBinomials]):
 
     @classmethod
     def of(cls, x: Tensor) -> NegativeBinomialFamily:
-        """For rows (n, d), NaN where missing."""
-        columns = (column[~column.isnan()].unique().tolist() or [0] for column in x.T)
-        return cls(tuple(tuple(int(value) for value in column) for column in columns))
+        """For rows (n, d), NaN where missing: their distinct counts, and the ladder."""
+        columns = (column[~column.isnan()].unique().long().tolist() for column in x.T)
+        return cls(tuple(tuple(sorted({*column, *LADDER})) for column in columns))
 
     def inside(self, x: Tensor) -> Tensor:
         return is_count(x)
@@ -207,7 +240,5 @@ class NegativeBinomialFamily(ColumnFamily[NegativeBinomials]):
 
     def expected_log_density(self, components: NegativeBinomials, moments: Tallies) -> Tensor:
         """Over the counts of the table; in the gradient of an exact fit nothing is left out."""
-        column, counts = components.layout.column, torch.cat(tensor_of(self.counts))
-        values = log_negative_binomial(counts, components.means[:, column], components.sizes[:, column])
         # A count that a component never had weighs nothing, even where it is impossible.
-        return torch.where(moments.tally > 0, moments.tally * values, 0.0).sum()
+        return torch.where(moments.tally > 0, moments.tally * components.table, 0.0).sum()

@@ -61,7 +61,9 @@ class Poissons(ColumnComponents[View, Sums]):
 
     def log_density(self, view: View) -> Tensor:
         entries = view.entries
-        log_density = log_or_least(self.rates) @ entries.x - entries.total_of(self.rates) - view.log_factorials
+        log_density = (
+            (log_or_least(self.rates) @ entries.x).sub_(entries.total_of(self.rates)).sub_(view.log_factorials)
+        )
         if bool((self.rates == 0).any()):
             log_density = without_impossible(log_density)
         return entries.excluded(log_density)
