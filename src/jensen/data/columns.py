@@ -153,9 +153,9 @@ class Columns:
         """
         cells = read_cells(X, dates=True)
         self.check_names(cells)
-        same = len(self.kept) == len(cells.names) and cells.numbers.dtype == np.float64 and not self.has_levels.any()
-        x = cells.numbers if same else cells.numbers[:, list(self.kept)].astype(np.float64)
-        unseen, is_new = np.zeros(x.shape, dtype=bool), not same
+        x = cells.numbers[:, list(self.kept)] if self.left_out else cells.numbers
+        is_new = bool(self.left_out) or x.dtype != np.float64
+        x, unseen = x.astype(np.float64, copy=False), np.zeros(x.shape, dtype=bool)
         for place, view in enumerate(self.views):
             found = codes_of_column(cells, self.kept[place], view, self.bounds[place].tolist())
             if found is not None and not is_new:
@@ -163,6 +163,8 @@ class Columns:
             if found is not None:
                 x[:, place], unseen[:, place] = found
         warn_of_unseen(cells, self.kept, self.names, unseen)
+        # torch knows neither read-only memory nor negative strides.
+        x = x if x.flags.writeable and min(x.strides) >= 0 else x.copy()
         return Codes(torch.from_numpy(x), torch.from_numpy(unseen))
 
     def log_unseen(self, unseen: Any) -> Tensor:

@@ -19,12 +19,8 @@ def seconds_of(times: np.ndarray) -> np.ndarray:
     """Seconds (n,) of dates, durations and times of day; NaN where missing. A date without a zone counts as UTC."""
     if times.dtype.kind not in "mM":
         return np.array([second_of(value) for value in times], dtype=np.float64)
-    if np.datetime_data(times.dtype)[0] in ("Y", "M"):
-        times = times.astype("M8[D]" if times.dtype.kind == "M" else "m8[D]")
-    unit = np.timedelta64(1, np.datetime_data(times.dtype)[0]) * np.datetime_data(times.dtype)[1]
-    # Whole units are exact up to 2^53; whole seconds and the rest apart keep dates in nanoseconds precise.
-    whole, rest = np.divmod(times.astype(np.int64), per_second := max(1, round(np.timedelta64(1, "s") / unit)))
-    seconds = whole.astype(np.float64) * max(1.0, unit / np.timedelta64(1, "s")) + rest / per_second
+    # A float of seconds since 1970 resolves a quarter of a microsecond.
+    seconds = times.astype(f"{times.dtype.kind}8[us]").astype(np.int64) / 1e6
     return np.where(np.isnat(times), np.nan, seconds)
 
 
@@ -45,11 +41,6 @@ def second_of(value: Any) -> float:
     return (datetime.combine(START, value.replace(tzinfo=None)) - START).total_seconds()
 
 
-def unit_of(low: float, high: float, are_whole_days: bool) -> str:
-    """The unit in which times are counted."""
-    return "days" if are_whole_days and high - low >= DAY else "seconds"
-
-
 def what_is(dtype: str) -> str:
     """Whether a type, as containers and Python write it, is a "timedelta", "time", "date" or "datetime"."""
     name = dtype.lower()
@@ -61,7 +52,7 @@ def what_is(dtype: str) -> str:
 def python_times(seconds: np.ndarray, dtype: str) -> np.ndarray:
     """Objects (n,) of Python's types for such a column, None for NaN; rounded to microseconds, dates to days."""
     what, out = what_is(dtype), np.empty(len(seconds), dtype=object)
-    start = START.replace(tzinfo=UTC if "time_zone='" in dtype else None)
+    start = START.replace(tzinfo=UTC if zone_of(dtype) else None)
     for i in np.flatnonzero(~np.isnan(seconds)):
         passed = STEP * round(float(seconds[i]) * 1e6)
         if what == "timedelta":
@@ -75,26 +66,30 @@ def python_times(seconds: np.ndarray, dtype: str) -> np.ndarray:
     return out
 
 
+def zone_of(dtype: str) -> str | None:
+    """The time zone in a type of pandas, "datetime64[ns, UTC]", or of polars, "Datetime(..., time_zone='UTC')"."""
+    found = re.search(r"(?:time_zone='|\[\w+, )([^'\]]+)", dtype)
+    return found.group(1) if found else None
+
+
 def pandas_times(seconds: np.ndarray, dtype: str, index: Any = None) -> Any:
-    """The same as a pandas Series of this type."""
+    """The same as a pandas Series, of this type if it is one of pandas."""
     import pandas as pd
 
     made: Any = pd.Series(python_times(seconds, dtype), index=index, dtype=object)
-    if dtype.startswith("timedelta"):
-        return pd.to_timedelta(made).astype(dtype if "[" in dtype else "timedelta64[ns]")
-    if not dtype.startswith(("datetime64", "period")):
+    if dtype.startswith(("timedelta64", "Duration")):
+        return pd.to_timedelta(made).astype(dtype if "64[" in dtype else "timedelta64[us]")
+    if not dtype.startswith(("datetime64", "period", "Datetime")):
         return made
-    made = pd.to_datetime(made)
-    if "," in dtype:
-        made = made.dt.tz_localize("UTC")
-    return made.astype(dtype if "[" in dtype else "datetime64[ns]")
+    zone = zone_of(dtype)
+    own = f"datetime64[us{f', {zone}' if zone else ''}]" if dtype.startswith("Datetime") else dtype
+    return pd.to_datetime(made, utc=zone is not None).astype(own if "[" in own else "datetime64[ns]")
 
 
 def frame_times(name: str, seconds: np.ndarray, dtype: str, backend: Any) -> nw.Series[Any]:
     """The same as a Series of polars or pyarrow, by way of narwhals."""
-    zone = re.search(r"time_zone='([^']+)'", dtype)
     unit = re.search(r"time_unit='(\w+)'", dtype)
     step: Any = unit.group(1) if unit else "us"
     own: Any = {"timedelta": nw.Duration(step), "time": nw.Time, "date": nw.Date}.get(what_is(dtype))
-    own = own or nw.Datetime(step, zone.group(1) if zone else None)
+    own = own or nw.Datetime(step, zone_of(dtype))
     return nw.new_series(name, python_times(seconds, dtype).tolist(), backend=backend).cast(own)

@@ -40,7 +40,7 @@ def values_of(record: Mapping[str, Any], j: int) -> str:
     kind, unit = record["kinds"][j], record["units"][j]
     levels = record["levels"][0 if kind == "grid" else j]
     if levels and not unit:
-        few = ", ".join(map(str, levels))
+        few = ", ".join(f"{level:g}" if isinstance(level, float) else str(level) for level in levels)
         return few if len(few) <= MOST_LETTERS else f"{len(levels)} levels: {few[: MOST_LETTERS - 14]}..."
     low, high = (levels[0], levels[0]) if levels else record["ranges"][j].tolist()
     if not np.isfinite([low, high]).all():
