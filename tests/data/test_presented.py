@@ -160,6 +160,25 @@ def test_an_array_has_its_columns_that_were_left_out():
     assert np.isnan(restored[4, 0])
 
 
+def test_an_unseen_value_is_not_missing_and_stays():
+    x = pd.DataFrame({"x": RNG.normal(size=N), "town": cycle(["Bonn", "Rome", "Oslo"])})
+    columns = learn_columns(x, kinds="all")
+    new = pd.DataFrame({"x": [0.5, None], "town": ["Paris", None]})
+    with pytest.warns(UserWarning, match="'Paris' in row 0"):
+        codes = columns.codes(new)
+    filled = columns.restore(new, codes.x.nan_to_num(nan=0.0), codes.missing)
+    assert filled["town"].tolist() == ["Paris", "Bonn"]
+
+
+def test_samples_have_the_names_of_the_table_and_an_index_of_their_own():
+    x = pd.DataFrame(RNG.normal(size=(5, 2)), columns=[("a", 1.5), ("b", 2.5)], index=list("uvwxy"))
+    columns, kind = learn_columns(x, kinds="all"), read_frame(x).kind
+    sample = columns.table(torch.zeros(3, 2), kind)
+    assert sample.columns.tolist() == x.columns.tolist()
+    assert sample.index.tolist() == [0, 1, 2]
+    assert columns.table(torch.zeros(5, 2), kind).index.tolist() == list("uvwxy")
+
+
 class TestDates:
     def test_days_or_seconds_since_1970(self):
         columns = learn_columns(pandas_table(), kinds="all")

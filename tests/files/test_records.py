@@ -156,6 +156,32 @@ def test_a_file_of_version_1_loads_with_a_warning_that_saving_again_ends(path):
         jensen.load(path)
 
 
+def as_version_2(path):
+    """The same model as jensen wrote it when columns were continuous, binary or categorical, and no more was known."""
+    words = {"number": "continuous", "yes/no": "binary", "level": "categorical"}
+
+    def change(content):
+        columns = content["fitted"]["dict"]["theta"]["dict"]["columns"]["dict"]
+        for name in columns.keys() - {"names", "kinds", "levels", "location", "scale", "dtypes", "container"}:
+            del columns[name]
+        columns["kinds"] = {"tuple": [words[kind] for kind in columns["kinds"]["tuple"]]}
+
+    rewrite(path, change, metadata={"version": "2"})
+
+
+def test_columns_of_version_2_get_the_words_of_this_one(tmp_path):
+    frame = pd.DataFrame({"x": X[:, 0], "species": pd.Series(list("abc"))[Y].to_numpy(), "flag": X[:, 1] > 3})
+    model = VAE(1, max_epochs=1, random_state=0, encoder=MLP((4,)), decoder=MLP((4,))).fit(frame)
+    model.save(tmp_path / "model.jensen")
+    as_version_2(tmp_path / "model.jensen")
+    back = jensen.load(tmp_path / "model.jensen")
+    assert back.columns_.kinds == model.columns_.kinds == ("number", "level", "yes/no")
+    assert back.columns_.n_rows == 0
+    np.testing.assert_array_equal(back.score_samples(frame), model.score_samples(frame))
+    back.save(tmp_path / "model.jensen")
+    assert str(jensen.load(tmp_path / "model.jensen").columns_) == str(back.columns_)
+
+
 def test_every_older_version_has_a_way_to_this_one():
     assert sorted(MIGRATIONS) == [*range(1, VERSION)]
 

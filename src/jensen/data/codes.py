@@ -25,6 +25,11 @@ class Codes:
     x: Tensor
     unseen: Tensor
 
+    @property
+    def missing(self) -> Tensor:
+        """(n, d): the cells without a value, which `Columns.restore` may fill; an unseen value is not missing."""
+        return self.x.isnan() & ~self.unseen
+
 
 def codes_of_column(
     cells: Cells, column: int, view: ColumnView, bounds: Sequence[float]

@@ -226,7 +226,11 @@ class Columns:
         get numbers as they are. Columns that were left out are missing.
         """
         if kind.is_frame:
-            return self.frame(x, kind.index if index is None else index, kind.container)
+            own = kind.index if kind.index is not None and len(kind.index) == len(x) else None
+            made = self.frame(x, own if index is None else index, kind.container)
+            if kind.container == "pandas" and kind.columns is not None:
+                made.columns = kind.columns  # names that are neither text nor whole numbers
+            return made
         decoded = decode_matrix(self.views, self.as_array(x))
         if self.left_out:
             wide = np.full((len(decoded), len(self.table_names)), np.nan)
@@ -237,8 +241,8 @@ class Columns:
     def restore(self, X: Table, values: Tensor, missing: Tensor | None = None) -> Any:
         """X with its missing cells, and no others, taken from `decode(values)`; a new table of the same container.
 
-        `missing` (n, d) marks these cells, if the caller has read X already. Columns that were left out stay as they
-        are.
+        `missing` (n, d) marks these cells, if the caller has read X already, as `Codes.missing` does. Columns that were
+        left out stay as they are.
         """
         numbers = self.as_array(values)
         if missing is None:

@@ -126,11 +126,13 @@ def statistics_of_column(cells: Cells, column: int) -> ColumnStatistics:
     numbers = all_numbers[seen].astype(np.float64)
     n_rows, n = len(seen), len(numbers)
     if column in cells.texts:
-        values, counts = sorted_texts(Counter(map(plain, cells.texts[column][seen])))
+        found = Counter(cells.texts[column][seen].tolist())
+        values, counts = sorted_texts(Counter({plain(value): count for value, count in found.items()}))
         values, counts, is_cut = most_frequent(values, counts)
         return ColumnStatistics(n_rows, n, values, counts, is_cut, np.inf, -np.inf, 0.0, 0.0, False, False)
     values, counts = np.unique(numbers, return_counts=True)
-    is_whole, are_days = bool((values % 1 == 0).all()), bool((values % DAY == 0).all())
+    is_whole = bool((values == np.floor(values)).all())
+    are_days = cells.sorts[column] == "time" and bool((values % DAY == 0).all())
     low, high = (float(values[0]), float(values[-1])) if n else (np.inf, -np.inf)
     with np.errstate(over="ignore"):
         total, squares = float(numbers.sum()), float(numbers @ numbers)
