@@ -28,7 +28,7 @@ STD = 0.3
 
 def unit_columns(d):
     """Columns of numbers that are not scaled."""
-    return learn_columns(np.array([[1.0] * d, [-1.0] * d]), "continuous")
+    return learn_columns(np.array([[1.0] * d, [-1.0] * d]), "number")
 
 
 class MixtureData(nn.Module):

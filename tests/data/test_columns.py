@@ -73,7 +73,7 @@ def one(values, **kwargs):
 
 def filled_with(columns, encoded):
     """Holes get values that no observed cell has: -3 standard deviations, or the last level."""
-    last = torch.tensor([-3.0 if kind == "continuous" else n - 1 for kind, n in zip(columns.kinds, columns.n_levels)])  # noqa: B905
+    last = torch.tensor([-3.0 if kind == "number" else n - 1 for kind, n in zip(columns.kinds, columns.n_levels)])  # noqa: B905
     return torch.where(encoded.isnan(), last.double(), encoded)
 
 
@@ -83,8 +83,8 @@ class TestKinds:
         kinds = dict(zip(columns.names, columns.kinds, strict=True))
         continuous = {"float", "float32", "int", "Int64", "Float64"}
         binary = {"zero one", "zero one with holes", "bool", "boolean", "bool objects", "two objects"}
-        assert {name for name, kind in kinds.items() if kind == "continuous"} == continuous
-        assert {name for name, kind in kinds.items() if kind == "binary"} == binary
+        assert {name for name, kind in kinds.items() if kind == "number"} == continuous
+        assert {name for name, kind in kinds.items() if kind == "yes/no"} == binary
         levels = dict(zip(columns.names, columns.levels, strict=True))
         assert levels["float"] == ()
         assert levels["zero one"] == (0, 1)
@@ -98,67 +98,67 @@ class TestKinds:
     def test_of_a_polars_frame(self):
         columns = learn_columns(polars_table())
         kinds = dict(zip(columns.names, columns.kinds, strict=True))
-        assert {name for name, kind in kinds.items() if kind == "categorical"} == {"string", "categorical", "enum"}
-        assert {name for name, kind in kinds.items() if kind == "binary"} == {"zero one", "bool"}
+        assert {name for name, kind in kinds.items() if kind == "level"} == {"string", "categorical", "enum"}
+        assert {name for name, kind in kinds.items() if kind == "yes/no"} == {"zero one", "bool"}
         assert columns.levels[columns.names.index("enum")] == ("low", "mid", "high")
 
     def test_numbers_of_an_array_are_continuous(self):
-        assert learn_columns(np.array([[0.0], [1.0]])).kinds == ("continuous",)
-        assert learn_columns(np.array([[False], [True]])).kinds == ("continuous",)
-        assert learn_columns(torch.tensor([[0], [1]])).kinds == ("continuous",)
-        assert learn_columns([[0], [1]]).kinds == ("continuous",)
+        assert learn_columns(np.array([[0.0], [1.0]])).kinds == ("number",)
+        assert learn_columns(np.array([[False], [True]])).kinds == ("number",)
+        assert learn_columns(torch.tensor([[0], [1]])).kinds == ("number",)
+        assert learn_columns([[0], [1]]).kinds == ("number",)
 
     def test_one_kind_for_all_or_kinds_for_some(self):
         x = np.array([[0.0, 1.0], [1.0, 0.0], [0.5, 0.25]])
-        assert learn_columns(x, "binary").levels == ((0, 1), (0, 1))
-        assert learn_columns(x, "categorical").levels == ((0, 0.5, 1), (0, 0.25, 1))
-        assert learn_columns(x, {1: "binary"}).kinds == ("continuous", "binary")
+        assert learn_columns(x, "yes/no").levels == ((0, 1), (0, 1))
+        assert learn_columns(x, "level").levels == ((0, 0.5, 1), (0, 0.25, 1))
+        assert learn_columns(x, {1: "yes/no"}).kinds == ("number", "yes/no")
         frame = pd.DataFrame(x, columns=["a", "b"])
-        assert learn_columns(frame, {"b": "categorical"}).kinds == ("continuous", "categorical")
-        assert learn_columns(frame, {1: "categorical", "a": "auto"}).kinds == ("continuous", "categorical")
-        assert learn_columns(frame.set_axis([1, 0], axis=1), {1: "binary"}).kinds == ("binary", "continuous")
+        assert learn_columns(frame, {"b": "level"}).kinds == ("number", "level")
+        assert learn_columns(frame, {1: "level", "a": "auto"}).kinds == ("number", "level")
+        assert learn_columns(frame.set_axis([1, 0], axis=1), {1: "yes/no"}).kinds == ("yes/no", "number")
 
     def test_two_numbers_become_the_levels_of_a_binary_column(self):
         x = np.array([[1.0], [2.0], [NAN], [2.0]])
-        columns = learn_columns(x, "binary")
+        columns = learn_columns(x, "yes/no")
         assert columns.levels == ((1, 2),)
         assert_array_equal(columns.encode(x)[:, 0], [0, 1, NAN, 1])
         assert_array_equal(columns.decode(columns.encode(x)), x)
 
     def test_grey_values_are_probabilities(self):
         x = np.array([[0.2], [0.9], [0.5]])
-        columns = learn_columns(x, "binary")
+        columns = learn_columns(x, "yes/no")
         assert_array_equal(columns.encode(x), x)
         # A grey value stays what it is: an expectation need not be 0 or 1.
         assert_array_equal(columns.decode(columns.encode(x)), x)
 
     def test_a_truth_value_has_two_levels_even_if_one_is_not_seen(self):
         columns = learn_columns(one([True, True, True]))
-        assert columns.kinds[1] == "binary"
+        assert columns.kinds[1] == "yes/no"
         assert_array_equal(columns.encode(one([False, True]))[:, 1], [0, 1])
-        assert learn_columns(one([True, True]), {"b": "categorical"}).levels[1] == (True,)
+        assert learn_columns(one([True, True]), {"b": "level"}).levels[1] == (True,)
 
     def test_one_text_is_a_categorical_column_of_one_level(self):
         columns = learn_columns(one(["x", "x", None]))
-        assert columns.kinds[1] == "categorical"
+        assert columns.kinds[1] == "level"
         assert columns.levels[1] == ("x",)
         assert_array_equal(columns.expand(columns.encode(one(["x", None])))[:, 1], [1, 0])
 
     def test_categories_that_nobody_has_are_no_levels(self):
         columns = learn_columns(one(pd.Categorical(["a", "c", "a"], ["a", "b", "c", "d"])))
-        assert columns.kinds[1] == "binary"
+        assert columns.kinds[1] == "yes/no"
         assert columns.levels[1] == ("a", "c")
         assert learn_columns(one(pd.Categorical([0.2, 0.8], [0.2, 0.8]))).levels[1] == (0.2, 0.8)
 
     def test_objects_that_are_numbers_are_numbers(self):
         for values in ([1, None, 2], [1.5, pd.NA, 2], [decimal.Decimal("1.5"), None, decimal.Decimal(2)]):
             columns = learn_columns(one(values, dtype=object))
-            assert columns.kinds[1] == "continuous"
+            assert columns.kinds[1] == "number"
             assert_allclose(columns.encode(one(values, dtype=object))[:, 1], [-1, NAN, 1])
 
     def test_text_that_writes_out_numbers_can_be_continuous(self):
         x = one(["1.5", None, "2.5"])
-        columns = learn_columns(x, {"b": "continuous"})
+        columns = learn_columns(x, {"b": "number"})
         assert_allclose(columns.encode(x)[:, 1], [-1, NAN, 1])
         assert columns.restore(x, torch.zeros(3, 2))["b"].tolist() == ["1.5", "2.0", "2.5"]
 
@@ -209,14 +209,14 @@ class TestScale:
         x = pandas_table()
         columns = learn_columns(x)
         encoded = columns.encode(x)
-        continuous = np.array([kind == "continuous" for kind in columns.kinds])
+        continuous = np.array([kind == "number" for kind in columns.kinds])
         raw = np.column_stack([x[name].to_numpy(float, na_value=NAN) for name in np.array(columns.names)[continuous]])
         density = norm.logpdf(raw, columns.location[continuous], columns.scale[continuous])
         expected = np.nansum(density - norm.logpdf(encoded[:, continuous]), axis=1)
         assert_allclose(columns.log_jacobian(~encoded.isnan()), expected)
 
     def test_levels_have_no_jacobian(self):
-        columns = learn_columns(one(["x", "y", "z"]), {"a": "categorical"})
+        columns = learn_columns(one(["x", "y", "z"]), {"a": "level"})
         assert_array_equal(columns.log_jacobian(torch.ones(4, 2, dtype=torch.bool)), np.zeros(4))
 
 
@@ -280,7 +280,7 @@ class TestRoundTrips:
         assert all(series.fill_nan(None).is_null().all() for series in empty if series.dtype.is_float())
         assert all(series.is_null().all() for series in empty if not series.dtype.is_float())
 
-    @pytest.mark.parametrize("kind", ["continuous", "binary", "categorical"])
+    @pytest.mark.parametrize("kind", ["number", "yes/no", "level"])
     @pytest.mark.parametrize("make", [np.array, torch.tensor, np.asfortranarray, lambda x: np.array(x, dtype=object)])
     def test_arrays(self, kind, make):
         rows = [[0.0, 1.0], [1.0, NAN], [1.0, 0.0], [NAN, 0.0]]
@@ -370,7 +370,7 @@ class TestRestore:
         assert_array_equal(learn_columns(whole).restore(whole, torch.zeros(2, 2)), whole)
 
     @pytest.mark.parametrize("values", [["u", "v", "w"], [3, 1, 2], [True, False, True], [0.5, 1.5, 2.5]], ids=str)
-    @pytest.mark.parametrize("kind", ["auto", "categorical"])
+    @pytest.mark.parametrize("kind", ["auto", "level"])
     def test_a_column_that_is_empty_now(self, values, kind):
         """Its type may be any that can be empty, and its values are still those learnt."""
         columns = learn_columns(one(values), {"b": kind})
@@ -396,7 +396,7 @@ class TestRestore:
 
     def test_truth_values_that_are_to_be_continuous(self):
         x = one([True, None, False], dtype="boolean")
-        columns = learn_columns(x, {"b": "continuous"})
+        columns = learn_columns(x, {"b": "number"})
         assert columns.restore(x, torch.zeros(3, 2))["b"].tolist() == [True, 0.5, False]
 
     def test_a_hole_without_a_value_stays(self):
@@ -417,7 +417,7 @@ def test_nothing_given_is_changed():
             full.iloc[0, 0] = 99.0
         assert x.equals(copy)
         assert torch.equal(encoded.nan_to_num(nan=-9), kept.nan_to_num(nan=-9))
-    for kind in ("continuous", "binary", "categorical"):
+    for kind in ("number", "yes/no", "level"):
         x = np.array([[0.0, 1.0], [1.0, 0.0], [1.0, NAN]])
         columns = learn_columns(x, kind)
         x.flags.writeable = False
@@ -441,15 +441,15 @@ class TestExpand:
         assert columns.n_expanded == 5
         assert not columns.is_uniform
 
-    @pytest.mark.parametrize("kind", ["continuous", "binary", "categorical"])
+    @pytest.mark.parametrize("kind", ["number", "yes/no", "level"])
     def test_of_columns_of_one_kind(self, kind):
         x = np.array([[0.0, 1.0], [1.0, NAN], [1.0, 0.0]])
         columns = learn_columns(x, kind)
         assert columns.is_uniform
         expected = {
-            "continuous": columns.encode(x).nan_to_num(nan=0.0),
-            "binary": [[-1, 1], [1, 0], [1, -1]],
-            "categorical": [[1, 0, 0, 1], [0, 1, 0, 0], [0, 1, 1, 0]],
+            "number": columns.encode(x).nan_to_num(nan=0.0),
+            "yes/no": [[-1, 1], [1, 0], [1, -1]],
+            "level": [[1, 0, 0, 1], [0, 1, 0, 0], [0, 1, 1, 0]],
         }
         assert_array_equal(columns.expand(columns.encode(x)), expected[kind])
         assert columns.n_expanded == len(expected[kind][0])
@@ -480,7 +480,7 @@ class TestRecord:
                 7: [1.0, 2.0, 3.0, 4.0],
             }
         )
-        return x, learn_columns(x, {"int": "categorical", "float": "categorical"})
+        return x, learn_columns(x, {"int": "level", "float": "level"})
 
     def test_survives_a_file(self, tmp_path):
         x, columns = self.columns()
@@ -509,7 +509,7 @@ class TestRecord:
             ("names", ()),
             ("names", ([], "b", "c", "d", "e", "f")),
             ("names", "abcdef"),
-            ("kinds", ("continuous",)),
+            ("kinds", ("number",)),
             ("kinds", ("cubic",) * 6),
             ("levels", ((),) * 6),
             ("levels", (("a", "b"), (1,), (False, True, None), (0.5,), (), ())),
@@ -535,7 +535,7 @@ class TestRecord:
 
     @pytest.mark.parametrize("record", [{}, {"names": ()}, None, 3, [1]])
     def test_refuses_other_records(self, record):
-        with pytest.raises(ValueError, match=r"columns are described by .*'kinds', 'levels'.*; the file is damaged"):
+        with pytest.raises(ValueError, match=r"columns are described by .*'kinds', .*'levels'.*; the file is damaged"):
             Columns.from_record(record)
 
 
@@ -581,29 +581,29 @@ class TestErrorsOfLearning:
                 "auto",
                 r"X contains infinity, first in row 1, column 'b'; replace it by NaN to treat",
             ),
-            (one(["1", "inf"]), {"b": "continuous"}, r"X contains infinity, first in row 1, column 'b'"),
-            (one([0.5, 1.0, 3.5]), "binary", r"holds 1\.5 in row 1, column 'a', outside \[0, 1\]"),
+            (one(["1", "inf"]), {"b": "number"}, r"X contains infinity, first in row 1, column 'b'"),
+            (one([0.5, 1.0, 3.5]), "yes/no", r"holds 1\.5 in row 1, column 'a', outside \[0, 1\]"),
             (
                 one([0.5, 1.0, 3.5]),
-                {"b": "binary"},
-                r"X holds 3\.5 in row 2, column 'b', outside \[0, 1\]; scale it to \[0, 1\] or model it as \"g",
+                {"b": "yes/no"},
+                r"X holds 3\.5 in row 2, column 'b', outside \[0, 1\]; scale it to \[0, 1\] or model it as a n",
             ),
-            (one([5, 5, 5]), {"b": "binary"}, r"X holds 5 in row 0, column 'b', outside \[0, 1\]"),
+            (one([5, 5, 5]), {"b": "yes/no"}, r"X holds 5 in row 0, column 'b', outside \[0, 1\]"),
             (
                 one(list("xyz")),
-                {"b": "binary"},
-                r"X has the values 'x', 'y', 'z' in column 'b', but a binary column has",
+                {"b": "yes/no"},
+                r"X has the values 'x', 'y', 'z' in column 'b', but a yes/no column has",
             ),
-            (one(["x"]), {"b": "binary"}, r"X has the values 'x' in column 'b', .* two; make it \"categorical\""),
+            (one(["x"]), {"b": "yes/no"}, r"X has the values 'x' in column 'b', .* two; make it a level"),
             (
                 np.arange(1001.0)[:, None],
-                "categorical",
-                r"X has 1001 distinct values in column 0, and a categorical column at most 1000; merge rare values",
+                "level",
+                r"X has 1001 distinct values in column 0, and a column of levels has at most 1000; merge rare values",
             ),
             (one([f"id{i}" for i in range(1500)]), "auto", r"X has 1500 distinct values in column 'b'"),
             (
                 one([2**60, 1]),
-                {"b": "categorical"},
+                {"b": "level"},
                 r"X holds 1152921504606846976 in column 'b', too large a number to",
             ),
             (
@@ -613,8 +613,8 @@ class TestErrorsOfLearning:
             ),
             (
                 one(["1", "two", "3"]),
-                {"b": "continuous"},
-                r"X holds 'two' in row 1, column 'b', which is continuous, .* not a number; leave the cell",
+                {"b": "number"},
+                r"X holds 'two' in row 1, column 'b', which is a column of numbers, .* not one; leave the cell",
             ),
             (one(pd.to_datetime(["2020-01-01"])), "auto", r"X holds dates or times in column 'b' \(datetime64"),
             (one(pd.to_timedelta([3], unit="s")), "auto", r"X holds dates or times in column 'b' \(timedelta64"),
@@ -649,15 +649,15 @@ class TestErrorsOfLearning:
             (
                 one([1.0]),
                 "cubic",
-                r"kinds='cubic' asks for 'cubic'; choose 'auto', 'continuous', 'binary' or 'categorical'",
+                r"columns='cubic' asks for 'cubic'; choose 'auto', 'number', 'yes/no' or 'level'",
             ),
-            (one([1.0]), {"b": None}, r"kinds=\{'b': None\} asks for None; choose"),
+            (one([1.0]), {"b": None}, r"columns=\{'b': None\} asks for None; choose"),
             (
                 one([1.0]),
-                {"z": "binary"},
+                {"z": "yes/no"},
                 r"likelihood names the column 'z', which X does not have; its columns are 'a'",
             ),
-            (np.eye(2), {5: "binary"}, r"likelihood names the column 5, which X does not have; its columns are 0, 1"),
+            (np.eye(2), {5: "yes/no"}, r"likelihood names the column 5, which X does not have; its columns are 0, 1"),
         ],
         ids=lambda value: None if isinstance(value, str) else type(value).__name__,
     )
@@ -681,12 +681,12 @@ class TestErrorsOfUse:
             columns.encode(np.array([[0.0, 2.5]]))
 
     def test_an_unknown_number(self):
-        columns = learn_columns(one([3, 1, 2]), {"b": "categorical"})
+        columns = learn_columns(one([3, 1, 2]), {"b": "level"})
         with pytest.raises(ValueError, match=r"X holds 4 in row 1, column 'b', which is none of its levels 1, 2, 3;"):
             columns.encode(one([3, 4]))
         with pytest.raises(ValueError, match=r"X holds '3' in row 0, column 'b', which is none of its levels 1, 2, 3;"):
             columns.encode(one(["3"]))
-        two = learn_columns(one([1, 2]), {"b": "binary"})
+        two = learn_columns(one([1, 2]), {"b": "yes/no"})
         with pytest.raises(ValueError, match=r"X holds 3 in row 0, column 'b', which is none of its levels 1, 2;"):
             two.encode(one([3]))
 
@@ -698,7 +698,7 @@ class TestErrorsOfUse:
     def test_text_among_numbers(self):
         columns = learn_columns(one([1.0, 2.0]))
         with pytest.raises(
-            ValueError, match=r"X holds 'n/a' in row 1, column 'b', which is continuous, but this is not a"
+            ValueError, match=r"X holds 'n/a' in row 1, column 'b', which is a column of numbers, but this is not one"
         ):
             columns.encode(one([1.0, "n/a"], dtype=object))
         assert_allclose(columns.encode(one(["1", None]))[:, 1], [-1, NAN])

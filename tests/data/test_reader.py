@@ -107,7 +107,8 @@ def test_the_columns_of_a_mixed_frame(make):
     assert found.names == ("number", "whole", "flag", "word", "day")
     whole = "float" if make is pd.DataFrame else "int"  # pandas has no missing whole numbers
     assert found.sorts == ("float", whole, "bool", "text", "time")
-    expected = [[1.5, 1, 1, 0, 0], [NAN, 2, NAN, NAN, 0], [2.5, NAN, 0, 0, 0]]
+    day = 1577836800  # seconds since 1970
+    expected = [[1.5, 1, 1, 0, day], [NAN, 2, NAN, NAN, day], [2.5, NAN, 0, 0, day]]
     assert_array_equal(found.numbers, expected)
     assert found.texts[3].tolist()[::2] == ["u", "v"]
     with pytest.raises(ValueError, match=r"X holds dates or times in column 'day' \((date|Date)\); turn them into"):
@@ -233,7 +234,7 @@ def test_missing_cells_of_a_mixed_frame_are_filled_in_its_own_types(make):
         }
     )
     columns = learn_columns(table)
-    assert columns.kinds == ("continuous", "continuous", "binary", "categorical")
+    assert columns.kinds == ("number", "number", "yes/no", "level")
     values = torch.where(columns.encode(table).isnan(), torch.tensor([0.0, 0.0, 1.0, 2.0]), columns.encode(table))
     expected = [[1.5, 2.5, 2.5, 3.5], [1.0, 3.0, 4.0, 4.0], [True, True, False, True], ["u", "w", "v", "w"]]
     for full in (columns.restore(table, values), columns.frame(values, container=columns.container)):

@@ -440,7 +440,7 @@ def test_a_frame_of_numbers_stays_one_and_its_report_has_every_panel(tmp_path, h
     X = X.assign(flag=np.arange(len(X)) % 2) if has_flag else X
     board = compare(X, [VAE(1, max_epochs=1, random_state=0)], cv=2)
     assert hasattr(board.models["VAE"], "feature_names_in_") == (not has_flag)
-    assert set(board.models["VAE"].columns_.kinds) == {"continuous"}
+    assert set(board.models["VAE"].columns_.kinds) == {"number"}
     assert list(board.sample(2)["VAE"]) == list(X)
     board.report(tmp_path / "page.html")
     text = (tmp_path / "page.html").read_text()

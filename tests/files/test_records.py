@@ -90,7 +90,7 @@ def nested(depth):
             {"change_content": lambda c: c["fitted"]["dict"]["attributes"]["dict"].update(n_features_in_=10**9)},
             r"means has shape \(2, 4\), but \(2, 1000000000\) is needed",
         ),
-        ({"metadata": {"version": "99"}}, "format version '99', of a newer jensen; this one reads up to 2"),
+        ({"metadata": {"version": "99"}}, "format version '99', of a newer jensen; this one reads up to 3"),
         ({"metadata": {"version": "two"}}, "'two' is not a format version"),
         ({"metadata": {"format": "pt"}}, "not a jensen model"),
     ],
@@ -109,7 +109,7 @@ def test_a_file_is_refused_that_does_not_have_its_checksum(path):
         jensen.load(path)
     del meta["sha256"]
     save_file(tensors, path, metadata=meta)
-    with pytest.raises(ValueError, match="is damaged: it has no checksum, but files of version 2 have one"):
+    with pytest.raises(ValueError, match="is damaged: it has no checksum, but files of version 3 have one"):
         jensen.load(path)
 
 
@@ -156,6 +156,32 @@ def test_a_file_of_version_1_loads_with_a_warning_that_saving_again_ends(path):
         jensen.load(path)
 
 
+def as_version_2(path):
+    """The same model as jensen wrote it when columns were continuous, binary or categorical, and no more was known."""
+    words = {"number": "continuous", "yes/no": "binary", "level": "categorical"}
+
+    def change(content):
+        columns = content["fitted"]["dict"]["theta"]["dict"]["columns"]["dict"]
+        for name in columns.keys() - {"names", "kinds", "levels", "location", "scale", "dtypes", "container"}:
+            del columns[name]
+        columns["kinds"] = {"tuple": [words[kind] for kind in columns["kinds"]["tuple"]]}
+
+    rewrite(path, change, metadata={"version": "2"})
+
+
+def test_columns_of_version_2_get_the_words_of_this_one(tmp_path):
+    frame = pd.DataFrame({"x": X[:, 0], "species": pd.Series(list("abc"))[Y].to_numpy(), "flag": X[:, 1] > 3})
+    model = VAE(1, max_epochs=1, random_state=0, encoder=MLP((4,)), decoder=MLP((4,))).fit(frame)
+    model.save(tmp_path / "model.jensen")
+    as_version_2(tmp_path / "model.jensen")
+    back = jensen.load(tmp_path / "model.jensen")
+    assert back.columns_.kinds == model.columns_.kinds == ("number", "level", "yes/no")
+    assert back.columns_.n_rows == 0
+    np.testing.assert_array_equal(back.score_samples(frame), model.score_samples(frame))
+    back.save(tmp_path / "model.jensen")
+    assert str(jensen.load(tmp_path / "model.jensen").columns_) == str(back.columns_)
+
+
 def test_every_older_version_has_a_way_to_this_one():
     assert sorted(MIGRATIONS) == [*range(1, VERSION)]
 
@@ -192,9 +218,13 @@ def many_levels(content):
     n, fitted = 20_000, content["fitted"]["dict"]
     columns = fitted["theta"]["dict"]["columns"]["dict"]
     first, other = {"tuple": list(range(n))}, {"tuple": [0, 1, 2]}
-    columns["names"], columns["kinds"] = {"tuple": list(range(n))}, {"tuple": ["categorical"] * n}
+    columns["names"], columns["kinds"] = {"tuple": list(range(n))}, {"tuple": ["level"] * n}
     columns["levels"], columns["dtypes"] = {"tuple": [first] + [other] * (n - 1)}, {"tuple": [""] * n}
-    columns["location"], columns["scale"] = ({"array": name, "numpy": False} for name in ("zeros", "ones"))
+    for name in ("location", "scale", "bounds", "ranges", "n_observed"):
+        columns[name] = {"array": name, "numpy": False}
+    for name, value in (("atoms", {"tuple": []}), ("units", ""), ("whole", False), ("categories", {"tuple": []})):
+        columns[name] = {"tuple": [value] * n}
+    columns["kept"] = {"tuple": list(range(n))}
     fitted["theta"]["dict"]["shape"], fitted["attributes"]["dict"]["n_features_in_"] = {"list": [n]}, n
 
 
@@ -217,7 +247,8 @@ def many_levels(content):
 )
 def test_sizes_that_the_tensors_do_not_have_are_refused_before_anything_is_built(tmp_path, kind, change, message):
     fitted(kind).save(tmp_path / "model.jensen")
-    more = {"zeros": torch.zeros(20_000).double(), "ones": torch.ones(20_000).double()}
+    zeros, limits = torch.zeros(20_000).double(), torch.zeros(20_000, 2).double()
+    more = {"location": zeros, "scale": zeros + 1, "bounds": limits, "ranges": limits + 1, "n_observed": zeros.long()}
     rewrite(tmp_path / "model.jensen", change, (lambda t: t.update(more)) if change is many_levels else None)
     begun = time.process_time()
     with pytest.raises(ValueError, match=message):

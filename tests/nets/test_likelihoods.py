@@ -11,7 +11,7 @@ from scipy.stats import bernoulli, norm
 from jensen import Bernoulli, Categorical, Gaussian
 from jensen.nets.likelihoods import LEAST_STD, Emission, likelihood_of
 
-KINDS = ("continuous", "binary", "categorical", "continuous", "categorical")
+KINDS = ("number", "yes/no", "level", "number", "level")
 LEVELS = (1, 2, 3, 1, 4)
 
 
@@ -65,12 +65,12 @@ def test_more_axes_of_outputs_are_more_draws():
     assert_allclose(found[2].detach(), emission.log_prob(outputs[2], x).detach(), rtol=1e-6)
 
 
-@pytest.mark.parametrize("kind", ["continuous", "binary", "categorical"])
+@pytest.mark.parametrize("kind", ["number", "yes/no", "level"])
 def test_columns_of_one_kind_are_as_in_company(kind):
     """The short way for one kind gives what the long way gives."""
     emission = Emission(
         (kind,) * 3,
-        {"continuous": (1,) * 3, "binary": (2,) * 3, "categorical": (3,) * 3}[kind],
+        {"number": (1,) * 3, "yes/no": (2,) * 3, "level": (3,) * 3}[kind],
         Gaussian(),
         torch.ones(3),
     )
@@ -82,7 +82,7 @@ def test_columns_of_one_kind_are_as_in_company(kind):
 
 
 def test_probabilities_sum_to_one():
-    emission = Emission(("binary", "categorical"), (2, 3), Gaussian(), torch.ones(2))
+    emission = Emission(("yes/no", "level"), (2, 3), Gaussian(), torch.ones(2))
     outputs = outputs_for(emission, 1)
     every = torch.cartesian_prod(torch.arange(2.0), torch.arange(3.0))
     assert emission.log_prob(outputs.expand(6, -1), every).exp().sum() == pytest.approx(1, abs=1e-6)
@@ -115,7 +115,7 @@ def test_the_most_probable_level_is_decided_on():
 
 
 def test_a_learnt_variance_has_a_floor():
-    emission = Emission(("continuous",), (1,), Gaussian(), torch.ones(1))
+    emission = Emission(("number",), (1,), Gaussian(), torch.ones(1))
     with torch.no_grad():
         emission.log_variance.fill_(-1e6)
     assert emission.log_noise(torch.empty(0)).exp().item() == pytest.approx(LEAST_STD**2, rel=1e-5)
@@ -123,12 +123,12 @@ def test_a_learnt_variance_has_a_floor():
 
 def test_likelihoods_are_read():
     assert likelihood_of("auto")[0] == "auto"
-    assert likelihood_of("bernoulli")[0] == "binary"
+    assert likelihood_of("bernoulli")[0] == "yes/no"
     kinds, gaussian, drawn = likelihood_of({"a": Gaussian("point"), 1: "categorical", "c": Bernoulli(resample=True)})
-    assert kinds == {"a": "continuous", 1: "categorical", "c": "binary"}
+    assert kinds == {"a": "number", 1: "level", "c": "yes/no"}
     assert gaussian.variance == "point"
     assert drawn.resample
-    assert likelihood_of(Categorical())[0] == "categorical"
+    assert likelihood_of(Categorical())[0] == "level"
 
 
 @pytest.mark.parametrize(

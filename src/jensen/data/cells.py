@@ -19,6 +19,7 @@ from scipy.sparse import issparse
 from torch import Tensor
 
 from jensen.data.container import Kind, Table, as_array, is_frame, kind_of_frame, names_in
+from jensen.data.dates import seconds_of
 from jensen.data.names import check_names, column_name, shown
 
 # What the kinds of numpy's types hold, and below the types of Python objects; all else is "other".
@@ -39,8 +40,9 @@ class Cells:
         names: of the columns; their numbers for arrays.
         dtypes: the columns' types as their container writes them.
         sorts: what the cells of each column are: "float", "int", "bool", "text", "time" (dates, too) or "other".
-        numbers: (n, d) float32 or float64, NaN exactly where a cell is missing, 0 where it is no number; a CSR matrix
-            where the reader was asked for one. It may share memory with the table: it is not for writing.
+        numbers: (n, d) float32 or float64, NaN exactly where a cell is missing, the seconds of dates and times, 0 for
+            other cells without a number; a CSR matrix where the reader was asked for one. It may share memory with the
+            table: it is not for writing.
         texts: {column: objects (n,)} of the columns of text.
         orders: {column: values} of columns whose type lists the values they may have.
         foreign: {column: type} of the columns of times and others, for messages.
@@ -77,10 +79,12 @@ class Cells:
         texts = {column: objects[part] for column, objects in self.texts.items()}
         return replace(self, numbers=self.numbers[part], texts=texts, row_numbers=rows)
 
-    def check_readable(self) -> None:
-        """An error for a column of neither numbers nor text."""
+    def check_readable(self, dates: bool = False) -> None:
+        """An error for a column of neither numbers nor text, nor dates or times if `dates` are allowed."""
         for column, dtype in self.foreign.items():
             name = shown(self.names[column])
+            if self.sorts[column] == "time" and dates:
+                continue
             if self.sorts[column] == "time":
                 # numpy would convert dates to nanoseconds without a warning.
                 raise ValueError(
@@ -113,12 +117,15 @@ class Cells:
         return replace(self, numbers=numbers, sorts=sorts, texts={})
 
 
-def read_cells(X: Table | Cells) -> Cells:
-    """A table of numbers and text, checked; `Cells` are returned unchanged."""
-    if isinstance(X, Cells):
+def read_cells(X: Table | Cells, dates: bool = False) -> Cells:
+    """A table of numbers and text, and of dates where they are allowed, checked; `Cells` are returned unchanged.
+
+    `Cells` are checked as well if dates are allowed: most readers refuse those before.
+    """
+    if isinstance(X, Cells) and not dates:
         return X
-    cells = read_frame(X) if is_frame(X) else read_matrix(X)
-    cells.check_readable()
+    cells = X if isinstance(X, Cells) else read_frame(X) if is_frame(X) else read_matrix(X)
+    cells.check_readable(dates)
     check_finite(cells)
     return cells
 
@@ -225,8 +232,10 @@ def read_column(column: nw.Series[Any], dtype: str) -> Column:
     if found == "text":
         return Column("text", numbers, values.astype(object, copy=False), order)
     if found in ("time", "other"):
-        names = ", ".join(sorted({type(value).__name__ for value in values[seen]}))
-        return Column(found, numbers, foreign=names if dtype == "object" else dtype)
+        names = ", ".join(sorted({type(value).__name__ for value in values[seen]})) if dtype == "object" else dtype
+        if found == "time":
+            numbers[seen] = seconds_of(values[seen])
+        return Column(found, numbers, foreign=names)
     numbers[seen] = values[seen].astype(np.float64)
     return Column(found, numbers, order=order)
 

@@ -1,15 +1,23 @@
-"""What each column of a table is: its kind, its levels and its scale.
+"""What each column of a table is, and in which measure it is scored: the one place that says so.
 
-    continuous   x -> (x - location) / scale
-    grid         equal steps -> 0, 1, 2, ... (all columns or none)
-    binary       two levels -> 0, 1; or numbers from 0 to 1, grey values, as they are
-    categorical  levels -> 0, 1, 2, ...
+    kind      encoded values                                                            measure
+    number    x -> (x - location) / scale; a mixture has location 0 and scale 1         density (with atoms: both)
+    date      days or seconds                                                           density
+    count     0, 1, 2, ... as they are                                                  probability
+    level     levels -> 0, 1, 2, ...                                                    probability
+    yes/no    two levels -> 0, 1; for networks also grey values from 0 to 1 as they are probability
+    constant  one level -> 0                                                            probability
+    grid      equal steps -> 0, 1, 2, ... (all columns or none)                         probability
 The density of the data follows from that of encoded values: ln p(x) = ln p(encoded) - Σ ln scale over observed cells.
+An atom has a probability of its own beside the density of the other numbers.
+
+A level that was not in the training data is *unseen*. All unseen values of column j share one slot of probability
+ε_j = 1 / (n_j + 1), with n_j observed training entries; beside it a seen level has (1 - ε_j) times its probability.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any
@@ -19,33 +27,37 @@ import torch
 from torch import Tensor
 
 from jensen.data.cells import Cells, read_cells
-from jensen.data.container import CONTAINERS, FRAMES, Table, fill_frame, fill_matrix, is_frame, make_frame
-from jensen.data.levels import (
-    KINDS,
-    check_grey,
-    find_levels,
-    is_off,
-    level_numbers,
-    level_values,
-    numbers_of_text,
-    numbers_on_grid,
-    numpy_type,
-)
+from jensen.data.claims import WITH_LEVELS, claims
+from jensen.data.codes import Codes, codes_of_column, encoded_rows, known_cells, warn_of_unseen
+from jensen.data.container import FRAMES, Kind, Table, fill_frame, fill_matrix, is_frame
+from jensen.data.describe import describe
+from jensen.data.expand import Plan, expand, without_nan
 from jensen.data.names import listed, shown
+from jensen.data.present import ColumnView, decode_column, decode_matrix, make_frame, restored_column
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Columns:
-    """The columns of a table, as `learn_columns` finds them.
+    """The columns of a table, as `learn_columns` finds them. Print it for a summary.
 
     Args:
         names: for messages and data frames; the numbers of the columns of an array.
-        kinds: "continuous", "binary", "categorical" or "grid", one per column.
-        levels: the values of a column that is not continuous, in order; () for a continuous one.
+        kinds: "number", "count", "level", "yes/no", "date", "constant" or "grid", one per column.
+        levels: the values of a column that has levels, in order; () for others.
         location: (d,) float64, subtracted from numbers; 0 for levels without an order.
         scale: (d,) float64, by which numbers are divided, for a grid its step; 1 for levels without an order.
         dtypes: the types of the columns as their container writes them.
         container: "numpy", "torch", "pandas", "polars" or "pyarrow".
+        bounds: (d, 2) float64, the least and the greatest possible number, ∓inf where there is none.
+        atoms: numbers that have a probability of their own, () for most columns.
+        units: "days" or "seconds" of a date, "" for others.
+        ranges: (d, 2) float64, observed; a data frame gets no number outside of it. ∓inf for no such limit.
+        whole: whether a data frame gets whole numbers, because all observed ones were.
+        categories: all values that the type of a column lists, () if it lists none.
+        n_observed: (d,) int64, training entries that were not missing; 0 if they were not counted.
+        n_rows: of the training table; 0 if they were not counted.
+        left_out: names of the columns of the table that are not modelled.
+        kept: numbers, in the table, of the columns that are; everything above is about these.
 
     Example:
         >>> import pandas as pd
@@ -53,7 +65,7 @@ class Columns:
         >>> X = pd.DataFrame({"age": [20, None, 60], "smokes": [True, False, None], "town": ["Bonn", "Rome", "Oslo"]})
         >>> columns = learn_columns(X)
         >>> columns.kinds
-        ('continuous', 'binary', 'categorical')
+        ('number', 'yes/no', 'level')
         >>> columns.encode(X)
         tensor([[-1.,  1.,  0.],
                 [nan,  0.,  2.],
@@ -69,16 +81,39 @@ class Columns:
     scale: Tensor
     dtypes: tuple[str, ...]
     container: str
+    bounds: Tensor = None  # type: ignore[assignment]  # the defaults are below
+    atoms: tuple[tuple[float, ...], ...] = ()
+    units: tuple[str, ...] = ()
+    ranges: Tensor = None  # type: ignore[assignment]
+    whole: tuple[bool, ...] = ()
+    categories: tuple[tuple[Any, ...], ...] = ()
+    n_observed: Tensor = None  # type: ignore[assignment]
+    n_rows: int = 0
+    left_out: tuple[str | int, ...] = ()
+    kept: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        d = len(self.names)
+        for name, value in neutral(d).items():
+            if getattr(self, name) is None or (getattr(self, name) == () and d):
+                object.__setattr__(self, name, value)
+
+    def __repr__(self) -> str:
+        return describe(self.record(), self.measure)
 
     @property
     def n_levels(self) -> tuple[int, ...]:
-        """The number of levels of each column; 1 for a continuous one."""
+        """The number of levels of each column; 1 for one without levels."""
         return tuple(max(len(levels), 1) for levels in self.levels)
 
     @property
     def measure(self) -> tuple[str, ...]:
-        """For each column "density" (of its numbers) or "probability" (of its levels)."""
-        return tuple("density" if kind == "continuous" else "probability" for kind in self.kinds)
+        """For each column "density" (of its numbers), "probability" (of its values), or "both" (with atoms)."""
+        found = {"number": "density", "date": "density"}
+        return tuple(
+            "both" if atoms else found.get(kind, "probability")
+            for kind, atoms in zip(self.kinds, self.atoms, strict=True)
+        )
 
     @property
     def n_expanded(self) -> int:
@@ -99,116 +134,164 @@ class Columns:
     def is_frame(self) -> bool:
         return self.container in FRAMES
 
+    @property
+    def table_names(self) -> tuple[str | int, ...]:
+        """The names of all columns of the table, those left out included."""
+        left_out = iter(self.left_out)
+        place = dict(zip(self.kept, self.names, strict=True))
+        return tuple(place[j] if j in place else next(left_out) for j in range(len(self.names) + len(self.left_out)))
+
+    @cached_property
+    def has_levels(self) -> Tensor:
+        """(d,) bool: the columns whose values are levels, one of them or more."""
+        return torch.tensor([kind in WITH_LEVELS for kind in self.kinds])
+
+    def codes(self, X: Table | Cells) -> Codes:
+        """Rows (n, d) as a model sees them, NaN where missing or unseen, and which cells (n, d) are unseen levels.
+
+        One warning names the first unseen value. Dates are in their unit, numbers may share memory with X.
+        """
+        cells = read_cells(X, dates=True)
+        self.check_names(cells)
+        x = cells.numbers[:, list(self.kept)] if self.left_out else cells.numbers
+        is_new = bool(self.left_out) or x.dtype != np.float64
+        x, unseen = x.astype(np.float64, copy=False), np.zeros(x.shape, dtype=bool)
+        for place, view in enumerate(self.views):
+            found = codes_of_column(cells, self.kept[place], view, self.bounds[place].tolist())
+            if found is not None and not is_new:
+                x, is_new = x.copy(), True
+            if found is not None:
+                x[:, place], unseen[:, place] = found
+        warn_of_unseen(cells, self.kept, self.names, unseen)
+        # torch knows neither read-only memory nor negative strides.
+        x = x if x.flags.writeable and min(x.strides) >= 0 else x.copy()
+        return Codes(torch.from_numpy(x), torch.from_numpy(unseen))
+
+    def log_unseen(self, unseen: Any) -> Tensor:
+        """Σ_j ln ε_j over the unseen cells (n, d) of each row: (n,)."""
+        epsilon = 1 / (self.n_observed.double() + 1)
+        return torch.as_tensor(unseen).double() @ epsilon.log()
+
+    def log_seen_discount(self, seen: Any) -> Tensor:
+        """Σ_j ln(1 - ε_j) over the seen cells (n, d) with levels of each row: (n,); other columns do not count."""
+        n = self.n_observed.double()
+        return (torch.as_tensor(seen) & self.has_levels).double() @ (n / (n + 1)).clamp_min(1e-300).log()
+
     def encode(self, X: Table | Cells) -> Tensor:
-        """Numbers (n, d) float64 as a model sees them, NaN where missing; a new tensor."""
+        """Numbers (n, d) float64 as a network sees them, NaN where missing; a new tensor. Unseen levels are errors."""
         cells = read_cells(X)
         self.check_names(cells)
-        values = (cells.numbers - self.location.numpy()) / self.scale.numpy()
-        if self.is_grid:
-            return torch.from_numpy(numbers_on_grid(cells, values, self.names, self.levels[0]))
-        grey = self.grey_columns(cells)
-        check_grey(cells, grey)
-        for j in sorted(set(range(len(self.names))) - set(grey)):
-            if self.kinds[j] != "continuous":
-                values[:, j] = level_numbers(cells, j, self.levels[j])
-            elif j in cells.texts:
-                values[:, j] = (numbers_of_text(cells, j) - self.location[j].item()) / self.scale[j].item()
-        return torch.from_numpy(values)
+        return torch.from_numpy(encoded_rows(self.views, self.location.numpy(), self.scale.numpy(), cells))
 
     def are_known(self, X: Table | Cells, takes_missing: bool = True) -> np.ndarray:
         """Which cells (n, d) of X hold a number or a level of the fit, or are missing where `takes_missing`."""
         cells = read_cells(X)
         self.check_names(cells)
-        is_there: np.ndarray = takes_missing | ~np.isnan(cells.numbers)
-        if self.is_grid:
-            is_there &= ~is_off((cells.numbers - self.location.numpy()) / self.scale.numpy(), self.n_levels[0])
-            return is_there
-        known, grey = np.ones(cells.numbers.shape, dtype=bool), self.grey_columns(cells)
-        known[:, grey] = ~((cells.numbers[:, grey] < 0) | (cells.numbers[:, grey] > 1))
-        for j in sorted(set(range(len(self.names))) - set(grey)):
-            if self.kinds[j] != "continuous":
-                known[:, j] = ~(find_levels(cells, j, self.levels[j]) < 0)
-        known &= is_there
-        return known
-
-    def grey_columns(self, cells: Cells) -> list[int]:
-        """The binary columns whose numbers may lie between 0 and 1."""
-        return [
-            j
-            for j, (kind, levels) in enumerate(zip(self.kinds, self.levels, strict=True))
-            if kind == "binary" and levels == (0, 1) and j not in cells.texts
-        ]
+        return known_cells(self.views, self.location.numpy(), self.scale.numpy(), cells, takes_missing)
 
     def decode(self, values: Tensor) -> Any:
         """Undo `encode`: {name: array (n,)} for the columns of a data frame, else an array (n, d) of floats.
 
-        A binary value counts as its second level from ½ on. A continuous column of whole numbers comes back as floats,
-        since a sample of it is not a whole number. NaN comes back as missing.
+        A yes/no value counts as its second level from ½ on. NaN comes back as missing. A column of whole numbers that
+        is not marked as `whole` comes back as floats, since a sample of it is not a whole number.
         """
         numbers = self.as_array(values)
         if not self.is_frame:
-            return self.matrix(numbers)
-        return {name: self.decode_column(j, numbers[:, j]) for j, name in enumerate(self.names)}
+            return decode_matrix(self.views, numbers)
+        return {view.name: decode_column(view, numbers[:, j]) for j, view in enumerate(self.views)}
+
+    def matrix(self, numbers: np.ndarray) -> np.ndarray:
+        """Decoded numbers of all columns in one array."""
+        return decode_matrix(self.views, numbers)
 
     def frame(self, values: Tensor, index: Any = None, container: str = "pandas") -> Any:
-        """`decode` as a data frame, in pandas with an index; with its own types if it came from the same library."""
+        """`decode` as a data frame, in pandas with an index; with its own types if it came from the same library.
+
+        Columns that were left out are there, and missing.
+        """
         numbers = self.as_array(values)
-        decoded = [self.decode_column(j, numbers[:, j]) for j in range(len(self.names))]
         if container not in FRAMES:
             raise ValueError(f'container={container!r} is not known; choose "pandas" or "polars" or "pyarrow"')
-        dtypes = self.dtypes if container == self.container else ("",) * len(self.names)
-        return make_frame(container, self.names, decoded, dtypes, self.levels, index)
+        # Dates keep their type, which both libraries can read.
+        own = [v if container == self.container or v.unit else replace(v, dtype="") for v in self.views]
+        views: list[ColumnView | None] = [None] * len(self.table_names)
+        for number, view in zip(self.kept, own, strict=True):
+            views[number] = view
+        return make_frame(container, self.table_names, views, numbers, index)
+
+    def table(self, x: Tensor, kind: Kind, index: Any = None) -> Any:
+        """Encoded rows (n, d) as the kind of table that the user gave, with the types that came in.
+
+        Data frames get whole numbers in the observed range where all training values were whole; arrays and tensors
+        get numbers as they are. Columns that were left out are missing.
+        """
+        if kind.is_frame:
+            own = kind.index if kind.index is not None and len(kind.index) == len(x) else None
+            made = self.frame(x, own if index is None else index, kind.container)
+            if kind.container == "pandas" and kind.columns is not None:
+                made.columns = kind.columns  # names that are neither text nor whole numbers
+            return made
+        decoded = decode_matrix(self.views, self.as_array(x))
+        if self.left_out:
+            wide = np.full((len(decoded), len(self.table_names)), np.nan)
+            wide[:, list(self.kept)] = decoded
+            decoded = wide
+        return kind.values(torch.from_numpy(decoded))
 
     def restore(self, X: Table, values: Tensor, missing: Tensor | None = None) -> Any:
         """X with its missing cells, and no others, taken from `decode(values)`; a new table of the same container.
 
-        `missing` (n, d) marks these cells, if the caller has read X already.
+        `missing` (n, d) marks these cells, if the caller has read X already, as `Codes.missing` does. Columns that were
+        left out stay as they are.
         """
         numbers = self.as_array(values)
         if missing is None:
-            cells = read_cells(X)
+            cells = read_cells(X, dates="date" in self.kinds or bool(self.left_out) or "constant" in self.kinds)
             self.check_names(cells)
-            missing = torch.from_numpy(np.isnan(cells.numbers))
+            missing = torch.from_numpy(np.isnan(cells.numbers[:, list(self.kept)]))
         if numbers.shape != missing.shape:
             raise ValueError(
                 f"values has shape {numbers.shape}, but X has {tuple(missing.shape)}; encode X for its values"
             )
         filled = missing.cpu().numpy() & ~np.isnan(numbers)
+        wide = np.zeros((len(filled), len(self.table_names)), dtype=bool)
+        wide[:, list(self.kept)] = filled
         if not is_frame(X):
-            return fill_matrix(X, filled, self.matrix(numbers))
+            every = np.zeros(wide.shape)
+            every[:, list(self.kept)] = decode_matrix(self.views, numbers)
+            return fill_matrix(X, wide, every)
         columns = np.flatnonzero(filled.any(axis=0)).tolist()
-        return fill_frame(X, filled, {j: self.decode_column(j, numbers[:, j]) for j in columns})
+        return fill_frame(
+            X, wide, {self.kept[j]: restored_column(X, self.kept[j], self.views[j], numbers[:, j]) for j in columns}
+        )
 
     def log_jacobian(self, observed: Tensor) -> Tensor:
-        """-Σ_j ln scale_j over the observed continuous cells (n, d) of each row: (n,)."""
+        """-Σ_j ln scale_j over the observed cells (n, d) of numbers of each row: (n,)."""
         if self.is_grid:
             return torch.zeros(len(observed), dtype=torch.float64)  # a probability has no units
         return -(observed.double() @ self.scale.log().to(observed.device))
 
     def expand(self, encoded: Tensor) -> Tensor:
-        """What a network sees (n, D): continuous as is, binary ±1, grid -1 to 1, categorical one-hot, missing 0."""
-        kinds = set(self.kinds)
+        """What a network sees (n, D): numbers as is, yes/no ±1, grid -1 to 1, levels one-hot, missing 0."""
         if self.is_grid:
             return without_nan(2 * encoded / (self.n_levels[0] - 1) - 1)
-        if kinds == {"continuous"}:
-            return without_nan(encoded)
-        if kinds == {"binary"}:
-            return without_nan(2 * encoded - 1)
-        plan = self.plan.to(encoded)
-        repeated = encoded[:, plan.source]
-        numeric = without_nan(repeated * plan.gain - plan.shift)
-        return torch.where(plan.is_level, (repeated == plan.level).to(encoded.dtype), numeric)
+        return expand(self.plan, self.kinds, encoded)
 
     @cached_property
     def plan(self) -> Plan:
-        source, level = [], []
-        for j, (kind, n_levels) in enumerate(zip(self.kinds, self.n_levels, strict=True)):
-            own = list(range(n_levels)) if kind == "categorical" else [-1]
-            source += [j] * len(own)
-            level += own
-        is_binary = torch.tensor([self.kinds[j] == "binary" for j in source], dtype=torch.float64)
-        number = torch.tensor(level, dtype=torch.float64)
-        return Plan(torch.tensor(source), number, number >= 0, 1 + is_binary, is_binary)
+        return Plan.of(self.kinds, self.n_levels)
+
+    @cached_property
+    def views(self) -> tuple[ColumnView, ...]:
+        """The columns one by one."""
+        rest = (self.dtypes, self.units, self.whole, self.categories)
+        described = zip(self.names, self.kinds, self.levels, *rest, strict=True)
+        location, scale = self.location.tolist(), self.scale.tolist()
+        low, high = self.ranges.T.tolist()
+        return tuple(
+            ColumnView(name, kind, levels, location[j], scale[j], dtype, unit, whole, low[j], high[j], categories)
+            for j, (name, kind, levels, dtype, unit, whole, categories) in enumerate(described)
+        )
 
     def record(self) -> dict[str, Any]:
         """Values that a file can hold; the levels of a grid, which all columns share, once."""
@@ -222,27 +305,28 @@ class Columns:
         if not isinstance(record, Mapping) or set(record) != names:
             given = sorted(map(str, record)) if isinstance(record, Mapping) else record
             raise ValueError(f"columns are described by {sorted(names)}, got {given}; the file is damaged")
-        columns = cls(**record)
-        if columns.kinds and columns.is_grid and len(columns.levels) == 1:
-            columns = replace(columns, levels=columns.levels * len(columns.names))
-        for what, is_right in claims(columns):
+        values = dict(record)
+        if isinstance(values["kinds"], tuple) and values["kinds"][:1] == ("grid",) and len(values["levels"]) == 1:
+            values["levels"] = values["levels"] * len(values["names"])
+        for what, is_right in claims(values):
             if not is_right:
                 raise ValueError(f"{what}={record[what]!r} does not describe columns; the file is damaged")
-        return columns
+        return cls(**values)
 
     def check_names(self, cells: Cells) -> None:
-        d = len(self.names)
-        if len(cells.names) != d:
+        names = self.table_names
+        if len(cells.names) != len(names):
             raise ValueError(
-                f"X has {len(cells.names)} columns, but the model was fitted on {d}: {listed(self.names)}; give these"
+                f"X has {len(cells.names)} columns, but the model was fitted on {len(names)}: {listed(names)}; "
+                "give these"
             )
         if not (self.is_frame and cells.is_frame):
             return
-        for j, (given, known) in enumerate(zip(cells.names, self.names, strict=True)):
+        for j, (given, known) in enumerate(zip(cells.names, names, strict=True)):
             if given != known:
                 raise ValueError(
                     f"X has {shown(given)} as column {j}, but the model was fitted on {shown(known)}; "
-                    f"give the columns {listed(self.names)} in this order"
+                    f"give the columns {listed(names)} in this order"
                 )
 
     def as_array(self, values: Tensor) -> np.ndarray:
@@ -250,99 +334,17 @@ class Columns:
             raise ValueError(f"values has shape {tuple(values.shape)}; expected (n, {len(self.names)}), as encoded")
         return np.asarray(values.detach().to("cpu", torch.float64))
 
-    def matrix(self, numbers: np.ndarray) -> np.ndarray:
-        """Decoded numbers of all columns in one array."""
-        decoded: np.ndarray = numbers * self.scale.numpy() + self.location.numpy()
-        for j, levels in enumerate(self.levels):
-            if any(isinstance(level, str) for level in levels):
-                raise ValueError(
-                    f"column {shown(self.names[j])} has text as levels, {listed(levels)}; give a data frame"
-                )
-        binary = [j for j, kind in enumerate(self.kinds) if kind == "binary"]
-        if binary:
-            low, high = np.array([self.levels[j] for j in binary], dtype=np.float64).T
-            # A slice of all columns needs no copy.
-            where = binary if len(binary) < len(self.kinds) else slice(None)
-            block = numbers[:, where]
-            decoded[:, where] = low + block * (high - low)
-        for j, kind in enumerate(self.kinds):
-            if kind == "categorical":
-                decoded[:, j] = self.decode_column(j, numbers[:, j])
-        return decoded
 
-    def decode_column(self, j: int, numbers: np.ndarray) -> np.ndarray:
-        """Decoded cells of one column, in its own type where numpy has it."""
-        own = numpy_type(self.dtypes[j])
-        if self.kinds[j] in ("continuous", "grid"):
-            decoded = numbers * self.scale[j].item() + self.location[j].item()
-            return decoded.astype(own) if own is not None and own.kind == "f" else decoded
-        number = np.where(np.isnan(numbers), -1, numbers >= 0.5 if self.kinds[j] == "binary" else np.rint(numbers))
-        wrong = np.flatnonzero((number >= self.n_levels[j]) | (numbers < -0.5))
-        if len(wrong):
-            raise ValueError(
-                f"values holds {numbers[wrong[0]]} in row {wrong[0]}, column {shown(self.names[j])}, "
-                f"whose levels are numbered 0 to {self.n_levels[j] - 1}"
-            )
-        return level_values(self.levels[j], number.astype(np.int64), own)
-
-
-@dataclass(frozen=True)
-class Plan:
-    """How columns become the inputs of a network: y = gain x[source] - shift, or 1 where x[source] is the level."""
-
-    source: Tensor
-    level: Tensor
-    is_level: Tensor
-    gain: Tensor
-    shift: Tensor
-
-    def to(self, like: Tensor) -> Plan:
-        return Plan(
-            self.source.to(like.device),
-            self.level.to(like),
-            self.is_level.to(like.device),
-            self.gain.to(like),
-            self.shift.to(like),
-        )
-
-
-def without_nan(x: Tensor) -> Tensor:
-    return x.nan_to_num(nan=0.0, posinf=torch.inf, neginf=-torch.inf)
-
-
-def claims(columns: Columns) -> Iterator[tuple[str, bool]]:
-    """Fields of columns, and whether their values are possible; later checks rely on earlier ones."""
-    names, kinds, levels = columns.names, columns.kinds, columns.levels
-    yield "names", isinstance(names, tuple) and all_are((str, int), names) and 0 < len(names) == len(set(names))
-    d = len(names)
-    yield "kinds", isinstance(kinds, tuple) and len(kinds) == d and are_kinds(kinds)
-    yield "levels", isinstance(levels, tuple) and len(levels) == d and all_are_levels(levels, kinds)
-    yield "dtypes", isinstance(columns.dtypes, tuple) and len(columns.dtypes) == d and all_are(str, columns.dtypes)
-    yield "container", columns.container in CONTAINERS
-    is_other = torch.tensor([kind not in ("continuous", "grid") for kind in kinds])
-    for what, value, neutral in (("location", columns.location, 0.0), ("scale", columns.scale, 1.0)):
-        is_vector = isinstance(value, Tensor) and value.dtype == torch.float64 and value.shape == (d,)
-        yield what, is_vector and bool(value.isfinite().all() and (value[is_other] == neutral).all())
-    yield "scale", bool((columns.scale > 0).all())
-
-
-def are_kinds(kinds: tuple[Any, ...]) -> bool:
-    return set(kinds) == {"grid"} or all(kind in KINDS for kind in kinds)
-
-
-def all_are_levels(levels: tuple[Any, ...], kinds: tuple[str, ...]) -> bool:
-    # The columns of a grid share their levels, which are checked once.
-    different = {(id(own), kind): own for own, kind in zip(levels, kinds, strict=True)}
-    return all(are_levels(own, kind) for (_, kind), own in different.items())
-
-
-def are_levels(levels: Any, kind: str) -> bool:
-    if not isinstance(levels, tuple) or kind == "continuous":
-        return isinstance(levels, tuple) and not levels
-    right_count = len(levels) == 2 if kind == "binary" else len(levels) >= 1 + (kind == "grid")
-    one_type = len({type(level) for level in levels}) == 1 and all_are((str, int, float), levels)
-    return right_count and one_type and len({level for level in levels if level == level}) == len(levels)
-
-
-def all_are(types: type | tuple[type, ...], values: Iterable[Any]) -> bool:
-    return all(isinstance(value, types) for value in values)
+def neutral(d: int) -> dict[str, Any]:
+    """The values of d columns of which nothing more is known than kinds, levels and scaling."""
+    unlimited = torch.tensor([-torch.inf, torch.inf], dtype=torch.float64).repeat(d, 1)
+    return {
+        "bounds": unlimited,
+        "atoms": ((),) * d,
+        "units": ("",) * d,
+        "ranges": unlimited.clone(),
+        "whole": (False,) * d,
+        "categories": ((),) * d,
+        "n_observed": torch.zeros(d, dtype=torch.int64),
+        "kept": tuple(range(d)),
+    }

@@ -196,33 +196,12 @@ def filled_pandas(column: Any, missing: np.ndarray, values: np.ndarray) -> Any:
     return pd.Series(cells, index=column.index, dtype=cells.dtype)
 
 
-# New data frames
-
-
-def make_frame(
-    container: str,
-    names: Sequence[str | int],
-    columns: Sequence[np.ndarray],
-    dtypes: Sequence[str],
-    levels: Sequence[tuple[Any, ...]],
-    index: Any = None,
-) -> Any:
-    """A data frame whose columns have the types named, where these can hold them; "" leaves a type to the container."""
-    if container == "pandas":
-        import pandas as pd
-
-        data = {j: pandas_column(*column, index) for j, column in enumerate(zip(columns, dtypes, levels, strict=True))}
-        frame = pd.DataFrame(data, index=index)
-        frame.columns = pd.Index(names)
-        return frame
-    typed = zip(names, columns, dtypes, levels, strict=True)
-    made = {str(name): new_column(container, str(name), values, dtype, known) for name, values, dtype, known in typed}
-    return nw.from_dict(made, backend=backend_of(container)).to_native()
+# Columns of new data frames
 
 
 def new_column(container: str, name: str, values: np.ndarray, dtype: str, known: tuple[Any, ...]) -> nw.Series[Any]:
     backend = backend_of(container)
-    if not known:
+    if not known and "Int" not in dtype:
         return nw.new_series(name, values, backend=backend)
     cells = [None if value != value else value for value in values.tolist()]
     column = nw.new_series(name, cells, backend=backend)
@@ -237,7 +216,7 @@ def pandas_column(values: np.ndarray, dtype: str, known: tuple[Any, ...], index:
         return pd.Categorical(values, categories=list(known), ordered=dtype == "ordered category")
     # None would become False.
     lacks = dtype == "bool" and values.dtype != bool
-    if not dtype or lacks or not (known or "float" in dtype.lower()):
+    if not dtype or lacks or not (known or "float" in dtype.lower() or "int" in dtype.lower()):
         return values
     try:
         return pd.Series(values, index=index, dtype=dtype)

@@ -4,121 +4,153 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import torch
 
 from jensen.data.cells import Cells, read_cells
 from jensen.data.columns import Columns
 from jensen.data.container import Table
-from jensen.data.levels import Grid, asked_kinds, learn_kind, numbers_of_text
+from jensen.data.edits import LEFT_OUT, Asked, asked_columns, with_asked_numbers
+from jensen.data.levels import plain
 from jensen.data.names import shown
-from jensen.data.reader import check_columns
+from jensen.data.rules import Found, Given, find_column
+from jensen.data.scaled import learn_scaled
+from jensen.data.statistics import TableStatistics, statistics_of
 from jensen.runtime.messages import levels_inside
-
-# Below this many rows all texts may well differ.
-MANY_ROWS = 30
 
 
 def learn_columns(
-    X: Table | Cells, kinds: str | Mapping[str | int, str] = "auto", shared_scale: bool = False
+    X: Table | Cells,
+    columns: Any = None,
+    *,
+    kinds: str = "scaled",
+    shared_scale: bool = False,
+    atoms: bool = False,
 ) -> Columns:
     """What the columns of X are.
 
-    Continuous columns get their mean as location and their standard deviation (of the population) as scale; a constant
-    column gets the absolute value of its constant as scale, or 1 if that is 0.
+    For networks (kinds="scaled") a column is a number, yes/no or a level, and numbers are standardised, see
+    `learn_scaled`. For mixtures (kinds="all") every column has a kind, values stay in their own units, and the rules
+    are, the first that applies:
+
+    1. A column with one value is a "constant", whatever is asked for. One warning names all of them.
+    2. Dates, times of day and durations are a "date": days if all are whole days, else seconds.
+    3. Truth values, text and categories are "yes/no" if they have two values, else a "level". A column of text is left
+       out if it has at least 30 observed values and more than half of them are distinct, because it names rows or is
+       free text. More than 1000 levels are an error.
+    4. Two numbers alone are "yes/no": 0 and 1, or any two, such as the codes 1 and 2, with at least 5 rows per value.
+       Two points have no density.
+    5. Numbers that are not all whole are a "number".
+    6. Whole numbers are judged by their values, not by their type: in pandas a missing value turns integers into
+       floats, and must not change what the column is.
+       a. At least 30 that are all distinct and fill at least half of their range, in any order, are running numbers and
+          left out: they tell rows apart and nothing else.
+       b. At most 10 values within a range of less than 20, with at least 5 rows per value, are a "level": answers of a
+          survey, grades, the number of vessels. Probabilities of levels can describe a count as well, but no count
+          describes codes.
+       c. From 0 up to at most 1000, with a mean of less than two standard deviations, they are a "count": a Gaussian
+          would reach below 0. Above that a count looks like a Gaussian, which also has a covariance with other numbers.
+       d. All others are a "number", such as age, years of schooling, hours per week and capital gain.
+
+    A number has no bounds unless they are given, a count is 0 or more. A value at a given bound is an atom. With
+    atoms=True a value of a column of numbers is an atom, too, if it has at least 10 % of the observed rows and at least
+    five times the rows of its neighbours, the two next values on either side; for 0 as the least value 1 % suffice.
 
     Args:
         X: a data frame, or numbers (n, d) as an array or tensor; NaN and its like are missing.
-        kinds: "continuous", "binary" or "categorical" for all columns, or {name or number: kind} for some; or "auto":
-            truth values are binary, text and categories are binary if they have two values and else categorical, and
-            numbers are continuous, but for a data frame's column of the values 0 and 1 only, which is binary.
-        shared_scale: one location and scale for all continuous columns, as for the pixels of images.
+        columns: a kind for all columns, or {name or number: kind or options} for some. For mixtures kinds are "auto",
+            "number", "count", "level", "yes/no", "date", "constant" and "left out", and options are a dictionary of
+            "kind", "low", "high" and "atoms". For networks kinds are "auto", "number", "yes/no" and "level".
+        kinds: "all" or "scaled".
+        shared_scale: one location and scale for all numbers, as for the pixels of images; only if "scaled".
+        atoms: whether frequent numbers may be atoms; only if "all".
 
     Example:
         >>> import numpy as np
+        >>> import pandas as pd
         >>> from jensen.data.infer import learn_columns
-        >>> columns = learn_columns(np.array([[1.0, 0.0], [3.0, np.nan], [5.0, 1.0]]), kinds={1: "binary"})
+        >>> columns = learn_columns(np.array([[1.0, 0.0], [3.0, np.nan], [5.0, 1.0]]), {1: "yes/no"})
         >>> columns.kinds, columns.location
-        (('continuous', 'binary'), tensor([3., 0.], dtype=torch.float64))
+        (('number', 'yes/no'), tensor([3., 0.], dtype=torch.float64))
+        >>> X = pd.DataFrame({"town": ["Bonn", "Rome", None, "Oslo"], "visits": [0, 7, 2, 1], "size": [2.5, 1, 2, 3]})
+        >>> print(learn_columns(X, kinds="all"))
+        column  kind    values            atoms  missing  measure
+        town    level   Bonn, Oslo, Rome         25.0%    probability
+        visits  count   0 to 7                   0.0%     probability
+        size    number  1 to 3                   0.0%     density
     """
-    cells = read_cells(X)
+    if kinds == "scaled":
+        return learn_scaled(read_cells(X), "auto" if columns is None else columns, shared_scale)
+    if kinds != "all":
+        raise ValueError(f"kinds={kinds!r} is not known; choose 'all' or 'scaled'")
+    cells = read_cells(X, dates=True)
     n, d = cells.numbers.shape
     if n == 0 or d == 0:
         raise ValueError(f"X has {n} rows and {d} columns; give at least one of each")
-    check_columns(cells.numbers, [shown(name) for name in cells.names])
-    found = [learn_kind(cells, j, kind) for j, kind in enumerate(asked_kinds(kinds, cells.names))]
-    warn_of_identifiers(cells, found)
-    location, scale = np.zeros(d), np.ones(d)
-    continuous = [j for j, (kind, _) in enumerate(found) if kind == "continuous"]
-    if continuous:
-        numbers = cells.numbers if len(continuous) == d else cells.numbers[:, continuous]
-        texts = {place: j for place, j in enumerate(continuous) if j in cells.texts}
-        if texts:
-            numbers = numbers.copy()
-            for place, j in texts.items():
-                numbers[:, place] = numbers_of_text(cells, j)
-        location[continuous], scale[continuous] = moments(numbers.reshape(-1, 1) if shared_scale else numbers)
+    asked = asked_columns(columns, cells.names)
+    return columns_from(statistics_of(with_asked_numbers(cells, asked)), asked, atoms)
+
+
+def columns_from(table: TableStatistics, asked: Sequence[Asked], atoms: bool = False) -> Columns:
+    """What the columns of a table with these statistics are."""
+    head, statistics = table.head, table.columns
+    found = [
+        find_column(Given(name, head.sorts[j], head.orders.get(j), statistics[j]), asked[j], atoms)
+        for j, name in enumerate(head.names)
+    ]
+    kept = [j for j, column in enumerate(found) if column.kind != LEFT_OUT]
+    left_out = [j for j, column in enumerate(found) if column.kind == LEFT_OUT]
+    warn_of_left_out([head.names[j] for j in left_out if asked[j].kind != LEFT_OUT])
+    if not kept:
+        raise ValueError("X has no column left to model; give columns={name: kind} for those that were left out")
+    warn_of_constants([(head.names[j], found[j]) for j in kept if found[j].kind == "constant"])
+    used = [found[j] for j in kept]
     return Columns(
-        cells.names,
-        tuple(kind for kind, _ in found),
-        tuple(levels for _, levels in found),
-        torch.from_numpy(location),
-        torch.from_numpy(scale),
-        cells.dtypes,
-        cells.kind.container,
+        tuple(head.names[j] for j in kept),
+        tuple(column.kind for column in used),
+        tuple(column.levels for column in used),
+        torch.zeros(len(kept), dtype=torch.float64),
+        torch.ones(len(kept), dtype=torch.float64),
+        tuple(type_of(head, j) for j in kept),
+        head.kind.container,
+        bounds=torch.tensor([(column.least, column.greatest) for column in used], dtype=torch.float64),
+        atoms=tuple(column.atoms for column in used),
+        units=tuple(column.unit for column in used),
+        ranges=torch.tensor([(column.low, column.high) for column in used], dtype=torch.float64),
+        whole=tuple(column.is_whole for column in used),
+        categories=tuple(tuple(map(plain, head.orders.get(j, ()))) for j in kept),
+        n_observed=torch.tensor([statistics[j].n_observed for j in kept]),
+        n_rows=statistics[0].n_rows,
+        left_out=tuple(head.names[j] for j in left_out),
+        kept=tuple(kept),
     )
 
 
-def warn_of_identifiers(cells: Cells, found: Sequence[tuple[str, Any]]) -> None:
-    """Warn of columns in which most texts differ."""
-    n = len(cells.numbers)
-    for j, (kind, levels) in enumerate(found):
-        if kind == "categorical" and j in cells.texts and n >= MANY_ROWS and len(levels) > n / 2:
-            warnings.warn(
-                f"column {shown(cells.names[j])} has {len(levels)} different texts in {n} rows, and each becomes a "
-                "category; drop the column if it identifies rows, or correct its texts if it holds numbers",
-                UserWarning,
-                stacklevel=levels_inside(),
-            )
+def type_of(head: Cells, column: int) -> str:
+    """The type of a column; that of the objects for dates that Python's types hold."""
+    dtype = head.dtypes[column]
+    return head.foreign.get(column, dtype) if dtype == "object" else dtype
 
 
-def moments(numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and standard deviation (d,) of the observed numbers (n, d), of any magnitude."""
-    low, high = np.fmin.reduce(numbers), np.fmax.reduce(numbers)
-    # Squares of 1e200 overflow: everything is first divided by a power of two, which is exact.
-    unit = np.ldexp(1.0, np.frexp(np.maximum(-low, high))[1].clip(-1000, 1000))
-    seen = ~np.isnan(numbers)
-    count = seen.sum(axis=0)
-    scaled = numbers / unit
-    scaled[~seen] = 0.0
-    mean = scaled.sum(axis=0) / count
-    scaled -= mean
-    scaled[~seen] = 0.0
-    std = np.sqrt(np.einsum("ij,ij->j", scaled, scaled) / count)
-    is_constant = low == high
-    size = np.where(low == 0, 1.0, np.abs(low))
-    spread = np.maximum(std * unit, np.finfo(np.float64).tiny)
-    return np.where(is_constant, low, mean * unit), np.where(is_constant, size, spread)
+def warn_of_left_out(names: Sequence[str | int]) -> None:
+    if names:
+        example: Mapping[Any, str] = {names[0]: "level"}
+        warnings.warn(
+            f"X has columns that identify rows or hold free text, which are left out: {', '.join(map(shown, names))}; "
+            f"keep one by its kind, such as columns={dict(example)}, or drop it",
+            UserWarning,
+            stacklevel=levels_inside(),
+        )
 
 
-def columns_of_numbers(cells: Cells) -> Columns:
-    """Continuous columns without scaling."""
-    d = len(cells.names)
-    location, scale = torch.zeros(d, dtype=torch.float64), torch.ones(d, dtype=torch.float64)
-    return Columns(cells.names, ("continuous",) * d, ((),) * d, location, scale, cells.dtypes, cells.kind.container)
-
-
-def with_grid(columns: Columns, grid: Grid) -> Columns:
-    """Columns of numbers, all on one grid; encoded values are the numbers of levels, from 0."""
-    d = len(columns.names)
-    values = tuple(grid.low + grid.step * k for k in range(grid.n_levels))
-    return replace(
-        columns,
-        kinds=("grid",) * d,
-        levels=(values,) * d,
-        location=torch.full((d,), grid.low, dtype=torch.float64),
-        scale=torch.full((d,), grid.step, dtype=torch.float64),
-    )
+def warn_of_constants(constants: Sequence[tuple[str | int, Found]]) -> None:
+    if constants:
+        values = ", ".join(
+            shown(name) if column.unit else f"{shown(name)} ({column.levels[0]!r})" for name, column in constants
+        )
+        warnings.warn(
+            f"X has columns with one value: {values}; it has the probability 1 and changes no score",
+            UserWarning,
+            stacklevel=levels_inside(),
+        )

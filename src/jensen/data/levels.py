@@ -12,7 +12,9 @@ import numpy as np
 from jensen.data.cells import Cells, check_finite, parse_numbers
 from jensen.data.names import column_name, listed, shown
 
-KINDS = ("continuous", "binary", "categorical")
+# What columns can be: for networks, and for mixtures. A "grid" is of all columns, or of none.
+KINDS = ("number", "yes/no", "level")
+ALL_KINDS = ("number", "count", "level", "yes/no", "date", "constant")
 MOST_LEVELS = 1000
 # Whole numbers up to here are exact in float64.
 MOST_EXACT = 2.0**53
@@ -33,7 +35,7 @@ def asked_kinds(kinds: str | Mapping[str | int, str], names: tuple[str | int, ..
             )
         if kind not in ("auto", *KINDS):
             raise ValueError(
-                f"kinds={kinds!r} asks for {kind!r}; choose 'auto', 'continuous', 'binary' or 'categorical', "
+                f"columns={kinds!r} asks for {kind!r}; choose 'auto', 'number', 'yes/no' or 'level', "
                 "for all columns or as {column: kind}"
             )
         asked[place[name]] = kind
@@ -44,16 +46,16 @@ def learn_kind(cells: Cells, column: int, asked: str) -> tuple[str, tuple[Any, .
     """The kind of a column and its levels."""
     kind = asked
     if asked == "auto":
-        kind = "continuous"
+        kind = "number"
         if cells.sorts[column] == "bool" and cells.is_frame:
-            kind = "binary"
+            kind = "yes/no"
         elif column in cells.texts or column in cells.orders:
-            kind = "binary" if len(distinct_levels(cells, column)) == 2 else "categorical"
+            kind = "yes/no" if len(distinct_levels(cells, column)) == 2 else "level"
         elif cells.is_frame and is_zero_one(cells.numbers[:, column]):
-            kind = "binary"
-    if kind == "continuous":
+            kind = "yes/no"
+    if kind == "number":
         return kind, ()
-    return kind, binary_levels(cells, column) if kind == "binary" else distinct_levels(cells, column)
+    return kind, binary_levels(cells, column) if kind == "yes/no" else distinct_levels(cells, column)
 
 
 def is_zero_one(numbers: np.ndarray) -> bool:
@@ -82,8 +84,8 @@ def distinct_levels(cells: Cells, column: int) -> tuple[Any, ...]:
             )
     if len(values) > MOST_LEVELS:
         raise ValueError(
-            f"X has {len(values)} distinct values in column {name}, and a categorical column at most {MOST_LEVELS}; "
-            'merge rare values, drop the column, or model it as "gaussian" if it holds numbers'
+            f"X has {len(values)} distinct values in column {name}, and a column of levels has at most {MOST_LEVELS}; "
+            'merge rare values, drop the column, or model it as a number (likelihood "gaussian") if it holds numbers'
         )
     if column in cells.orders:
         return tuple(plain(value) for value in cells.orders[column] if value in set(values))
@@ -99,7 +101,7 @@ def binary_levels(cells: Cells, column: int) -> tuple[Any, ...]:
         if len(levels) != 2:
             raise ValueError(
                 f"X has the values {listed(levels)} in column {shown(cells.names[column])}, "
-                'but a binary column has two; make it "categorical"'
+                'but a yes/no column has two; make it a level (likelihood "categorical")'
             )
         return levels
     numbers = cells.numbers[:, column]
@@ -121,7 +123,8 @@ def check_grey(cells: Cells, columns: list[int]) -> None:
         column = columns[place]
         raise ValueError(
             f"X holds {plain(cells.numbers[row, column], cells.sorts[column])} in row {cells.row(row)}, "
-            f'column {shown(cells.names[column])}, outside [0, 1]; scale it to [0, 1] or model it as "gaussian"'
+            f"column {shown(cells.names[column])}, outside [0, 1]; scale it to [0, 1] or model it as a "
+            'number (likelihood "gaussian")'
         )
 
 
@@ -162,8 +165,8 @@ def numbers_of_text(cells: Cells, column: int) -> np.ndarray:
     bad = np.flatnonzero(np.isnan(numbers) & seen)
     if len(bad):
         raise ValueError(
-            f"X holds {texts[bad[0]]!r} in row {cells.row(bad[0])}, column {name}, which is continuous, but this is "
-            'not a number; leave the cell empty, or make the column "categorical"'
+            f"X holds {texts[bad[0]]!r} in row {cells.row(bad[0])}, column {name}, which is a column of numbers, but "
+            'this is not one; leave the cell empty, or make the column a level (likelihood "categorical")'
         )
     check_finite(replace(cells, numbers=numbers[:, None]), names=cells.names[column : column + 1])
     return numbers

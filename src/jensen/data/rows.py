@@ -20,10 +20,11 @@ from torch.utils.data import Dataset
 from jensen.data.cells import Cells, cells_of_numbers, check_finite
 from jensen.data.columns import Columns
 from jensen.data.container import Kind, Table, as_array, is_frame, read_items
-from jensen.data.infer import columns_of_numbers, learn_columns, with_grid
+from jensen.data.infer import learn_columns
 from jensen.data.levels import find_grid
 from jensen.data.names import shown
 from jensen.data.reader import check_columns, known_names, read_rows, read_weights
+from jensen.data.scaled import columns_of_numbers, with_grid
 from jensen.runtime.messages import levels_inside
 
 # Rows from which scaling and levels are learnt if the rows stay on disk; any scaling gives a true density.
@@ -100,7 +101,7 @@ def learn_events(
     columns = grid_columns(cells, data_levels, is_image)
     if columns is not None:
         return given.encoded(columns), weight, kept
-    if is_image and kinds == "categorical":
+    if is_image and kinds == "level":
         pixels = cells_of_numbers(cells.numbers.reshape(-1, 1), cells.kind)
         columns = repeated(learn_columns(pixels, kinds), len(cells.names))
     else:
@@ -153,14 +154,14 @@ def known_rows(
 
 def repeated(column: Columns, n: int) -> Columns:
     """n columns like this one: all pixels have the levels that any of them has."""
-    return replace(
-        column,
-        names=tuple(range(n)),
-        kinds=column.kinds * n,
-        levels=column.levels * n,
-        dtypes=column.dtypes * n,
-        location=column.location.repeat(n),
-        scale=column.scale.repeat(n),
+    return Columns(
+        tuple(range(n)),
+        column.kinds * n,
+        column.levels * n,
+        column.location.repeat(n),
+        column.scale.repeat(n),
+        column.dtypes * n,
+        column.container,
     )
 
 

@@ -93,7 +93,7 @@ def on_footing(model: E, footing: Footing) -> E:
 def check_grey(fitted: Scorer, footing: Footing, X: Any) -> None:
     """An error for values between 0 and 1: x ln p + (1-x) ln(1-p) is the log-probability of 0 and 1 only."""
     kinds = getattr(getattr(fitted, "columns_", None), "kinds", ())
-    numbers = numbers_of(X)[:, [j for j, kind in enumerate(kinds) if kind == "binary"]] if "binary" in kinds else None
+    numbers = numbers_of(X)[:, [j for j, kind in enumerate(kinds) if kind == "yes/no"]] if "yes/no" in kinds else None
     if footing.unit == "probability" and numbers is not None and ((numbers > 0) & (numbers < 1)).any():
         raise ValueError(
             "it reads values between 0 and 1 as probabilities of a 1, and gives them no probability of their own; "

@@ -4,7 +4,8 @@ A value is JSON, an array, a recipe (a small estimator that only stores its argu
 The metadata contain the version of the format and a SHA-256 of everything else. A file of an older version is converted
 version by version, each time by a function from record to record, so that it can always be loaded:
     1   no checksum, and arrays without types and shapes
-    2   as above
+    2   as above, but the kinds of columns are continuous, binary and categorical, and less is known of them
+    3   as above
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from jensen.files.label_values import encode_label, place_label, time_type
 from jensen.files.replacing import replacing
 from jensen.runtime.messages import levels_inside
 
-FORMAT, VERSION = "jensen", 2
+FORMAT, VERSION = "jensen", 3
 # The deepest nesting of values; a model has about ten levels.
 MOST_NESTED = 32
 # Bytes that an array of texts may take even if most of them are short.
@@ -44,8 +45,39 @@ def to_2(record: Record) -> Record:
     return record
 
 
+# The kinds of columns in version 2, and what they are called now.
+KINDS_OF_2 = {"continuous": "number", "binary": "yes/no", "categorical": "level", "grid": "grid"}
+COLUMNS_OF_2 = {"names", "kinds", "levels", "location", "scale", "dtypes", "container"}
+
+
+def to_3(record: Record) -> Record:
+    """Version 3 has other words for kinds of columns, and knows bounds, atoms, units, ranges and counts of them."""
+
+    def renewed(value: Any) -> Any:
+        if isinstance(value, dict) and value.keys() == COLUMNS_OF_2:
+            d = len(value["names"])
+            unlimited = torch.tensor([-math.inf, math.inf], dtype=torch.float64).repeat(d, 1)
+            return value | {
+                "kinds": tuple(KINDS_OF_2.get(kind, kind) for kind in value["kinds"]),
+                "bounds": unlimited,
+                "atoms": ((),) * d,
+                "units": ("",) * d,
+                "ranges": unlimited.clone(),
+                "whole": (False,) * d,
+                "categories": ((),) * d,
+                "n_observed": torch.zeros(d, dtype=torch.int64),
+                "n_rows": 0,
+                "left_out": (),
+                "kept": tuple(range(d)),
+            }
+        return {key: renewed(item) for key, item in value.items()} if isinstance(value, dict) else value
+
+    renewed_record: Record = renewed(record)
+    return renewed_record
+
+
 # From each version to the next. Do not change these: a change of records needs a new version.
-MIGRATIONS: dict[int, Callable[[Record], Record]] = {1: to_2}
+MIGRATIONS: dict[int, Callable[[Record], Record]] = {1: to_2, 2: to_3}
 
 
 def write_record(path: str | os.PathLike[str], record: Record) -> None:

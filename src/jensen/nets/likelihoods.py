@@ -89,7 +89,7 @@ Distribution = Gaussian | Bernoulli | Categorical
 Likelihood = str | Distribution | Mapping[str, str | Distribution]
 D = TypeVar("D", Gaussian, Bernoulli)
 NAMES: dict[str, type[Distribution]] = {"gaussian": Gaussian, "bernoulli": Bernoulli, "categorical": Categorical}
-KINDS: dict[type[Distribution], str] = {Gaussian: "continuous", Bernoulli: "binary", Categorical: "categorical"}
+KINDS: dict[type[Distribution], str] = {Gaussian: "number", Bernoulli: "yes/no", Categorical: "level"}
 
 
 def likelihood_of(given: Likelihood) -> tuple[str | dict[str, str], Gaussian, Bernoulli]:
@@ -145,8 +145,8 @@ class Emission(nn.Module):
     def __init__(self, kinds: Sequence[str], n_levels: Sequence[int], gaussian: Gaussian, scale: Tensor) -> None:
         super().__init__()
         self.n_columns = len(kinds)
-        for name in KINDS.values():
-            numbers = torch.tensor([j for j, kind in enumerate(kinds) if kind == name], dtype=torch.long)
+        for name, own in (("continuous", "number"), ("binary", "yes/no"), ("categorical", "level")):
+            numbers = torch.tensor([j for j, kind in enumerate(kinds) if kind == own], dtype=torch.long)
             self.register_buffer(name, numbers, persistent=False)
         self.only = kinds[0] if len(set(kinds)) == 1 else None
         self.has_point_variance = gaussian.variance == "point"
@@ -203,9 +203,9 @@ class Emission(nn.Module):
 
     def log_prob_entries(self, outputs: Tensor, x: Tensor) -> Tensor:
         mean, log_variance, logits, level_logits = outputs.split(self.sizes, -1)
-        if self.only == "binary":
+        if self.only == "yes/no":
             return bernoulli(x, logits)
-        if self.only == "continuous":
+        if self.only == "number":
             return gaussian(x, mean, self.log_noise(log_variance))
         parts = []
         if self.sizes[0]:

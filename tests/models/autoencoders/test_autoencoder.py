@@ -160,7 +160,7 @@ def test_levels_count_by_their_probability():
     frame = mixed_frame()
     model = Autoencoder(2, encoder=MLP((50,)), decoder=MLP((50,)), max_epochs=150, learning_rate=3e-3, random_state=0)
     model.fit(frame)
-    assert model.columns_.kinds == ("continuous",) * 4 + ("categorical", "binary")
+    assert model.columns_.kinds == ("number",) * 4 + ("level", "yes/no")
     back = model.reconstruct(frame)
     assert list(back.columns) == list(frame.columns)
     assert (back["kind"] == frame["kind"]).mean() > 0.9

@@ -378,7 +378,7 @@ def of_people(people):
 class TestMixedTables:
     def test_a_frame_of_any_columns_is_learnt_as_it_is(self, people, of_people):
         model = of_people
-        assert model.columns_.kinds == ("continuous", "binary", "categorical", "binary")
+        assert model.columns_.kinds == ("number", "yes/no", "level", "yes/no")
         drawn, z = model.sample(200)
         assert list(drawn.columns) == list(people.columns)
         assert set(drawn["town"]) <= {"Rome", "Oslo", "Bonn"}
@@ -400,7 +400,7 @@ class TestMixedTables:
     def test_kinds_may_be_said(self):
         table = pd.DataFrame({"a": [0, 1, 2, 1] * 20, "b": [1.5, 2.5, 0.5, 3.0] * 20})
         model = VAE(1, likelihood={"a": "categorical"}, max_epochs=2, **SMALL).fit(table)
-        assert model.columns_.kinds == ("categorical", "continuous")
+        assert model.columns_.kinds == ("level", "number")
         assert set(model.sample(50)[0]["a"]) <= {0, 1, 2}
 
     def test_a_probability_has_no_jacobian(self):

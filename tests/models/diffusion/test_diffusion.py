@@ -16,8 +16,9 @@ from torch.utils.data import TensorDataset
 
 import jensen
 from jensen import MLP, Denoiser, Diffusion, ResidualMLP, Schedule, Trainer, UNet
-from jensen.data.infer import learn_columns, with_grid
+from jensen.data.infer import learn_columns
 from jensen.data.levels import Grid, find_grid
+from jensen.data.scaled import with_grid
 from jensen.models.diffusion.inference import all_levels, some_levels
 from jensen.models.diffusion.module import DiffusionModule, evaluation_levels, level_shares, training_levels
 from jensen.models.diffusion.space import Space
@@ -127,7 +128,7 @@ def test_the_gap_closes_with_more_levels():
 
 def one_number(n_levels, prediction, share, n_steps=200, level_variance="own"):
     """A diffusion of one number on a grid, untrained; with levels its denoiser is that of the shares themselves."""
-    columns = with_grid(learn_columns(np.array([[0.0], [1.0]]), "continuous"), Grid(0.0, 1.0, n_levels))
+    columns = with_grid(learn_columns(np.array([[0.0], [1.0]]), "number"), Grid(0.0, 1.0, n_levels))
     start = torch.tensor(share, dtype=torch.float32).log()[:, None] if prediction == "levels" else None
     space = Space(columns, prediction, "posterior", level_variance, start)
     network = Silent(space.n_outputs)
@@ -164,7 +165,7 @@ def test_probabilities_of_levels_sum_to_one_at_most(prediction):
 
 
 def test_levels_have_the_variance_that_their_probabilities_leave():
-    columns = with_grid(learn_columns(np.array([[0.0], [1.0]]), "continuous"), Grid(0.0, 1.0, 3))
+    columns = with_grid(learn_columns(np.array([[0.0], [1.0]]), "number"), Grid(0.0, 1.0, 3))
     share = torch.tensor([0.2, 0.5, 0.3])
     space = Space(columns, "levels", "posterior", start=share.log()[:, None])
     # At the last level nothing is known of x_0 but its frequencies.

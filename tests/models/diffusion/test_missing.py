@@ -15,8 +15,9 @@ from torch.utils.data import TensorDataset
 
 import jensen
 from jensen import VAE, Denoiser, Diffusion, ResidualMLP, Schedule, UNet
-from jensen.data.infer import learn_columns, with_grid
+from jensen.data.infer import learn_columns
 from jensen.data.levels import Grid
+from jensen.data.scaled import with_grid
 from jensen.models.diffusion.build import NoisedView
 from jensen.models.diffusion.inference import mean_of_draws
 from jensen.models.diffusion.module import DiffusionModule
@@ -135,11 +136,11 @@ def by_column(columns, network=None):
 
 
 def grid_of(n_columns):
-    columns = learn_columns(np.array([[0.0] * n_columns, [1.0] * n_columns]), "continuous")
+    columns = learn_columns(np.array([[0.0] * n_columns, [1.0] * n_columns]), "number")
     return with_grid(columns, Grid(0.0, 1.0, 5))
 
 
-@pytest.mark.parametrize("kind", ["continuous", "grid"])
+@pytest.mark.parametrize("kind", ["number", "grid"])
 def test_terms_of_a_row_are_those_of_its_observed_columns(kind):
     rng = np.random.default_rng(0)
     x = rng.integers(0, 5, (31, 3)).astype(float) if kind == "grid" else rng.normal(size=(31, 3))
@@ -442,7 +443,7 @@ def test_truths_with_empty_cells_stay_truths():
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({"a": rng.random(60) < 0.5, "b": rng.random(60) < 0.3}).astype(object)
     model = quick(max_epochs=2).fit(frame.mask(rng.random(frame.shape) < 0.2))
-    assert model.columns_.kinds == ("binary", "binary")
+    assert model.columns_.kinds == ("yes/no", "yes/no")
     assert model.sample(3)[0]["a"].map(type).eq(bool).all()
     given = frame.mask(rng.random(frame.shape) < 0.2)
     for filled in (model.impute(given, n_draws=3), *model.impute_draws(given, steps=5)):

@@ -144,7 +144,7 @@ class Autoencoder(
         self._validate_params()
         data = self._training_set(X, None, sample_weight)
         columns = data.events.columns
-        if self.noise and "continuous" not in columns.kinds:
+        if self.noise and "number" not in columns.kinds:
             raise ValueError(
                 f"noise={self.noise} is added to numbers, but X has none: its columns are binary or categorical; "
                 "set noise=0"

@@ -174,7 +174,7 @@ def build_module(model: Arguments, columns: Columns, shape: tuple[int, ...], fac
         is_full=is_full,
         n_draws=model.importance_samples,
         has_missing=facts.has_missing,
-        resamples=bernoulli.resample and "binary" in columns.kinds,
+        resamples=bernoulli.resample and "yes/no" in columns.kinds,
         start=facts.start,
     )
     if not n_classes:
@@ -190,7 +190,7 @@ def build_module(model: Arguments, columns: Columns, shape: tuple[int, ...], fac
 def marginal_start(model: Arguments, data: TrainingSet, rows: np.ndarray) -> Tensor | None:
     """Decoder outputs that give every level its frequency in these rows; None for numbers, whose mean is 0 anyway."""
     columns = data.events.columns
-    if set(columns.kinds) == {"continuous"}:
+    if set(columns.kinds) == {"number"}:
         return None
     emission = Emission(columns.kinds, columns.n_levels, likelihood_of(model.likelihood)[1], columns.scale)
     return emission.marginal_outputs(data.some_rows(rows))

@@ -115,12 +115,12 @@ def decide(model: Arguments, columns: Columns) -> DiffusionFacts:
     prediction = model.prediction
     if prediction == "auto":
         prediction = "levels" if columns.is_grid else "velocity"
-    if prediction == "levels" and "continuous" in columns.kinds:
+    if prediction == "levels" and "number" in columns.kinds:
         raise ValueError(
             "prediction='levels' needs data on a grid, but X holds numbers between its levels; round X, give "
             "data_levels, or choose prediction='velocity'"
         )
-    has_numbers = "continuous" in columns.kinds or (columns.is_grid and prediction != "levels")
+    has_numbers = "number" in columns.kinds or (columns.is_grid and prediction != "levels")
     variance, level_variance = model.variance, "own" if model.variance in ("auto", "learned") else model.variance
     if variance == "auto":
         variance = "posterior" if columns.is_grid else "beta"

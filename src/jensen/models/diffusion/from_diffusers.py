@@ -14,8 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from jensen.data.infer import learn_columns, with_grid
+from jensen.data.infer import learn_columns
 from jensen.data.levels import Grid
+from jensen.data.scaled import with_grid
 from jensen.formulas.schedule import Schedule
 from jensen.models.diffusion.build import DiffusionFacts
 from jensen.models.diffusion.diffusion import Diffusion
@@ -80,7 +81,7 @@ def from_diffusers(source: Any, scheduler: Any = None, y: int | None = None) -> 
         data_levels=GREY_LEVELS,
     )
     n_pixels = math.prod(shape)
-    columns = with_grid(learn_columns(np.zeros((1, n_pixels)), "continuous"), Grid(0.0, 1.0, GREY_LEVELS))
+    columns = with_grid(learn_columns(np.zeros((1, n_pixels)), "number"), Grid(0.0, 1.0, GREY_LEVELS))
     facts = DiffusionFacts(prediction, variance, level_variance=variance)
     model._restore(
         {

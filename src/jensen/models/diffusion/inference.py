@@ -219,7 +219,7 @@ def mean_of_draws(columns: Columns, draws: Tensor) -> Tensor:
     """The mean over draws (k, n, d): of numbers, of grids, of 0 and 1; for categories the most frequent level."""
     mean = draws.mean(0)
     for j, (kind, n_levels) in enumerate(zip(columns.kinds, columns.n_levels, strict=True)):
-        if kind == "categorical":
+        if kind == "level":
             counts = torch.stack([(draws[:, :, j] == k).sum(0) for k in range(n_levels)])
             mean[:, j] = counts.argmax(0).to(mean)
     return mean

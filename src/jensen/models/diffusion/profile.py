@@ -81,7 +81,7 @@ def band_nats(module: DiffusionModule, x: Tensor, n_levels: int, generator: torc
     noise, which differs between rows, nearly cancels in their sum.
     """
     level, weight, band = band_levels(module.share.cpu(), n_levels)
-    if "continuous" not in module.space.columns.kinds:
+    if "number" not in module.space.columns.kinds:
         # L_0 of a probability belongs to the finest band; of a density it may be negative and has no logarithm.
         level = torch.cat([level.new_ones(1), level])
         weight, band = torch.cat([weight.new_ones(1), weight]), torch.cat([band.new_zeros(1), band])

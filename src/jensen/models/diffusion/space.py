@@ -85,7 +85,7 @@ class Space(nn.Module):
         self.clip = clip
         self.n_dims = columns.n_expanded
         self.grid_levels = columns.n_levels[0] if columns.is_grid else 0
-        has_levels = [kind != "continuous" and (kind != "grid" or prediction == "levels") for kind in columns.kinds]
+        has_levels = [kind != "number" and (kind != "grid" or prediction == "levels") for kind in columns.kinds]
         source = columns.plan.source
         self.register_buffer("source", source, persistent=False)
         is_number = torch.tensor([not has_levels[j] for j in source.tolist()])
@@ -254,9 +254,9 @@ class Space(nn.Module):
         first = torch.tensor([int((plan.source == j).nonzero()[0, 0]) for j in range(len(columns.names))])
         rows = points[:, first]
         for j, (kind, n) in enumerate(zip(columns.kinds, columns.n_levels, strict=True)):
-            if kind == "categorical":
+            if kind == "level":
                 rows[:, j] = points[:, first[j] : first[j] + n].argmax(-1).to(rows)
-            elif kind == "binary":
+            elif kind == "yes/no":
                 rows[:, j] = (rows[:, j] > 0).to(rows)
             elif kind == "grid":
                 rows[:, j] = (rows[:, j] + 1) * ((n - 1) / 2)
@@ -293,7 +293,7 @@ def level_points(columns: Columns, with_levels: list[int]) -> tuple[Tensor, Tens
     source = columns.plan.source.tolist()
     for column, j in enumerate(with_levels):
         first, n = source.index(j), n_levels[column]
-        if columns.kinds[j] == "categorical":
+        if columns.kinds[j] == "level":
             place[:n, column] = torch.arange(first, first + n)
             size[:n, column] = 1.0
         else:

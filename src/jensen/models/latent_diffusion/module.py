@@ -179,7 +179,7 @@ def latent_columns(location: Tensor, scale: Tensor) -> Columns:
     m = len(location)
     return Columns(
         names=tuple(range(m)),
-        kinds=("continuous",) * m,
+        kinds=("number",) * m,
         levels=((),) * m,
         location=location,
         scale=scale,

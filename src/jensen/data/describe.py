@@ -1,0 +1,61 @@
+"""Columns as a table of text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import numpy as np
+
+from jensen.data.dates import SECONDS, what_is
+from jensen.data.names import listed
+
+MOST_LINES, MOST_LETTERS = 40, 44
+HEAD = ("column", "kind", "values", "atoms", "missing", "measure")
+
+
+def describe(record: Mapping[str, Any], measure: tuple[str, ...]) -> str:
+    """A line per column: name, kind, levels or range, atoms, share of missing values, measure."""
+    names = record["names"]
+    lines = [HEAD] + [line(record, j, measure[j]) for j in range(min(len(names), MOST_LINES))]
+    width = [max(len(cells[k]) for cells in lines) for k in range(len(HEAD))]
+    text = ["  ".join(cell.ljust(size) for cell, size in zip(cells, width, strict=True)).rstrip() for cells in lines]
+    if len(names) > MOST_LINES:
+        text.append(f"... and {len(names) - MOST_LINES} more columns")
+    if record["left_out"]:
+        text.append(f"left out: {listed(record['left_out'])}")
+    return "\n".join(text)
+
+
+def line(record: Mapping[str, Any], j: int, measure: str) -> tuple[str, ...]:
+    n_rows, n_observed = record["n_rows"], int(record["n_observed"][j])
+    missing = f"{1 - n_observed / n_rows:.1%}" if n_rows else ""
+    atoms = ", ".join(f"{atom:g}" for atom in record["atoms"][j])
+    return str(record["names"][j]), record["kinds"][j], values_of(record, j), atoms, missing, measure
+
+
+def values_of(record: Mapping[str, Any], j: int) -> str:
+    """The levels of a column, or the range of its numbers."""
+    kind, unit = record["kinds"][j], record["units"][j]
+    levels = record["levels"][0 if kind == "grid" else j]
+    if levels and not unit:
+        few = ", ".join(f"{level:g}" if isinstance(level, float) else str(level) for level in levels)
+        return few if len(few) <= MOST_LETTERS else f"{len(levels)} levels: {few[: MOST_LETTERS - 14]}..."
+    low, high = (levels[0], levels[0]) if levels else record["ranges"][j].tolist()
+    if not np.isfinite([low, high]).all():
+        return ""
+    if unit:
+        ends = [time_text(value * SECONDS[unit], what_is(record["dtypes"][j])) for value in dict.fromkeys((low, high))]
+        return " to ".join(ends) + ("" if levels else f", in {unit}")
+    return f"{low:g} to {high:g}"
+
+
+def time_text(seconds: float, what: str) -> str:
+    passed = timedelta(seconds=seconds)
+    if what == "timedelta":
+        return str(passed)
+    moment = datetime.fromtimestamp(0, UTC).replace(tzinfo=None) + passed
+    if what == "time":
+        return str(moment.time())
+    return str(moment.date() if seconds % SECONDS["days"] == 0 else moment)

@@ -1,0 +1,192 @@
+"""What the rules for columns need to know of a table, gathered chunk by chunk of its rows.
+
+The statistics add: those of a table are the sum of those of its chunks, in any order, so that a table need not fit
+into memory. Distinct values are counted exactly up to a limit; beyond it the most frequent ones are kept.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import reduce
+from operator import add
+from typing import Any
+
+import numpy as np
+
+from jensen.data.cells import Cells
+from jensen.data.dates import DAY
+from jensen.data.levels import plain
+from jensen.data.names import shown
+
+# Distinct values of a column that are kept, and rows that are read at a time.
+MOST_KEPT, CHUNK = 20_000, 65_536
+
+
+@dataclass(frozen=True)
+class ColumnStatistics:
+    """Sums over the rows of one column.
+
+    Args:
+        n_rows: all rows.
+        n_observed: those with a value.
+        values: the distinct values, sorted: numbers, or texts as objects.
+        counts: rows with each of them.
+        is_full: whether there were more distinct values than are kept.
+        low, high: the least and the greatest number; inf and -inf without one.
+        total, squares: sums of the numbers and of their squares.
+        is_whole: whether all numbers are whole.
+        are_days: whether all numbers are whole days in seconds.
+    """
+
+    n_rows: int
+    n_observed: int
+    values: np.ndarray
+    counts: np.ndarray
+    is_full: bool
+    low: float
+    high: float
+    total: float
+    squares: float
+    is_whole: bool
+    are_days: bool
+
+    @property
+    def is_text(self) -> bool:
+        return self.values.dtype == object
+
+    @property
+    def n_distinct(self) -> int:
+        """The number of distinct values; at least this many if `is_full`."""
+        return len(self.values)
+
+    @property
+    def mean(self) -> float:
+        return self.total / max(self.n_observed, 1)
+
+    @property
+    def std(self) -> float:
+        return float(np.sqrt(max(self.squares / max(self.n_observed, 1) - self.mean**2, 0.0)))
+
+    def __add__(self, other: ColumnStatistics) -> ColumnStatistics:
+        values, counts = merged(self, other)
+        values, counts, is_cut = most_frequent(values, counts)
+        return ColumnStatistics(
+            self.n_rows + other.n_rows,
+            self.n_observed + other.n_observed,
+            values,
+            counts,
+            self.is_full or other.is_full or is_cut,
+            min(self.low, other.low),
+            max(self.high, other.high),
+            self.total + other.total,
+            self.squares + other.squares,
+            self.is_whole and other.is_whole,
+            self.are_days and other.are_days,
+        )
+
+
+def merged(one: ColumnStatistics, other: ColumnStatistics) -> tuple[np.ndarray, np.ndarray]:
+    """The distinct values of both and their counts; text beside numbers makes them all objects."""
+    if not one.n_observed or not other.n_observed:
+        own = one if one.n_observed else other
+        return own.values, own.counts
+    if one.is_text or other.is_text:
+        counter: Counter[Any] = Counter()
+        for part in (one, other):
+            counter.update(dict(zip(part.values.tolist(), part.counts.tolist(), strict=True)))
+        return sorted_texts(counter)
+    values, place = np.unique(np.concatenate([one.values, other.values]), return_inverse=True)
+    counts = np.zeros(len(values), dtype=np.int64)
+    np.add.at(counts, place, np.concatenate([one.counts, other.counts]))
+    return values, counts
+
+
+def sorted_texts(counter: Counter[Any]) -> tuple[np.ndarray, np.ndarray]:
+    """Texts, sorted; objects of several types are sorted by type first."""
+    items = sorted(counter.items(), key=lambda item: (type(item[0]).__name__, item[0]))
+    values = np.empty(len(items), dtype=object)
+    values[:] = [value for value, _ in items]
+    return values, np.array([count for _, count in items], dtype=np.int64)
+
+
+def most_frequent(values: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray, bool]:
+    """At most so many values, in order; of equally frequent ones the first."""
+    if len(values) <= MOST_KEPT:
+        return values, counts, False
+    kept = np.sort(np.argsort(-counts, kind="stable")[:MOST_KEPT])
+    return values[kept], counts[kept], True
+
+
+def statistics_of_column(cells: Cells, column: int) -> ColumnStatistics:
+    """Those of one chunk."""
+    all_numbers = cells.numbers[:, column]
+    seen = ~np.isnan(all_numbers)
+    numbers = all_numbers[seen].astype(np.float64)
+    n_rows, n = len(seen), len(numbers)
+    if column in cells.texts:
+        found = Counter(cells.texts[column][seen].tolist())
+        values, counts = sorted_texts(Counter({plain(value): count for value, count in found.items()}))
+        values, counts, is_cut = most_frequent(values, counts)
+        return ColumnStatistics(n_rows, n, values, counts, is_cut, np.inf, -np.inf, 0.0, 0.0, False, False)
+    values, counts = np.unique(numbers, return_counts=True)
+    is_whole = bool((values == np.floor(values)).all())
+    are_days = cells.sorts[column] == "time" and bool((values % DAY == 0).all())
+    low, high = (float(values[0]), float(values[-1])) if n else (np.inf, -np.inf)
+    with np.errstate(over="ignore"):
+        total, squares = float(numbers.sum()), float(numbers @ numbers)
+    values, counts, is_cut = most_frequent(values, counts.astype(np.int64))
+    return ColumnStatistics(n_rows, n, values, counts, is_cut, low, high, total, squares, is_whole, are_days)
+
+
+@dataclass(frozen=True)
+class TableStatistics:
+    """The statistics of all columns, with the head of the table: names, types and no rows."""
+
+    head: Cells
+    columns: tuple[ColumnStatistics, ...]
+
+    def __add__(self, other: TableStatistics) -> TableStatistics:
+        if self.head.names != other.head.names:
+            raise ValueError(f"the chunks have the columns {self.head.names} and {other.head.names}; give the same")
+        columns = tuple(map(add, self.columns, other.columns))
+        sorts = tuple(common_sort(self, other, j) for j in range(len(columns)))
+        merged_orders = {**other.head.orders}
+        for column, order in self.head.orders.items():
+            merged_orders[column] = list(dict.fromkeys([*order, *merged_orders.get(column, [])]))
+        texts = {j: np.empty(0, dtype=object) for j, sort in enumerate(sorts) if sort == "text"}
+        foreign = {**self.head.foreign, **other.head.foreign}
+        head = replace(self.head, sorts=sorts, texts=texts, orders=merged_orders, foreign=foreign)
+        return TableStatistics(head, columns)
+
+
+def common_sort(one: TableStatistics, other: TableStatistics, column: int) -> str:
+    """What the cells of a column are in both chunks; a chunk without values may be anything."""
+    found = {part.head.sorts[column] for part in (one, other) if part.columns[column].n_observed}
+    if not found:
+        return one.head.sorts[column]
+    if len(found) == 1:
+        return found.pop()
+    if found == {"int", "float"}:
+        return "float"
+    raise ValueError(
+        f"column {shown(one.head.names[column])} holds {' in some rows and '.join(sorted(found))} in others; "
+        "give values of one kind"
+    )
+
+
+def statistics_of(cells: Cells) -> TableStatistics:
+    """Those of a table in memory, the sum over its chunks."""
+    return reduce(add, (statistics_of_chunk(chunk) for chunk in chunks(cells)))
+
+
+def statistics_of_chunk(cells: Cells) -> TableStatistics:
+    head = replace(cells, numbers=cells.numbers[:0], texts={j: texts[:0] for j, texts in cells.texts.items()})
+    return TableStatistics(head, tuple(statistics_of_column(cells, j) for j in range(len(cells.names))))
+
+
+def chunks(cells: Cells, size: int = CHUNK) -> Iterator[Cells]:
+    n = len(cells.numbers)
+    for start in range(0, max(n, 1), size):
+        yield cells.take(np.arange(start, min(start + size, n)))
