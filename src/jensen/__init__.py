@@ -30,6 +30,7 @@ _HOMES = {
     "LatentDiffusion": "jensen.models.latent_diffusion.latent_diffusion",
     "Leaderboard": "jensen.evaluate.leaderboard",
     "MLP": "jensen.nets.mlp",
+    "Mixture": "jensen.models.mixtures.mixture",
     "MixtureOfFactorAnalysers": "jensen.models.factors.mixtures",
     "MixtureOfPPCA": "jensen.models.factors.mixtures",
     "ProbabilisticPCA": "jensen.models.factors.probabilistic_pca",

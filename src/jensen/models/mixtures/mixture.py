@@ -22,8 +22,9 @@ from torch import Tensor
 
 from jensen.bound import Bound
 from jensen.contract import Problem, Rows, whole_number
-from jensen.data.cells import check_finite, read_cells
-from jensen.data.columns import Codes, Columns
+from jensen.data.cells import check_finite
+from jensen.data.codes import Codes
+from jensen.data.columns import Columns
 from jensen.data.container import Kind, Table
 from jensen.data.infer import learn_columns
 from jensen.data.labels import encode_labels, numbers_of_classes, read_posterior
@@ -171,7 +172,7 @@ class Mixture(MixtureModel):
 
     def find_measure(self, X: Table) -> tuple[str, ...]:
         """`measure_` of a fit to X, found without fitting."""
-        return learn_columns(read_cells(X), columns=kinds_asked(self.families, self.columns)).measure
+        return learn_columns(X, kinds_asked(self.families, self.columns), kinds="all").measure
 
     def score_samples(self, X: Table) -> Any:
         """ln p(x) per row, over the columns that are observed.
@@ -195,14 +196,14 @@ class Mixture(MixtureModel):
         Observed entries are returned bit for bit.
         """
         codes, _ = self._codes(X)
-        return self._columns.restore(X, fill(self.theta_, codes.x), codes.x.isnan() & ~codes.unseen)
+        return self._columns.restore(X, fill(self.theta_, codes.x), codes.missing)
 
     def impute_draws(self, X: Table, n_draws: int = 1, random_state: Any = None) -> list[Any]:
         """Copies of X with missing entries drawn from their posterior, for multiple imputation."""
         codes, _ = self._codes(X)
         n, generator = whole_number("n_draws", n_draws), self._generator(random_state)
-        missing = codes.x.isnan() & ~codes.unseen
-        return [self._columns.restore(X, x, missing) for x in fill_draws(self.theta_, codes.x, n, generator)]
+        drawn = fill_draws(self.theta_, codes.x, n, generator)
+        return [self._columns.restore(X, x, codes.missing) for x in drawn]
 
     def sample(self, n_samples: int = 1, y: Any = None, random_state: Any = None) -> tuple[Any, Any]:
         """Rows and the component that generated each; y selects a class (or component), one for all or one per row."""
@@ -236,7 +237,7 @@ class Mixture(MixtureModel):
             cells, weight = cells.take(np.flatnonzero(kept)), weight[kept]
             label = None if label is None else label[kept]
         if reset:
-            self._columns = learn_columns(cells, columns=kinds_asked(self.families, self.columns))
+            self._columns = learn_columns(cells, kinds_asked(self.families, self.columns), kinds="all")
             self._families = chosen_families(self.families, self._columns)
         return Rows(self._columns.codes(cells).x, weight, label, classes, cells.kind)
 
