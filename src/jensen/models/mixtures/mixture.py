@@ -22,7 +22,7 @@ from torch import Tensor
 
 from jensen.bound import Bound
 from jensen.contract import Problem, Rows, whole_number
-from jensen.data.cells import check_finite
+from jensen.data.cells import Cells, check_finite
 from jensen.data.codes import Codes
 from jensen.data.columns import Columns
 from jensen.data.container import Kind, Table
@@ -31,6 +31,7 @@ from jensen.data.labels import encode_labels, numbers_of_classes, read_posterior
 from jensen.data.reader import LARGEST, known_names, read_rows, read_weights
 from jensen.engines.em import loop as em
 from jensen.engines.em.frame import Frame
+from jensen.models.mixtures.atoms import Atoms, engine_families
 from jensen.models.mixtures.base import MixtureModel
 from jensen.models.mixtures.conjugate_prior import ConjugatePrior
 from jensen.models.mixtures.em import MixtureTheta
@@ -162,7 +163,10 @@ class Mixture(MixtureModel):
     def parameters_(self) -> dict[str | int, dict[str, np.ndarray]]:
         """The parameters of every modelled column, by name, with the components first."""
         check_is_fitted(self)
-        return column_parameters(self.theta_.components, self._families, self._columns)
+        found, d = column_parameters(self.theta_.components), len(self._columns.names)
+        for j, extra in zip(self._atoms.columns, found[d:], strict=True):
+            found[j]["atoms"] = extra["probabilities"][:, 1:]
+        return dict(zip(self._columns.names, found, strict=False))
 
     @property
     def measure_(self) -> tuple[str, ...]:
@@ -172,7 +176,7 @@ class Mixture(MixtureModel):
 
     def find_measure(self, X: Table) -> tuple[str, ...]:
         """`measure_` of a fit to X, found without fitting."""
-        return learn_columns(X, kinds_asked(self.families, self.columns), kinds="all").measure
+        return self._learn(X).measure
 
     def score_samples(self, X: Table) -> Any:
         """ln p(x) per row, over the columns that are observed.
@@ -180,13 +184,14 @@ class Mixture(MixtureModel):
         All values of a column that were not in the training rows share one probability, 1/(n+1), in every component.
         """
         codes, kind = self._codes(X)
-        return kind.values(log_evidence(self.theta_, codes.x) + self._columns.log_unseen(codes.unseen))
+        y = self._atoms.expand(codes.x)
+        return kind.values(log_evidence(self.theta_, y) + self._columns.log_unseen(codes.unseen))
 
     def bound(self, X: Table, q: Any = None) -> Bound:
         """E_q[ln p(x|z)] and KL(q ‖ π) per row: exact with the posterior as q, a lower bound with any other (n, K)."""
         codes, kind = self._codes(X)
         given = None if q is None else read_posterior(q, len(codes.x), len(self.theta_.weights))
-        reconstruction, kl = bound_terms(self.theta_, codes.x, given)
+        reconstruction, kl = bound_terms(self.theta_, self._atoms.expand(codes.x), given)
         reconstruction = reconstruction + self._columns.log_unseen(codes.unseen)
         return Bound(kind.values(reconstruction), {name: kind.values(v) for name, v in kl.items()}, is_exact=q is None)
 
@@ -196,14 +201,15 @@ class Mixture(MixtureModel):
         Observed entries are returned bit for bit.
         """
         codes, _ = self._codes(X)
-        return self._columns.restore(X, fill(self.theta_, codes.x), codes.missing)
+        y = self._atoms.expand(codes.x)
+        return self._columns.restore(X, self._atoms.expected(self.theta_, y, fill(self.theta_, y)), codes.missing)
 
     def impute_draws(self, X: Table, n_draws: int = 1, random_state: Any = None) -> list[Any]:
         """Copies of X with missing entries drawn from their posterior, for multiple imputation."""
         codes, _ = self._codes(X)
         n, generator = whole_number("n_draws", n_draws), self._generator(random_state)
-        drawn = fill_draws(self.theta_, codes.x, n, generator)
-        return [self._columns.restore(X, x, codes.missing) for x in drawn]
+        drawn = fill_draws(self.theta_, self._atoms.expand(codes.x), n, generator)
+        return [self._columns.restore(X, self._atoms.contract(y), codes.missing) for y in drawn]
 
     def sample(self, n_samples: int = 1, y: Any = None, random_state: Any = None) -> tuple[Any, Any]:
         """Rows and the component that generated each; y selects a class (or component), one for all or one per row."""
@@ -211,8 +217,8 @@ class Mixture(MixtureModel):
         n = self._n_samples(n_samples)
         classes = getattr(self, "classes_", np.arange(len(self.theta_.weights)))
         component = None if y is None else numbers_of_classes(y, classes, n)
-        x, component = draw(self.theta_, n, self._generator(random_state), component)
-        return self._columns.table(x, self._kind), self._kind.values(component)
+        y, component = draw(self.theta_, n, self._generator(random_state), component)
+        return self._columns.table(self._atoms.contract(y), self._kind), self._kind.values(component)
 
     def _codes(self, X: Table) -> tuple[Codes, Kind]:
         """Rows for a fitted model as codes."""
@@ -223,7 +229,7 @@ class Mixture(MixtureModel):
 
     def _read(self, X: Table) -> tuple[Tensor, Kind]:
         codes, kind = self._codes(X)
-        return codes.x, kind
+        return self._atoms.expand(codes.x), kind
 
     def _read_rows(self, X: Table, y: Any, sample_weight: Any, *, reset: bool) -> Rows:
         cells = read_rows(self, X, reset=reset)
@@ -237,13 +243,28 @@ class Mixture(MixtureModel):
             cells, weight = cells.take(np.flatnonzero(kept)), weight[kept]
             label = None if label is None else label[kept]
         if reset:
-            self._columns = learn_columns(cells, kinds_asked(self.families, self.columns), kinds="all")
+            self._columns = self._learn(cells)
             self._families = chosen_families(self.families, self._columns)
-        return Rows(self._columns.codes(cells).x, weight, label, classes, cells.kind)
+        x = self._atoms.expand(self._columns.codes(cells).x)
+        return Rows(x, weight, label, classes, cells.kind)
+
+    def _learn(self, X: Table | Cells) -> Columns:
+        asked = kinds_asked(self.families, self.columns)
+        return learn_columns(X, asked, kinds="all", atoms=self.families == "auto")
+
+    @property
+    def _atoms(self) -> Atoms:
+        return Atoms.of(self._columns)
 
     def _family(self, rows: Rows, k: int) -> ProductFamily:
         options = Options(self.covariance_type, self.reg_covar, self.prior, self.alpha)
-        return product_family(self._families, self._columns, rows.x, options)
+        labels = [str(name) for name in self._columns.names]
+        labels += [labels[j] for j in self._atoms.columns]
+        return product_family(engine_families(self._families, self._atoms), self._n_levels, labels, rows.x, options)
+
+    @property
+    def _n_levels(self) -> tuple[int, ...]:
+        return (*self._columns.n_levels, *self._atoms.n_levels)
 
     def _problem(self, rows: Rows, start: Any, frame: Frame | None) -> tuple[Problem, Frame]:
         k = n_components_of(self, rows, start)
@@ -260,9 +281,10 @@ class Mixture(MixtureModel):
         )
 
     def _theta_record(self) -> dict[str, Any]:
-        return theta_record(self.theta_, self._families) | {"columns": self._columns.record()}
+        names = engine_families(self._families, self._atoms)
+        return theta_record(self.theta_, names) | {"columns": self._columns.record()}
 
     def _theta_from(self, record: dict[str, Any]) -> MixtureTheta[Product]:
         self._columns = Columns.from_record(record["columns"])
-        self._families = tuple(record["families"])
-        return theta_from(record, self._columns, self.covariance_type)
+        self._families = tuple(record["families"][: len(self._columns.names)])
+        return theta_from(record, self._n_levels, self.covariance_type)

@@ -175,8 +175,6 @@ class CategoricalFamily(ColumnFamily[Categoricals]):
         if self.alpha is None:
             return super().log_prior(components)
         p, layout = components.probabilities, components.layout
-        if isinstance(self.alpha, float) and self.alpha == 1:
-            return p.new_zeros(())  # maximum likelihood has no prior
         alpha = torch.as_tensor(self.alpha, dtype=p.dtype).expand(1, layout.n_rows)
         normaliser = torch.lgamma(layout.total(alpha)).sum() - torch.lgamma(alpha).sum()
         return len(p) * normaliser + xlogy(alpha - 1, p).sum()
