@@ -121,7 +121,7 @@ class TestAtoms:
     def test_a_missing_number_gets_the_mean_over_atoms_and_the_rest(self, gains):
         model = Mixture(2, random_state=0).fit(gains)
         hole = gains.head(3).assign(gain=np.nan)
-        draws = np.stack([drawn["gain"] for drawn in model.impute_draws(hole, 4000, random_state=0)])
+        draws = np.stack([drawn["gain"] for drawn in model.impute_draws(hole, 1000, random_state=0)])
         assert (draws == 0).any()
         error = draws.std(0) / np.sqrt(len(draws))
         assert (np.abs(draws.mean(0) - model.impute(hole)["gain"]) < 4.5 * error).all()
@@ -191,8 +191,12 @@ def test_families_are_chosen_and_refused(table):
     assert model.families_["height"] == "gaussian"
     with pytest.raises(ValueError, match=r"families names 'weibull'; choose"):
         Mixture(1, families={"age": "weibull"}).fit(table)
-    with pytest.raises(ValueError, match="'nose'"):
+    with pytest.raises(ValueError, match="families names the column 'nose', which X does not have; its columns are"):
         Mixture(1, families={"nose": "poisson"}).fit(table)
+    with pytest.raises(
+        ValueError, match="families asks for 'poisson' in column 'visits', but columns makes it a level"
+    ):
+        Mixture(1, families={"visits": "poisson"}, columns={"visits": "level"}).fit(table)
     with pytest.raises(ValueError, match=r"'height' holds -"):
         Mixture(1, families={"height": "gamma"}).fit(table.assign(height=-table["height"]))
 
@@ -205,3 +209,37 @@ def test_squarem_and_batches_agree_with_em(table):
     for start in range(0, len(table), 60):
         batches.partial_fit(table.iloc[start : start + 60])
     assert batches.score(table) > plain.score(table) - 1
+
+
+def test_marginals_and_conditionals(model, table):
+    """p(x_a) by leaving columns out, p(x_a | x_b) = p(x_a, x_b) / p(x_b)."""
+    rows = table.dropna().head(6)
+    some = ["town", "age", "visits"]
+    part = model.marginal(some)
+    assert list(part.sample(2)[0].columns) == some
+    alone = rows.assign(**dict.fromkeys(set(table) - set(some), None)).astype(table.dtypes)
+    assert_allclose(part.score_samples(rows[some]), model.score_samples(alone), rtol=1e-9)
+    given = {"age": float(rows["age"].iloc[0]), "town": "Oslo", "smokes": True}
+    left = model.condition(given)
+    rest = [name for name in table if name not in given]
+    both = rows[rest].assign(**given)[list(table)].astype(table.dtypes)
+    alone = both.assign(**dict.fromkeys(rest, None)).astype(table.dtypes)
+    assert_allclose(left.score_samples(rows[rest]), model.score_samples(both) - model.score_samples(alone), rtol=1e-8)
+    with pytest.raises(ValueError, match="'Atlantis' is not a level of column 'town'; its levels are"):
+        model.condition({"town": "Atlantis"})
+    with pytest.raises(ValueError, match="column 'nose' is not among"):
+        model.marginal(["nose"])
+
+
+def test_a_warm_start_needs_the_same_levels(table):
+    model = Mixture(2, random_state=0, warm_start=True, max_iter=2, tol=0).fit(table)
+    assert model.fit(table).n_iter_ == 2
+    with pytest.raises(ValueError, match="warm_start: column 'town' has other"):
+        model.fit(table[table["town"] != "Oslo"])
+
+
+def test_a_date_is_a_gaussian_if_asked():
+    days = pd.Timestamp("2024-01-01") + pd.to_timedelta(np.random.default_rng(0).integers(0, 300, 80), "D")
+    model = Mixture(1, families={"when": "gaussian"}).fit(pd.DataFrame({"when": days}))
+    assert model.columns_.kinds == ("date",)
+    assert model.sample(2, random_state=0)[0]["when"].dtype == days.dtype

@@ -17,7 +17,10 @@ import numpy as np
 from torch import Tensor
 
 from jensen.contract.fitted import Values, not_negative, positive, probabilities, read_values
+from jensen.data.cells import Cells
 from jensen.data.columns import Columns
+from jensen.data.container import Table
+from jensen.data.infer import learn_columns
 from jensen.data.names import column_name, listed, shown
 from jensen.models.mixtures.components import AnyComponents, SmoothFamily
 from jensen.models.mixtures.conjugate_prior import ConjugatePrior
@@ -54,12 +57,38 @@ KIND_OF = {
 FAMILIES = tuple(KIND_OF)
 
 
-def kinds_asked(
-    families: str | Mapping[str | int, str], columns: Mapping[str | int, Any] | None
-) -> dict[str | int, Any]:
-    """The kinds that a user asks for, by `columns` or by the families of some columns."""
-    asked = {} if isinstance(families, str) else {name: KIND_OF[checked(family)] for name, family in families.items()}
-    return asked | dict(columns or {})
+def learn_for_families(
+    X: Table | Cells, families: str | Mapping[str | int, str], columns: Mapping[str | int, Any] | None
+) -> Columns:
+    """What the columns are; a family that does not suit what a column looks like asks for another kind of it."""
+    with_atoms = families == "auto"
+    found = learn_columns(X, columns, kinds="all", atoms=with_atoms)
+    if isinstance(families, str):
+        return found
+    kinds = dict(zip(found.names, found.kinds, strict=True))
+    given = {column_name(name) for name in columns or ()}
+    other: dict[str | int, Any] = {}
+    for name, family in ((column_name(name), checked(family)) for name, family in families.items()):
+        if name not in (*kinds, *found.left_out):
+            raise ValueError(f"families names the column {shown(name)}, which X does not have; {named(found)}")
+        if name in kinds and (can_be(family, kinds[name]) or kinds[name] == "constant"):
+            continue
+        if name in given:
+            raise ValueError(
+                f"families asks for {family!r} in column {shown(name)}, but columns makes it a {kinds.get(name)}; "
+                "change one of them"
+            )
+        other[name] = KIND_OF[family]
+    if not other:
+        return found
+    try:
+        return learn_columns(X, {**(columns or {}), **other}, kinds="all", atoms=with_atoms)
+    except ValueError as error:
+        raise ValueError(f"families={dict(families)!r} needs other columns: {error}") from None
+
+
+def named(columns: Columns) -> str:
+    return f"its columns are {listed(columns.names)}"
 
 
 def checked(family: str) -> str:
@@ -71,12 +100,6 @@ def checked(family: str) -> str:
 def chosen_families(families: str | Mapping[str | int, str], columns: Columns) -> tuple[str, ...]:
     """The family of every modelled column."""
     asked = {} if isinstance(families, str) else {column_name(name): family for name, family in families.items()}
-    unknown = [name for name in asked if name not in columns.names]
-    if unknown:
-        raise ValueError(
-            f"families names the column {shown(unknown[0])}, which is not modelled; the columns are "
-            f"{listed(columns.names)}"
-        )
     # One family for all columns is for those that can have it; a constant has nothing to model.
     wanted = families if isinstance(families, str) and families != "auto" else None
     found = []
