@@ -146,10 +146,12 @@ class TestLeftOut:
         ids=["text", "half", "running", "permuted", "with gaps", "missing"],
     )
     def test_identifiers_are_left_out_with_one_line(self, ids):
-        with pytest.warns(UserWarning, match=r"left out: 'b'; keep one by its kind, such as columns=\{'b': 'level'\}"):
+        own = "level" if isinstance(ids[0], str) else "number"
+        message = rf"left out: 'b'; keep one by its kind, such as columns=\{{'b': '{own}'\}}, or drop it"
+        with pytest.warns(UserWarning, match=message):
             columns = learn(ids)
         assert (columns.names, columns.left_out, columns.kept) == (("a",), ("b",), (0,))
-        assert learn(ids, "number" if not isinstance(ids[0], str) else "level").names == ("a", "b")
+        assert learn(ids, own).names == ("a", "b")
 
     def test_text_that_repeats_and_short_tables_stay(self):
         assert kind(cycle([f"name {i}" for i in range(30)])) == "level"
@@ -290,7 +292,8 @@ class TestAtoms:
         assert columns.atoms[1] == ()
 
     def test_what_is_left_varies(self):
-        assert learn(np.r_[np.zeros(9), 0.5, 0.0], atoms=True).atoms[1] == ()
+        columns = learn(np.r_[np.zeros(7), 0.5], atoms=True)
+        assert (columns.kinds[1], columns.atoms[1]) == ("number", ())
 
 
 class TestUnseen:
@@ -377,6 +380,13 @@ class TestPrint:
             "town    level     Bonn, Oslo, Rome                          25.0%    probability",
             "visits  count     0 to 40                                   0.0%     probability",
             "left out: 'id'",
+        ]
+
+    def test_scaled_numbers_have_a_mean_and_a_deviation(self):
+        assert str(learn_columns(pd.DataFrame({"x": [1.0, 3.0], "y": ["u", "v"]}))).splitlines() == [
+            "column  kind    values  atoms  missing  measure",
+            "x       number  2 ± 1          0.0%     density",
+            "y       yes/no  u, v           0.0%     probability",
         ]
 
     def test_many_columns_are_cut(self):

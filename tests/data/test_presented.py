@@ -130,6 +130,9 @@ def test_missing_cells_alone_are_filled_and_types_stay(make):
     seen = ~np.isnan(given.numbers)
     assert_array_equal(frame.numbers[seen], given.numbers[seen])
     assert_array_equal(columns.codes(filled).x[~codes.isnan()], codes[~codes.isnan()])
+    moment = columns.names.index("zone")
+    new = codes[:, moment].isnan()
+    assert_allclose(columns.codes(filled).x[new, moment], (middle + 0.1)[moment], rtol=0, atol=1e-6)
 
 
 def test_data_frames_get_whole_numbers_in_the_observed_range_and_arrays_do_not():

@@ -97,6 +97,13 @@ def test_beyond_the_limit_frequent_values_are_kept(monkeypatch):
         learn_columns(pd.DataFrame({"a": RNG.normal(size=900), "b": [f"{i}" for i in range(300)] * 3}), kinds="all")
 
 
+def test_one_time_that_is_no_day_makes_all_seconds():
+    texts = (["2020-01-01"], ["2020-01-01 01:00"])
+    days = [statistics_of(read_cells(pd.DataFrame({"t": pd.to_datetime(t)}), dates=True)) for t in texts]
+    sums = (*days, days[0] + days[1], days[0] + days[0])
+    assert [part.columns[0].are_days for part in sums] == [True, False, False, True]
+
+
 def test_chunks_must_agree():
     one, text = (statistics_of(read_cells(pd.DataFrame({"a": values}))) for values in ([1, 2], ["u", "v"]))
     with pytest.raises(ValueError, match="column 'a' holds int in some rows and text in others; give values of one"):

@@ -50,9 +50,8 @@ def what_is(dtype: str) -> str:
 
 
 def python_times(seconds: np.ndarray, dtype: str) -> np.ndarray:
-    """Objects (n,) of Python's types for such a column, None for NaN; rounded to microseconds, dates to days."""
+    """Objects (n,) of Python's types for such a column, in UTC, None for NaN; to the microsecond, dates to the day."""
     what, out = what_is(dtype), np.empty(len(seconds), dtype=object)
-    start = START.replace(tzinfo=UTC if zone_of(dtype) else None)
     for i in np.flatnonzero(~np.isnan(seconds)):
         passed = STEP * round(float(seconds[i]) * 1e6)
         if what == "timedelta":
@@ -62,7 +61,7 @@ def python_times(seconds: np.ndarray, dtype: str) -> np.ndarray:
         elif what == "date":
             out[i] = (START + timedelta(days=round(float(seconds[i]) / DAY))).date()
         else:
-            out[i] = start + passed
+            out[i] = START + passed
     return out
 
 

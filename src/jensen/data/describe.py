@@ -36,7 +36,7 @@ def line(record: Mapping[str, Any], j: int, measure: str) -> tuple[str, ...]:
 
 
 def values_of(record: Mapping[str, Any], j: int) -> str:
-    """The levels of a column, or the range of its numbers."""
+    """The levels of a column, or the range of its numbers, or their mean and deviation if these are what is known."""
     kind, unit = record["kinds"][j], record["units"][j]
     levels = record["levels"][0 if kind == "grid" else j]
     if levels and not unit:
@@ -44,7 +44,7 @@ def values_of(record: Mapping[str, Any], j: int) -> str:
         return few if len(few) <= MOST_LETTERS else f"{len(levels)} levels: {few[: MOST_LETTERS - 14]}..."
     low, high = (levels[0], levels[0]) if levels else record["ranges"][j].tolist()
     if not np.isfinite([low, high]).all():
-        return ""
+        return f"{float(record['location'][j]):g} ± {float(record['scale'][j]):g}"
     if unit:
         ends = [time_text(value * SECONDS[unit], what_is(record["dtypes"][j])) for value in dict.fromkeys((low, high))]
         return " to ".join(ends) + ("" if levels else f", in {unit}")

@@ -58,6 +58,12 @@ def test_equal_values_stop_at_the_largest_shape():
     assert float(found.expectation) == pytest.approx(3.7)
     assert torch.isfinite(log_density(found, [[3.7], [100.0], [1e-9]])).all()
     assert 0 < found.resolution() < 1e-6
+    assert found.collapsed(2e-6).tolist() == [True]
+    assert float(found.roughness()) == pytest.approx(1e6, rel=1e-4)
+    assert GammaFamily(largest_shape=1e9).gentle() == GammaFamily()
+    fixed = fitted(np.full((5, 1), 3.7), GammaFamily(shape=1.0))
+    assert fixed.collapsed(1.0).tolist() == [False]
+    assert float(fixed.roughness()) == 0
 
 
 def test_the_bound_is_the_constrained_maximum():

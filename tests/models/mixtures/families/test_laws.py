@@ -8,6 +8,7 @@ import torch
 from scipy.optimize import minimize
 
 from column_families import CASES, K, N, batch_of, log_density, tensor
+from jensen.engines.em import loop as em
 from jensen.engines.em.batch import Batch
 from jensen.models.mixtures.em import MixtureTheta, MixtureVerbs, SmoothMixtureVerbs
 
@@ -166,6 +167,11 @@ def test_em_never_lowers_the_objective(case):
     assert values[-1] > values[0] + 1
 
 
+@pytest.mark.parametrize("name", [name for name in CASES if "," not in name])
+def test_without_a_prior_the_objective_is_the_log_likelihood(name):
+    assert float(CASES[name].family.log_prior(CASES[name].components)) == 0
+
+
 def test_pack_and_unpack(case):
     vector = case.family.pack(case.components)
     assert_same(case.family.project(case.family.unpack(vector, K, case.components.n_features)), case.components)
@@ -198,6 +204,27 @@ def test_pick_takes_components_in_order(case):
     numbers = torch.tensor([2, 0, 2])
     picked = log_density(case.components.pick(numbers), case.x)
     torch.testing.assert_close(picked, log_density(case.components, case.x)[:, numbers])
+
+
+@pytest.mark.parametrize("columns", [[1, 0], [1]])
+def test_selected_columns_are_those_that_are_observed(case, columns):
+    x = np.full_like(case.x, np.nan)
+    x[:, columns] = case.x[:, columns]
+    found = log_density(case.components.select(torch.tensor(columns)), x[:, columns])
+    torch.testing.assert_close(found, log_density(case.components, x))
+
+
+@pytest.mark.parametrize("algorithm", [em.squarem, em.gradient(1.0)])
+def test_accelerated_and_gradient_steps_rise_as_well(case, algorithm):
+    x, d = with_missing(case), case.components.n_features
+    verbs, theta = SmoothMixtureVerbs(case.family, K, d), MixtureTheta(tensor([0.5, 0.3, 0.2]), case.components)
+    found = em.fit(verbs, theta, [batch_of(x)], max_iter=20, stop=em.small_gain(0), algorithm=algorithm)
+    assert (np.diff(found.history) >= -1e-10).all()
+    assert found.history[-1] > found.history[0] + 1 / N
+    assert all(
+        torch.isfinite(part).all() or part is getattr(found.theta.components, "sizes", None)
+        for part in tensors(found.theta.components)
+    )
 
 
 def test_draws_have_the_moments_of_their_component(case):

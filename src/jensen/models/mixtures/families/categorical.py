@@ -2,8 +2,8 @@
 
     p_k(x) = Π_j θ_kj[x_j],   x_j = 0, ..., L_j - 1
     M:  θ_kj[l] = (C_kj[l] + α - 1) / (N_kj + L_j (α - 1)),  C_kj[l] = Σ_i r_ik [x_ij = l]
-under a Dirichlet(α) prior; α = 1 is maximum likelihood. Goodman (1974), latent classes. A level that a component never
-had has probability 0 there. A column with one level costs 0 nats and has no parameter.
+under a Dirichlet(α) prior; α = 1 gives maximum likelihood. Goodman (1974), latent classes. A level that a component
+never had has probability 0 there. A column with one level costs 0 nats and has no parameter.
 """
 
 from __future__ import annotations
@@ -97,18 +97,24 @@ class Categoricals(ColumnComponents[Codes, Tallies]):
         return torch.cat(drawn, 1).to(of_rows.dtype)
 
     def given(self, batch: Batch) -> Conditional:
-        return MostProbable(self, self)
+        return MostProbable(self)
+
+    def select(self, columns: Tensor) -> Self:
+        parts = self.probabilities.split(self.levels, 1)
+        chosen = [int(column) for column in columns]
+        levels = tuple(self.levels[column] for column in chosen)
+        return replace(self, probabilities=torch.cat([parts[column] for column in chosen], 1), levels=levels)
 
 
 @dataclass(frozen=True)
 class MostProbable(Independent):
     """Levels given what is observed; a mean of their numbers means nothing, so the most probable one stands for it."""
 
-    categoricals: Categoricals
+    components: Categoricals
 
     def expected(self, responsibilities: Tensor) -> Tensor:
-        p = self.categoricals.probabilities.mT @ responsibilities
-        modes = [part.argmax(-2, keepdim=True) for part in p.split(self.categoricals.levels, -2)]
+        p = self.components.probabilities.mT @ responsibilities
+        modes = [part.argmax(-2, keepdim=True) for part in p.split(self.components.levels, -2)]
         return torch.cat(modes, -2).to(p.dtype)
 
 
@@ -118,21 +124,22 @@ class CategoricalFamily(ColumnFamily[Categoricals]):
     Args:
         levels: the number of levels of every column.
         alpha: of a Dirichlet prior on the probabilities of every column, one number or one for every level (ΣL,), at
-            least 1; 1 is maximum likelihood.
+            least 1; None is maximum likelihood.
     """
 
     levels: tuple[int, ...]
-    alpha: Hyper = 1.0
+    alpha: Hyper | None = None
     needs = "a column of levels has only their numbers 0, ..., L-1; correct the value, or raise its number of levels"
 
     def __post_init__(self) -> None:
-        check_concentration("alpha", self.alpha)
+        if self.alpha is not None:
+            check_concentration("alpha", self.alpha)
         if not all(n >= 1 for n in self.levels):
             raise ValueError(f"levels={self.levels} has a column without levels; every column needs at least 1")
 
     @property
-    def has_levels(self) -> bool:
-        return True
+    def share_of_levels(self) -> float:
+        return 1.0
 
     def points(self, x: Tensor, scale: Tensor) -> tuple[Tensor, Tensor]:
         """A coordinate per level: 1 where a row has it, and the share of the level where the value is missing."""
@@ -155,7 +162,9 @@ class CategoricalFamily(ColumnFamily[Categoricals]):
         return Categoricals(even[layout.column].expand(k, -1), self.levels)
 
     def m_step(self, components: Categoricals, moments: Tallies) -> Categoricals:
-        return components.m_step(replace(moments, tally=moments.tally + (self.alpha - 1)))
+        if self.alpha is not None:
+            moments = replace(moments, tally=moments.tally + (self.alpha - 1))
+        return components.m_step(moments)
 
     def first(self, components: Categoricals, moments: Tallies, pseudo: float) -> Categoricals:
         found = super().first(components, moments, pseudo)
@@ -163,9 +172,9 @@ class CategoricalFamily(ColumnFamily[Categoricals]):
         return replace(found, probabilities=(1 - EVEN) * found.probabilities + EVEN * even)
 
     def log_prior(self, components: Categoricals) -> Tensor:
+        if self.alpha is None:
+            return super().log_prior(components)
         p, layout = components.probabilities, components.layout
-        if isinstance(self.alpha, float) and self.alpha == 1:
-            return p.new_zeros(())  # maximum likelihood has no prior
         alpha = torch.as_tensor(self.alpha, dtype=p.dtype).expand(1, layout.n_rows)
         normaliser = torch.lgamma(layout.total(alpha)).sum() - torch.lgamma(alpha).sum()
         return len(p) * normaliser + xlogy(alpha - 1, p).sum()

@@ -133,8 +133,15 @@ class ColumnComponents(Components[V, M]):
     """Components of independent columns; fields that are not tensors are known before the fit."""
 
     def pick(self, numbers: Tensor) -> Self:
-        parts = {field.name: getattr(self, field.name) for field in fields(self)}
-        return replace(self, **{name: part[numbers] for name, part in parts.items() if isinstance(part, Tensor)})
+        return replace(self, **{name: part[numbers] for name, part in self.tensors().items()})
+
+    def select(self, columns: Tensor) -> Self:
+        """The same components of some columns."""
+        return replace(self, **{name: part[:, columns] for name, part in self.tensors().items()})
+
+    def tensors(self) -> dict[str, Tensor]:
+        parts = ((field.name, getattr(self, field.name)) for field in fields(self))
+        return {name: part for name, part in parts if isinstance(part, Tensor)}
 
 
 class ColumnFamily(SmoothFamily[C]):

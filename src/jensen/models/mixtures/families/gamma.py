@@ -29,6 +29,8 @@ from jensen.models.mixtures.families.poisson import check_rate, log_gamma_prior
 
 # ln x̄ - mean of ln x ≈ 1/(2a) is held to about 1e-15: a larger shape is rounding.
 LARGEST_SHAPE = 1e10
+# A bound under which no candidate of a start collapses.
+GENTLE = 1e6
 # The mean of zeros alone, whose exponential density would be infinite.
 LEAST_MEAN = 1e-300
 
@@ -100,6 +102,15 @@ class Gammas(ColumnComponents[View, Sums]):
         where = component.to(self.scales.device)
         return torch._standard_gamma(self.shapes[where].cpu(), generator=generator) * self.scales[where].cpu()
 
+    def collapsed(self, floor: float = 0.0) -> Tensor:
+        if self.shape is not None:
+            return super().collapsed(floor)
+        return (1 / self.shapes <= floor).any(1)
+
+    def roughness(self) -> Tensor:
+        """1/v + ln v of the variances v ≈ 1/a of ln x, as for Gaussians."""
+        return super().roughness() if self.shape is not None else (self.shapes - self.shapes.log()).sum()
+
     def resolution(self) -> float:
         # (a-1) ln x and a ln s nearly cancel.
         return 1e-14 * float(self.shapes.max())
@@ -122,7 +133,7 @@ class GammaFamily(ColumnFamily[Gammas]):
     """
 
     shape: float | None = None
-    largest_shape: float = 1e6
+    largest_shape: float = GENTLE
     least_mean: Hyper = 0.0
     a: Hyper = 1.0
     b: Hyper = 0.0
@@ -146,6 +157,9 @@ class GammaFamily(ColumnFamily[Gammas]):
         """For rows (n, d), NaN where missing: no mean of a component falls below a millionth of the column's."""
         mean = x.nanmean(0)
         return cls(shape, least_mean=1e-6 * mean.where(mean > 0, 1.0), a=a, b=b)
+
+    def gentle(self) -> Self:
+        return replace(self, largest_shape=min(self.largest_shape, GENTLE))
 
     def inside(self, x: Tensor) -> Tensor:
         return is_positive(x, self.shape)

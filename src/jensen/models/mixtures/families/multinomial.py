@@ -2,7 +2,7 @@
 
     ln p_k(x) = Σ_w x_w ln β_kw
     M:  β_kw = (C_kw + α - 1) / Σ_v (C_kv + α - 1),  C_kw = Σ_i r_ik x_iw
-under a Dirichlet(α) prior; α = 1 is maximum likelihood. Nigam et al. (2000). The coefficient ln N! - Σ_w ln x_w!,
+under a Dirichlet(α) prior; α = 1 gives maximum likelihood. Nigam et al. (2000). The coefficient ln N! - Σ_w ln x_w!,
 N = Σ_w x_w, is left out, as in topic models: the score is that of the words in one order, given their number. A missing
 entry is a factor 1: only the observed words count.
 """
@@ -86,17 +86,18 @@ class Multinomials(ColumnComponents[Entries, Words]):
 class MultinomialFamily(ColumnFamily[Multinomials]):
     """
     Args:
-        alpha: of a Dirichlet prior on the probabilities, one number or one for every word (d,), at least 1; 1 is
+        alpha: of a Dirichlet prior on the probabilities, one number or one for every word (d,), at least 1; None is
             maximum likelihood.
         length: the number of words of a row that is drawn, for instance the mean length of the training rows.
     """
 
-    alpha: Hyper = 1.0
+    alpha: Hyper | None = None
     length: int = 1
     needs = "a column of words has only counts 0, 1, 2, ...; correct the value, or give the column another family"
 
     def __post_init__(self) -> None:
-        check_concentration("alpha", self.alpha)
+        if self.alpha is not None:
+            check_concentration("alpha", self.alpha)
 
     def inside(self, x: Tensor) -> Tensor:
         return is_count(x)
@@ -105,7 +106,9 @@ class MultinomialFamily(ColumnFamily[Multinomials]):
         return Multinomials(torch.full((k, d), 1 / d, dtype=torch.float64), self.length)
 
     def m_step(self, components: Multinomials, moments: Words) -> Multinomials:
-        return components.m_step(replace(moments, total=moments.total + (self.alpha - 1)))
+        if self.alpha is not None:
+            moments = replace(moments, total=moments.total + (self.alpha - 1))
+        return components.m_step(moments)
 
     def first(self, components: Multinomials, moments: Words, pseudo: float) -> Multinomials:
         found = super().first(components, moments, pseudo)
@@ -113,6 +116,8 @@ class MultinomialFamily(ColumnFamily[Multinomials]):
         return replace(found, probabilities=(1 - EVEN) * found.probabilities + even)
 
     def log_prior(self, components: Multinomials) -> Tensor:
+        if self.alpha is None:
+            return super().log_prior(components)
         p = components.probabilities
         alpha = torch.as_tensor(self.alpha, dtype=p.dtype).expand(p.shape[1])
         normaliser = torch.lgamma(alpha.sum()) - torch.lgamma(alpha).sum()

@@ -175,6 +175,10 @@ class NegativeBinomials(ColumnComponents[View, Tallies]):
         sizes = negative_binomial_size(moments.tally[:, used], counts, column, mass, self.sizes)
         return replace(self, means=means, sizes=sizes)
 
+    def select(self, columns: Tensor) -> Self:
+        counts = tuple(self.counts[int(column)] for column in columns)
+        return replace(self, means=self.means[:, columns], sizes=self.sizes[:, columns], counts=counts)
+
     def draw(self, component: Tensor, generator: torch.Generator) -> Tensor:
         where = component.to(self.means.device)
         means, sizes = self.means[where].cpu(), self.sizes[where].cpu()
