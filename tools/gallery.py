@@ -42,7 +42,7 @@ TOPICS = {
         "ProbabilisticPCA",
     ],
     "Clusters": ["KMedoids", "KMeans"],
-    "Mixtures and EM": ["GaussianMixture"],
+    "Mixtures and EM": ["GaussianMixture", "Mixture"],
     "Information": [],
 }
 ORDER = [

@@ -218,7 +218,7 @@ def impute(
         file = output if output is None or draws is None else output.with_name(f"{output.stem}-{i}{output.suffix}")
         table = filled if is_image else fill_cells(cells, X, is_missing, filled)
         write_rows(estimator, table, file, as_json, safe_csv, filled_entries=int(is_missing.sum()))
-    left = missing_elsewhere(cells, X.drop(columns=others) if hasattr(X, "columns") else X)
+    left = missing_elsewhere(cells, X.drop(columns=others) if isinstance(X, pd.DataFrame) else X)
     if left and not as_json:
         hint = "; for classes use `jensen predict`" if hasattr(estimator, "classes_") else ""
         show_message(f"not imputed, in columns that the model was not trained on: {left}{hint}")

@@ -154,7 +154,7 @@ def convert(text: str, parameter: inspect.Parameter) -> Any:
         try:
             value = value_of(text, kind)
             if is_dictionary and not isinstance(value, Mapping):
-                raise ExpressionError(f"write a dictionary by column, such as {flag} '{{\"zip\": \"level\"}}'")
+                raise ExpressionError(f'write a dictionary by column, such as {flag} \'{{"zip": "level"}}\'')
             return value
         except JsonError as error:
             raise ValueError(f"{flag} {text!r} is JSON; write it as in Python: {flag} {error}") from None

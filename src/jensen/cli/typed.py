@@ -35,19 +35,22 @@ def typed(estimator: Model, table: Table) -> Table:
     return out
 
 
-def with_dates(estimator: Model, table: Table) -> Table:
-    """Rows for a fitted model: text as dates where the model was fitted on dates."""
+def typed_as_fitted(estimator: Model, table: Table) -> Table:
+    """Rows for a fitted model: text and numbers in the types that `typed` gave the model."""
     import pandas as pd
 
     columns = getattr(estimator, "columns_", None)
-    names = [name for name, unit in zip(columns.names, columns.units, strict=True) if unit] if columns else []
-    if not isinstance(table, pd.DataFrame):
+    if columns is None or not isinstance(table, pd.DataFrame):
         return table
     out = table.copy(deep=False)
-    for name in names:
-        if pd.api.types.is_string_dtype(out[name].dropna()):
+    for name, unit, dtype in zip(columns.names, columns.units, columns.dtypes, strict=True):
+        if name not in out:
+            continue
+        if unit and pd.api.types.is_string_dtype(out[name].dropna()):
             check_dates(name, out[name])
             out[name] = pd.to_datetime(out[name], format="ISO8601")
+        elif dtype == "Int64" and out[name].dtype.kind == "f" and is_whole(out[name]):
+            out[name] = out[name].astype("Int64")
     return out
 
 
