@@ -23,6 +23,7 @@ NAMES = {
     "kmeans": "k-means",
     "latent-curve": "latent curve",
     "latent-diffusion": "latent diffusion",
+    "mixture": "mixture of columns",
     "mixture-of-ppca": "mixture of PPCA",
     "probabilistic-pca": "PPCA",
     "vae": "VAE",
@@ -101,8 +102,6 @@ class Entrants(Mapping[str, Any]):
 def entrants(footing: Footing, n_rows: int, n_classes: int, effort: Effort, seed: int) -> Entrants:
     """Estimators by name that suit rows of this kind."""
     deep = deep_entrants(footing, n_rows, effort, seed)
-    if footing.unit == "mixed":
-        return Entrants(deep)
     d = footing.n_entries
     counts = [k for k in effort.n_components if n_classes <= k <= max(n_rows // 10, 1)] or [max(n_classes, 1)]
     m = sorted({max(1, d // 8), max(1, d // 4), max(1, d // 2)} - {d}) or [1]
@@ -119,6 +118,10 @@ def entrants(footing: Footing, n_rows: int, n_classes: int, effort: Effort, seed
 
         return make
 
+    if footing.unit == "mixed":
+        # A pseudo-count for every level, so that new combinations of levels have a probability.
+        grid = {"n_components": counts, "covariance_type": structures}
+        return Entrants({"mixture of columns": chosen_mixture("mixture", grid, alpha=1.0)} | deep)
     exact: dict[str, Callable[[], Any]] = {
         "k-means": chosen("kmeans", {"n_clusters": [k for k in counts if k > 1] or counts}),
         "Gaussian" if n_classes < 2 else "Gaussian per class": chosen_mixture(
