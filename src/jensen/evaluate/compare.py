@@ -41,7 +41,7 @@ from jensen.evaluate.criterion import mean_and_error, n_parameters
 from jensen.evaluate.entry import Entry, failed, reason_of
 from jensen.evaluate.estimators import Estimator, Scorer
 from jensen.evaluate.footing import Footing, Measure, is_observed, names_of, not_numbers
-from jensen.evaluate.kinds import Ground, find_ground, log_seen, without_unseen_warning
+from jensen.evaluate.kinds import Ground, find_ground, log_seen, other_atoms, without_unseen_warning
 from jensen.evaluate.leaderboard import HeldOut, Leaderboard
 from jensen.evaluate.scoring import dequantised, describe_score, given, measure_of, on_footing, score
 from jensen.evaluate.select import configured
@@ -172,6 +172,8 @@ def before_any_fit(
             reasons[name] = reason_of(error, np.arange(task.n_rows))
     ranked = agreed(measures, footing.measure, is_asked)
     apart = {name: disagreement(measure, ranked, names) for name, measure in measures.items()}
+    same = {name: wanted[name] for name, measure in measures.items() if not apart[name] and "both" in measure}
+    apart |= other_atoms(same, footing.as_table(task.X))
     return ranked, reasons | {name: reason for name, reason in apart.items() if reason}
 
 

@@ -121,7 +121,7 @@ def with_kinds(model: Estimator, ground: Ground) -> None:
         return
     own = own_asked(inner, ground.names)
     unknown = {name: kind for name, kind in own.items() if name not in ground.names}
-    inner.set_params(columns={name: own.get(name, kind) for name, kind in ground.kinds.items()} | unknown)
+    inner.set_params(columns=with_asked(ground.kinds, own) | unknown)
 
 
 def own_asked(model: Any, names: Sequence[str | int]) -> Kinds:
@@ -153,17 +153,46 @@ def plain_number(atoms: Sequence[float] = ()) -> dict[str, Any]:
     return {"kind": "number", "atoms": list(atoms)}
 
 
+def other_atoms(models: Mapping[str, Any], X: Any) -> dict[str, str]:
+    """Why models are not ranked with the first one: other numbers have a probability of their own."""
+    found = {name: atoms_of(model, X) for name, model in models.items() if takes_kinds(model)}
+    first = next(iter(found), "")
+    return {
+        name: f"it gives other numbers a probability of their own than {first} does; compare them with equal atoms"
+        for name, atoms in found.items()
+        if atoms != found[first]
+    }
+
+
+def atoms_of(model: Any, X: Any) -> tuple[tuple[float, ...], ...]:
+    inner: Any = getattr(model, "model", model)
+    return silently_learnt(X, own_asked(inner, ()), atoms=getattr(inner, "families", AUTO) == AUTO).atoms
+
+
 def numeric_kinds(footing: Footing, columns: Columns, asked: Kinds) -> Kinds:
     """Of a table of numbers: all have a density, or on a grid those that are neither counts nor levels."""
     kinds: Kinds = dict.fromkeys(columns.table_names, plain_number())
     if footing.unit == "probability":
         kinds |= mixed_kinds(columns, {})
-    return kinds | asked
+    return with_asked(kinds, asked)
 
 
 def mixed_kinds(columns: Columns, asked: Kinds) -> Kinds:
     found = zip(columns.names, columns.kinds, columns.atoms, strict=True)
-    return {name: plain_number(atoms) if kind == "number" else kind for name, kind, atoms in found} | asked
+    kinds: Kinds = {name: plain_number(atoms) if kind == "number" else kind for name, kind, atoms in found}
+    return with_asked(kinds, asked)
+
+
+def with_asked(kinds: Kinds, asked: Kinds) -> Kinds:
+    """The kinds, but for columns where something else is asked for; "number" alone does not ask for atoms."""
+    return {
+        name: asked[name] if name in asked and asked[name] not in (kind_of(kind), AUTO) else kind
+        for name, kind in kinds.items()
+    }
+
+
+def kind_of(kind: Any) -> Any:
+    return kind if isinstance(kind, str) else kind["kind"]
 
 
 def mixed_footing(footing: Footing, columns: Columns) -> Footing:
