@@ -80,6 +80,19 @@ def test_a_count_beyond_the_table_is_the_last_one():
     assert found.total.tolist() == [[13.0]]
 
 
+def test_a_count_below_the_table_is_the_first_one():
+    components = NegativeBinomials(tensor([[2.0, 2.0]]), tensor([[1.0, 1.0]]), ((0, 2), (3, 5)))
+    found = components.moments(tensor([[1.0]]), components.view(batch_of([[0.0, 1.0]])))
+    assert found.tally.tolist() == [[1.0, 0.0, 1.0, 0.0]]
+
+
+def test_a_table_may_be_denser_where_there_were_rows():
+    counts = tuple(sorted({*LADDER, *range(600, 801)}))
+    components = NegativeBinomials(tensor([[700.0]]), tensor([[12.0]]), (counts,))
+    found = components.m_step(components.expected_moments(torch.ones(1, dtype=torch.float64)))
+    torch.testing.assert_close(found.sizes, components.sizes)
+
+
 def test_statistics_of_a_distribution_weigh_beside_new_rows():
     """As in `partial_fit` after `load`: half the weight from the distribution, half from its own draws."""
     for size, mean in [(0.5, 3.0), (4.0, 60.0), (50.0, 3000.0), (np.inf, 5.0)]:
