@@ -89,8 +89,12 @@ def test_a_count_below_the_table_is_the_first_one():
 def test_a_table_may_be_denser_where_there_were_rows():
     counts = tuple(sorted({*LADDER, *range(600, 801)}))
     components = NegativeBinomials(tensor([[700.0]]), tensor([[12.0]]), (counts,))
-    found = components.m_step(components.expected_moments(torch.ones(1, dtype=torch.float64)))
-    torch.testing.assert_close(found.sizes, components.sizes)
+    expected = components.expected_moments(torch.ones(1, dtype=torch.float64))
+    torch.testing.assert_close(components.m_step(expected).sizes, components.sizes)
+    # The tallies are those of the distribution, so that nearly all of the weight and the mean is theirs.
+    assert abs(float(expected.rest)) < 0.01
+    assert float(expected.tally @ tensor(counts)) == pytest.approx(700.0, rel=0.01)
+    assert float(expected.tally @ (tensor(counts) - 700.0).square()) == pytest.approx(700 + 700**2 / 12, rel=0.02)
 
 
 def test_statistics_of_a_distribution_weigh_beside_new_rows():
