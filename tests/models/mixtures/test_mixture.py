@@ -185,6 +185,8 @@ def test_labels_weights_and_files(table, tmp_path):
 
 
 def test_families_are_chosen_and_refused(table):
+    logs = Mixture(1, families={"age": "log-normal"}).fit(table)
+    assert logs.parameters_["age"]["location"] == pytest.approx(np.log(table["age"]).mean())
     model = Mixture(1, families={"visits": "poisson", "age": "gamma"}).fit(table)
     assert model.families_["visits"] == "poisson"
     assert model.families_["age"] == "gamma"

@@ -60,8 +60,8 @@ class Mixture(MixtureModel):
     Args:
         n_components: K; None is the number of classes in y, or 1.
         families: "auto" chooses by the kind of each column: numbers and dates are Gaussian with one covariance, counts
-            negative binomial, yes/no Bernoulli, levels categorical. {column: family} chooses "gaussian", "poisson",
-            "negative binomial", "gamma", "exponential", "bernoulli" or "categorical" for some.
+            negative binomial, yes/no Bernoulli, levels categorical. {column: family} chooses "gaussian", "gamma",
+            "exponential", "log-normal", "poisson", "negative binomial", "bernoulli" or "categorical" for some.
         columns: {column: kind} for columns that are not what they look like: "number", "count", "level", "yes/no" or
             "date".
         covariance_type: of the Gaussian columns, "full", "tied", "diag" or "spherical".

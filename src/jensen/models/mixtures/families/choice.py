@@ -1,6 +1,6 @@
 """Which family models a column, and the product of the families of all columns.
 
-number, date    gaussian, one covariance for all of them; or gamma, exponential for positive numbers
+number, date    gaussian, one covariance for all of them; or gamma, exponential, log-normal for positive numbers
 count           negative binomial, whose limit is Poisson; or poisson, gaussian
 yes/no          bernoulli
 level           categorical
@@ -28,6 +28,7 @@ from jensen.models.mixtures.em import MixtureTheta
 from jensen.models.mixtures.families.bernoulli import BernoulliFamily, Bernoullis
 from jensen.models.mixtures.families.categorical import CategoricalFamily, Categoricals
 from jensen.models.mixtures.families.gamma import GammaFamily, Gammas
+from jensen.models.mixtures.families.log_normal import LogNormalFamily, LogNormals
 from jensen.models.mixtures.families.negative_binomial import NegativeBinomialFamily, NegativeBinomials
 from jensen.models.mixtures.families.poisson import PoissonFamily, Poissons
 from jensen.models.mixtures.gaussians import STRUCTURES
@@ -49,6 +50,7 @@ KIND_OF = {
     "gaussian": "number",
     "gamma": "number",
     "exponential": "number",
+    "log-normal": "number",
     "poisson": "count",
     "negative binomial": "count",
     "bernoulli": "yes/no",
@@ -156,6 +158,7 @@ def family_named(name: str, x: Tensor, levels: tuple[int, ...], options: Options
         "gaussian": lambda: GaussianFamily(STRUCTURES[options.covariance_type], options.reg_covar, options.prior),
         "gamma": lambda: GammaFamily.of(x),
         "exponential": lambda: GammaFamily.of(x, shape=1.0),
+        "log-normal": lambda: LogNormalFamily.of(x, options.reg_covar),
         "poisson": lambda: PoissonFamily(),
         "negative binomial": lambda: NegativeBinomialFamily.of(x),
         "bernoulli": lambda: BernoulliFamily(1 + options.alpha, 1 + options.alpha),
@@ -186,6 +189,8 @@ def described(part: AnyComponents, place: int) -> dict[str, Tensor]:
         return {"rate": part.rates[:, place]}
     if isinstance(part, NegativeBinomials):
         return {"mean": part.means[:, place], "size": part.sizes[:, place]}
+    if isinstance(part, LogNormals):
+        return {"location": part.locations[:, place], "variance": part.variances[:, place]}
     assert isinstance(part, Gammas)
     return {"shape": part.shapes[:, place], "scale": part.scales[:, place]}
 
@@ -248,6 +253,9 @@ def part_from(
         if tuple(sizes_read.shape) != (k, d) or not bool((sizes_read > 0).all()):
             raise ValueError("sizes of negative binomials must be positive; the file is damaged")
         return NegativeBinomials(means, sizes_read, tuple(tuple(map(int, values)) for values in record["counts"]))
+    if name == "log-normal":
+        schema = {"locations": Values("K", "d"), "variances": Values("K", "d", check=positive)}
+        return LogNormals(**read_values(record, schema, **sizes))
     schema = {"shapes": Values("K", "d", check=positive), "scales": Values("K", "d", check=positive)}
     found = read_values(record, schema, **sizes)
     return Gammas(found["shapes"], found["scales"], 1.0 if name == "exponential" else None)
