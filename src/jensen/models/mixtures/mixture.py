@@ -27,7 +27,7 @@ from jensen.data.codes import Codes
 from jensen.data.columns import Columns
 from jensen.data.container import Kind, Table
 from jensen.data.infer import learn_columns
-from jensen.data.labels import encode_labels, numbers_of_classes, read_posterior
+from jensen.data.labels import UNLABELLED, encode_labels, numbers_of_classes, read_posterior
 from jensen.data.reader import LARGEST, known_names, read_rows, read_weights
 from jensen.engines.em import loop as em
 from jensen.engines.em.frame import Frame
@@ -57,7 +57,8 @@ class Mixture(MixtureModel):
         n_components: K; None is the number of classes in y, or 1.
         families: "auto" chooses by the kind of each column: numbers and dates are Gaussian with one covariance, counts
             negative binomial, yes/no Bernoulli, levels categorical. {column: family} chooses "gaussian", "poisson",
-            "negative binomial", "gamma", "exponential", "bernoulli" or "categorical" for some.
+            "negative binomial", "multinomial" (one for all its columns, such as words), "gamma", "exponential",
+            "bernoulli" or "categorical" for some.
         columns: {column: kind} for columns that are not what they look like: "number", "count", "level", "yes/no" or
             "date".
         covariance_type: of the Gaussian columns, "full", "tied", "diag" or "spherical".
@@ -97,6 +98,7 @@ class Mixture(MixtureModel):
     capabilities = replace(MixtureModel.capabilities, text=True)
     _columns: Columns
     _families: tuple[str, ...]
+    _unlabelled: Any = UNLABELLED
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = MixtureModel._parameter_constraints | {
         "families": [StrOptions({"auto", *FAMILIES}), Mapping],
         "columns": [Mapping, None],
@@ -172,7 +174,7 @@ class Mixture(MixtureModel):
 
     def find_measure(self, X: Table) -> tuple[str, ...]:
         """`measure_` of a fit to X, found without fitting."""
-        return learn_columns(X, kinds_asked(self.families, self.columns), kinds="all").measure
+        return learn_columns(X, self._asked(), kinds="all").measure
 
     def score_samples(self, X: Table) -> Any:
         """ln p(x) per row, over the columns that are observed.
@@ -214,6 +216,10 @@ class Mixture(MixtureModel):
         x, component = draw(self.theta_, n, self._generator(random_state), component)
         return self._columns.table(x, self._kind), self._kind.values(component)
 
+    def _asked(self) -> Any:
+        """What is asked of the columns, for `learn_columns`."""
+        return kinds_asked(self.families, self.columns)
+
     def _codes(self, X: Table) -> tuple[Codes, Kind]:
         """Rows for a fitted model as codes."""
         check_is_fitted(self)
@@ -232,12 +238,12 @@ class Mixture(MixtureModel):
         weight = read_weights(sample_weight, n)
         known = None if reset else getattr(self, "classes_", np.array([]))
         kept = None if weight is None else (weight > 0).numpy()
-        label, classes = encode_labels(y, n, known, kept)
+        label, classes = encode_labels(y, n, known, kept, self._unlabelled)
         if kept is not None and weight is not None and not kept.all():
             cells, weight = cells.take(np.flatnonzero(kept)), weight[kept]
             label = None if label is None else label[kept]
         if reset:
-            self._columns = learn_columns(cells, kinds_asked(self.families, self.columns), kinds="all")
+            self._columns = learn_columns(cells, self._asked(), kinds="all")
             self._families = chosen_families(self.families, self._columns)
         return Rows(self._columns.codes(cells).x, weight, label, classes, cells.kind)
 

@@ -1,7 +1,7 @@
 """Which family models a column, and the product of the families of all columns.
 
 number, date    gaussian, one covariance for all of them; or gamma, exponential for positive numbers
-count           negative binomial, whose limit is Poisson; or poisson, gaussian
+count           negative binomial, whose limit is Poisson; or poisson, gaussian; or all of them one multinomial
 yes/no          bernoulli
 level           categorical
 constant        categorical with one level, 0 nats
@@ -25,6 +25,7 @@ from jensen.models.mixtures.em import MixtureTheta
 from jensen.models.mixtures.families.bernoulli import BernoulliFamily, Bernoullis
 from jensen.models.mixtures.families.categorical import CategoricalFamily, Categoricals
 from jensen.models.mixtures.families.gamma import GammaFamily, Gammas
+from jensen.models.mixtures.families.multinomial import MultinomialFamily, Multinomials
 from jensen.models.mixtures.families.negative_binomial import NegativeBinomialFamily, NegativeBinomials
 from jensen.models.mixtures.families.poisson import PoissonFamily, Poissons
 from jensen.models.mixtures.gaussians import STRUCTURES
@@ -48,6 +49,7 @@ KIND_OF = {
     "exponential": "number",
     "poisson": "count",
     "negative binomial": "count",
+    "multinomial": "count",
     "bernoulli": "yes/no",
     "categorical": "level",
 }
@@ -125,6 +127,7 @@ def family_named(name: str, x: Tensor, levels: tuple[int, ...], options: Options
         "exponential": lambda: GammaFamily.of(x, shape=1.0),
         "poisson": lambda: PoissonFamily(),
         "negative binomial": lambda: NegativeBinomialFamily.of(x),
+        "multinomial": lambda: MultinomialFamily(1 + options.alpha, max(1, round(float(x.nansum(1).mean())))),
         "bernoulli": lambda: BernoulliFamily(1 + options.alpha, 1 + options.alpha),
         "categorical": lambda: CategoricalFamily(levels, 1 + options.alpha),
     }
@@ -149,7 +152,7 @@ def described(part: AnyComponents, place: int) -> dict[str, Tensor]:
     if isinstance(part, Categoricals):
         start = sum(part.levels[:place])
         return {"probabilities": part.probabilities[:, start : start + part.levels[place]]}
-    if isinstance(part, Bernoullis):
+    if isinstance(part, Bernoullis | Multinomials):
         return {"probability": part.probabilities[:, place]}
     if isinstance(part, Poissons):
         return {"rate": part.rates[:, place]}
@@ -202,6 +205,9 @@ def part_from(
         return structure(means, checked_matrices(structure, user, k, d, "covariances"))
     if name == "bernoulli":
         return Bernoullis(Values("K", "d", check=share).read("probabilities", record["probabilities"], **sizes))
+    if name == "multinomial":
+        found = Values("K", "d", check=share).read("probabilities", record["probabilities"], **sizes)
+        return Multinomials(found, int(record["length"]))
     if name == "categorical":
         levels = tuple(max(len(columns.levels[j]), 1) for j in own)
         total = Values("K", sum(levels), check=share).read("probabilities", record["probabilities"], **sizes)
@@ -212,7 +218,7 @@ def part_from(
         means = Values("K", "d", check=not_negative).read("means", record["means"], **sizes)
         counts = tuple(tuple(int(value) for value in values) for values in record["counts"])
         return NegativeBinomials(means, record["sizes"].clone(), counts)
-    found = read_values(
+    values = read_values(
         record, {"shapes": Values("K", "d", check=positive), "scales": Values("K", "d", check=positive)}, **sizes
     )
-    return Gammas(found["shapes"], found["scales"], 1.0 if name == "exponential" else None)
+    return Gammas(values["shapes"], values["scales"], 1.0 if name == "exponential" else None)
