@@ -10,25 +10,29 @@ Hand & Yu (2001); with unlabelled rows Nigam, McCallum, Thrun & Mitchell (2000).
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import replace
 from numbers import Real
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import ClassifierMixin
+from sklearn.exceptions import DataConversionWarning
 
 from jensen.contract import Rows
 from jensen.data.container import Table
 from jensen.models.mixtures.families.choice import KIND_OF
 from jensen.models.mixtures.mixture import Mixture
+from jensen.runtime.messages import levels_inside
 
 
 class NaiveBayes(ClassifierMixin, Mixture):
     """A classifier for tables with columns of any kind, which are independent given the class.
 
     With all rows labelled and the same prior it equals scikit-learn's GaussianNB(var_smoothing=0), BernoulliNB,
-    CategoricalNB and MultinomialNB. It also takes missing values, columns of several kinds, unlabelled rows and weights.
+    CategoricalNB and MultinomialNB. It also takes missing values, columns of several kinds, unlabelled rows and row
+    weights.
 
     Args:
         families: "auto" chooses by the kind of each column: numbers and dates are Gaussian, counts negative binomial,
@@ -70,7 +74,7 @@ class NaiveBayes(ClassifierMixin, Mixture):
         "unlabelled": [Real, str, None]
     }
     # One component per class, which starts from its own rows.
-    n_components, covariance_type, prior, init_params, n_init = None, "diag", None, "portfolio", 1
+    covariance_type, prior, init_params = "diag", None, "portfolio"
 
     def __init__(
         self,
@@ -104,8 +108,20 @@ class NaiveBayes(ClassifierMixin, Mixture):
         """π (K,), the shares of the classes."""
         return np.asarray(self.weights_)
 
+    def partial_fit(self, X: Table, y: Any = None, sample_weight: Any = None, classes: Any = None) -> Self:
+        """One step of stepwise EM with a batch of rows; the first batch is a `fit`, which sets the classes.
+
+        `classes` are optional, as in scikit-learn; the first batch must hold a row of each.
+        """
+        known = getattr(self, "classes_", None)
+        super().partial_fit(X, y, sample_weight)
+        if classes is not None and known is None and not np.isin(classes, self.classes_).all():
+            missing = np.setdiff1d(classes, self.classes_).tolist()
+            raise ValueError(f"the first batch has no row of the classes {missing}; give it rows of every class")
+        return self
+
     @property
-    def _unlabelled(self) -> Any:  # type: ignore[override]
+    def _unlabelled(self) -> Any:
         return self.unlabelled
 
     def _asked(self) -> Any:
@@ -119,12 +135,18 @@ class NaiveBayes(ClassifierMixin, Mixture):
         return KIND_OF[self.families]
 
     def _read_rows(self, X: Table, y: Any, sample_weight: Any, *, reset: bool) -> Rows:
-        if y is None:
-            raise ValueError(
-                f"{type(self).__name__} requires y to be passed, but the target y is None; give a class per row, NaN or "
-                "None for an unknown one, or fit a Mixture"
+        if tuple(getattr(y, "shape", ()))[1:] == (1,):
+            warnings.warn(
+                "A column-vector y was passed when a 1d array was expected; give a vector, such as y.ravel()",
+                DataConversionWarning,
+                stacklevel=levels_inside(),
             )
         rows = super()._read_rows(X, y, sample_weight, reset=reset)
+        if y is None and reset:
+            raise ValueError(
+                f"{type(self).__name__} requires y to be passed, but the target y is None; give a class per row, None "
+                "or NaN for an unknown one, or fit a Mixture"
+            )
         if rows.label is None and reset:
             raise ValueError("y has no label; give the class of at least one row, or fit a Mixture")
         return rows
