@@ -101,7 +101,7 @@ def columns_from(table: TableStatistics, asked: Sequence[Asked], atoms: bool = F
     ]
     kept = [j for j, column in enumerate(found) if column.kind != LEFT_OUT]
     left_out = [j for j, column in enumerate(found) if column.kind == LEFT_OUT]
-    warn_of_left_out([head.names[j] for j in left_out if asked[j].kind != LEFT_OUT])
+    warn_of_left_out({head.names[j]: head.sorts[j] == "text" for j in left_out if asked[j].kind != LEFT_OUT})
     if not kept:
         raise ValueError("X has no column left to model; give columns={name: kind} for those that were left out")
     warn_of_constants([(head.names[j], found[j]) for j in kept if found[j].kind == "constant"])
@@ -133,12 +133,14 @@ def type_of(head: Cells, column: int) -> str:
     return head.foreign.get(column, dtype) if dtype == "object" else dtype
 
 
-def warn_of_left_out(names: Sequence[str | int]) -> None:
-    if names:
-        example: Mapping[Any, str] = {names[0]: "level"}
+def warn_of_left_out(is_text: Mapping[str | int, bool]) -> None:
+    """One warning for columns, given by name, of text or of running numbers."""
+    if is_text:
+        first, own = next((name, "level" if text else "number") for name, text in is_text.items())
         warnings.warn(
-            f"X has columns that identify rows or hold free text, which are left out: {', '.join(map(shown, names))}; "
-            f"keep one by its kind, such as columns={dict(example)}, or drop it",
+            "X has columns that identify rows or hold free text, which are left out: "
+            f"{', '.join(map(shown, is_text))}; keep one by its kind, such as columns={{{first!r}: {own!r}}}, "
+            "or drop it",
             UserWarning,
             stacklevel=levels_inside(),
         )

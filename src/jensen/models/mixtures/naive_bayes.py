@@ -21,7 +21,10 @@ from sklearn.base import ClassifierMixin
 from sklearn.exceptions import DataConversionWarning
 
 from jensen.contract import Rows
+from jensen.data.cells import Cells
+from jensen.data.columns import Columns
 from jensen.data.container import Table
+from jensen.data.infer import learn_columns
 from jensen.models.mixtures.families.choice import KIND_OF
 from jensen.models.mixtures.mixture import Mixture
 from jensen.runtime.messages import levels_inside
@@ -74,7 +77,7 @@ class NaiveBayes(ClassifierMixin, Mixture):
         "unlabelled": [Real, str, None]
     }
     # One component per class, which starts from its own rows.
-    covariance_type, prior, init_params = "diag", None, "portfolio"
+    covariance_type, prior, init_params, warm_start = "diag", None, "portfolio", False
 
     def __init__(
         self,
@@ -124,15 +127,18 @@ class NaiveBayes(ClassifierMixin, Mixture):
     def _unlabelled(self) -> Any:
         return self.unlabelled
 
-    def _asked(self) -> Any:
-        if not isinstance(self.families, str) or self.families == "auto":
-            return super()._asked()
+    def _learn(self, X: Table | Cells) -> Columns:
+        """No number has an atom, as in scikit-learn; one family for all columns asks for the kind that it models."""
+        if not isinstance(self.families, str):
+            return super()._learn(X)
+        if self.families == "auto":
+            return learn_columns(X, self.columns, kinds="all")
         if self.columns:
             raise ValueError(
                 f"families={self.families!r} is for all columns, and columns={dict(self.columns)!r} names the kinds of "
                 "some; give families by column, as {column: family}"
             )
-        return KIND_OF[self.families]
+        return learn_columns(X, KIND_OF[self.families], kinds="all")
 
     def _read_rows(self, X: Table, y: Any, sample_weight: Any, *, reset: bool) -> Rows:
         if tuple(getattr(y, "shape", ()))[1:] == (1,):

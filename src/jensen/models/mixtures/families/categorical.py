@@ -138,8 +138,8 @@ class CategoricalFamily(ColumnFamily[Categoricals]):
             raise ValueError(f"levels={self.levels} has a column without levels; every column needs at least 1")
 
     @property
-    def has_levels(self) -> bool:
-        return True
+    def share_of_levels(self) -> float:
+        return 1.0
 
     def points(self, x: Tensor, scale: Tensor) -> tuple[Tensor, Tensor]:
         """A coordinate per level: 1 where a row has it, and the share of the level where the value is missing."""
@@ -175,8 +175,6 @@ class CategoricalFamily(ColumnFamily[Categoricals]):
         if self.alpha is None:
             return super().log_prior(components)
         p, layout = components.probabilities, components.layout
-        if isinstance(self.alpha, float) and self.alpha == 1:
-            return p.new_zeros(())  # maximum likelihood has no prior
         alpha = torch.as_tensor(self.alpha, dtype=p.dtype).expand(1, layout.n_rows)
         normaliser = torch.lgamma(layout.total(alpha)).sum() - torch.lgamma(alpha).sum()
         return len(p) * normaliser + xlogy(alpha - 1, p).sum()

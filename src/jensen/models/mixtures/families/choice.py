@@ -1,6 +1,6 @@
 """Which family models a column, and the product of the families of all columns.
 
-number, date    gaussian, one covariance for all of them; or gamma, exponential for positive numbers
+number, date    gaussian, one covariance for all of them; or gamma, exponential, log-normal for positive numbers
 count           negative binomial, whose limit is Poisson; or poisson, gaussian; or all of them one multinomial
 yes/no          bernoulli
 level           categorical
@@ -17,7 +17,10 @@ import numpy as np
 from torch import Tensor
 
 from jensen.contract.fitted import Values, not_negative, positive, probabilities, read_values
+from jensen.data.cells import Cells
 from jensen.data.columns import Columns
+from jensen.data.container import Table
+from jensen.data.infer import learn_columns
 from jensen.data.names import column_name, listed, shown
 from jensen.models.mixtures.components import AnyComponents, SmoothFamily
 from jensen.models.mixtures.conjugate_prior import ConjugatePrior
@@ -25,6 +28,7 @@ from jensen.models.mixtures.em import MixtureTheta
 from jensen.models.mixtures.families.bernoulli import BernoulliFamily, Bernoullis
 from jensen.models.mixtures.families.categorical import CategoricalFamily, Categoricals
 from jensen.models.mixtures.families.gamma import GammaFamily, Gammas
+from jensen.models.mixtures.families.log_normal import LogNormalFamily, LogNormals
 from jensen.models.mixtures.families.multinomial import MultinomialFamily, Multinomials
 from jensen.models.mixtures.families.negative_binomial import NegativeBinomialFamily, NegativeBinomials
 from jensen.models.mixtures.families.poisson import PoissonFamily, Poissons
@@ -47,6 +51,7 @@ KIND_OF = {
     "gaussian": "number",
     "gamma": "number",
     "exponential": "number",
+    "log-normal": "number",
     "poisson": "count",
     "negative binomial": "count",
     "multinomial": "count",
@@ -56,12 +61,38 @@ KIND_OF = {
 FAMILIES = tuple(KIND_OF)
 
 
-def kinds_asked(
-    families: str | Mapping[str | int, str], columns: Mapping[str | int, Any] | None
-) -> dict[str | int, Any]:
-    """The kinds that a user asks for, by `columns` or by the families of some columns."""
-    asked = {} if isinstance(families, str) else {name: KIND_OF[checked(family)] for name, family in families.items()}
-    return asked | dict(columns or {})
+def learn_for_families(
+    X: Table | Cells, families: str | Mapping[str | int, str], columns: Mapping[str | int, Any] | None
+) -> Columns:
+    """What the columns are; a family that does not suit what a column looks like asks for another kind of it."""
+    with_atoms = families == "auto"
+    found = learn_columns(X, columns, kinds="all", atoms=with_atoms)
+    if isinstance(families, str):
+        return found
+    kinds = dict(zip(found.names, found.kinds, strict=True))
+    given = {column_name(name) for name in columns or ()}
+    other: dict[str | int, Any] = {}
+    for name, family in ((column_name(name), checked(family)) for name, family in families.items()):
+        if name not in (*kinds, *found.left_out):
+            raise ValueError(f"families names the column {shown(name)}, which X does not have; {named(found)}")
+        if name in kinds and (can_be(family, kinds[name]) or kinds[name] == "constant"):
+            continue
+        if name in given:
+            raise ValueError(
+                f"families asks for {family!r} in column {shown(name)}, but columns makes it a {kinds.get(name)}; "
+                "change one of them"
+            )
+        other[name] = KIND_OF[family]
+    if not other:
+        return found
+    try:
+        return learn_columns(X, {**(columns or {}), **other}, kinds="all", atoms=with_atoms)
+    except ValueError as error:
+        raise ValueError(f"families={dict(families)!r} needs other columns: {error}") from None
+
+
+def named(columns: Columns) -> str:
+    return f"its columns are {listed(columns.names)}"
 
 
 def checked(family: str) -> str:
@@ -73,12 +104,6 @@ def checked(family: str) -> str:
 def chosen_families(families: str | Mapping[str | int, str], columns: Columns) -> tuple[str, ...]:
     """The family of every modelled column."""
     asked = {} if isinstance(families, str) else {column_name(name): family for name, family in families.items()}
-    unknown = [name for name in asked if name not in columns.names]
-    if unknown:
-        raise ValueError(
-            f"families names the column {shown(unknown[0])}, which is not modelled; the columns are "
-            f"{listed(columns.names)}"
-        )
     # One family for all columns is for those that can have it; a constant has nothing to model.
     wanted = families if isinstance(families, str) and families != "auto" else None
     found = []
@@ -102,15 +127,25 @@ class Options:
     alpha: float
 
 
-def product_family(names: Sequence[str], columns: Columns, x: Tensor, options: Options) -> ProductFamily:
-    """The families of all columns; rows (n, d) that they cannot model are refused."""
+def product_family(
+    names: Sequence[str], n_levels: Sequence[int], labels: Sequence[str], x: Tensor, options: Options
+) -> ProductFamily:
+    """The families of all columns of the engine; rows (n, D) that they cannot model are refused.
+
+    Args:
+        names: of the families.
+        n_levels: of every column, 1 where it has no levels.
+        labels: names of the columns, for messages.
+        x: training rows.
+        options: of the model.
+    """
     groups = groups_of(names)
     families: list[SmoothFamily[Any]] = []
     for name, own in groups.items():
-        part, levels = x[:, list(own)], tuple(max(len(columns.levels[j]), 1) for j in own)
-        family = family_named(name, part, levels, options)
+        part = x[:, list(own)]
+        family = family_named(name, part, tuple(n_levels[j] for j in own), options)
         if not isinstance(family, GaussianFamily):
-            family.check(part, [str(columns.names[j]) for j in own])
+            family.check(part, [labels[j] for j in own])
         families.append(family)
     return ProductFamily(tuple(families), tuple(groups.values()))
 
@@ -125,24 +160,23 @@ def family_named(name: str, x: Tensor, levels: tuple[int, ...], options: Options
         "gaussian": lambda: GaussianFamily(STRUCTURES[options.covariance_type], options.reg_covar, options.prior),
         "gamma": lambda: GammaFamily.of(x),
         "exponential": lambda: GammaFamily.of(x, shape=1.0),
+        "log-normal": lambda: LogNormalFamily.of(x, options.reg_covar),
         "poisson": lambda: PoissonFamily(),
         "negative binomial": lambda: NegativeBinomialFamily.of(x),
         "multinomial": lambda: MultinomialFamily(1 + options.alpha, max(1, round(float(x.nansum(1).mean())))),
         "bernoulli": lambda: BernoulliFamily(1 + options.alpha, 1 + options.alpha),
-        "categorical": lambda: CategoricalFamily(levels, 1 + options.alpha),
+        "categorical": lambda: CategoricalFamily(levels, 1 + options.alpha if options.alpha else None),
     }
     return makers[name]()
 
 
-def column_parameters(
-    components: Product, names: Sequence[str], columns: Columns
-) -> dict[str | int, dict[str, np.ndarray]]:
-    """{column: {parameter: array (K, ...)}}."""
-    found: dict[str | int, dict[str, np.ndarray]] = {}
+def column_parameters(components: Product) -> list[dict[str, np.ndarray]]:
+    """For every column of the engine {parameter: array (K, ...)}."""
+    found: dict[int, dict[str, np.ndarray]] = {}
     for part, own in zip(components.parts, components.columns, strict=True):
         for place, j in enumerate(own):
-            found[columns.names[j]] = {name: values.numpy() for name, values in described(part, place).items()}
-    return {name: found[name] for name in columns.names}
+            found[j] = {name: values.numpy() for name, values in described(part, place).items()}
+    return [found[j] for j in sorted(found)]
 
 
 def described(part: AnyComponents, place: int) -> dict[str, Tensor]:
@@ -158,6 +192,8 @@ def described(part: AnyComponents, place: int) -> dict[str, Tensor]:
         return {"rate": part.rates[:, place]}
     if isinstance(part, NegativeBinomials):
         return {"mean": part.means[:, place], "size": part.sizes[:, place]}
+    if isinstance(part, LogNormals):
+        return {"location": part.locations[:, place], "variance": part.variances[:, place]}
     assert isinstance(part, Gammas)
     return {"shape": part.shapes[:, place], "scale": part.scales[:, place]}
 
@@ -181,23 +217,26 @@ def share(name: str, values: Tensor) -> Tensor:
     return values
 
 
-def theta_from(record: Mapping[str, Any], columns: Columns, covariance_type: str) -> MixtureTheta[Product]:
+def theta_from(record: Mapping[str, Any], n_levels: Sequence[int], covariance_type: str) -> MixtureTheta[Product]:
     """Undo `theta_record`; values that no fit could have left are refused."""
     names = tuple(record["families"])
-    if len(names) != len(columns.names) or not all(
-        name in FAMILIES and can_be(name, kind) for name, kind in zip(names, columns.kinds, strict=False)
-    ):
+    if len(names) != len(n_levels) or not all(name in FAMILIES for name in names):
         raise ValueError(f"families={names} do not suit the columns; the file is damaged")
     weights = Values("K", check=probabilities).read("weights", record["weights"])
     groups = groups_of(names)
-    parts = [part_from(name, record[name], own, len(weights), columns, covariance_type) for name, own in groups.items()]
+    parts = [
+        part_from(name, record[name], tuple(n_levels[j] for j in own), len(weights), covariance_type)
+        for name, own in groups.items()
+    ]
     return MixtureTheta(weights, Product(tuple(parts), tuple(groups.values())))
 
 
 def part_from(
-    name: str, record: Mapping[str, Any], own: tuple[int, ...], k: int, columns: Columns, covariance_type: str
+    name: str, record: Mapping[str, Any], levels: tuple[int, ...], k: int, covariance_type: str
 ) -> AnyComponents:
-    sizes, d = {"K": k, "d": len(own)}, len(own)
+    """The components of one family, for columns with so many levels."""
+    d = len(levels)
+    sizes = {"K": k, "d": d}
     if name == "gaussian":
         structure = STRUCTURES[covariance_type]
         means = Values("K", "d").read("means", record["means"], **sizes)
@@ -206,19 +245,23 @@ def part_from(
     if name == "bernoulli":
         return Bernoullis(Values("K", "d", check=share).read("probabilities", record["probabilities"], **sizes))
     if name == "multinomial":
-        found = Values("K", "d", check=share).read("probabilities", record["probabilities"], **sizes)
-        return Multinomials(found, int(record["length"]))
+        words = Values("K", "d", check=share).read("probabilities", record["probabilities"], **sizes)
+        return Multinomials(words, int(record["length"]))
     if name == "categorical":
-        levels = tuple(max(len(columns.levels[j]), 1) for j in own)
         total = Values("K", sum(levels), check=share).read("probabilities", record["probabilities"], **sizes)
         return Categoricals(total, levels)
     if name == "poisson":
         return Poissons(Values("K", "d", check=not_negative).read("rates", record["rates"], **sizes))
     if name == "negative binomial":
         means = Values("K", "d", check=not_negative).read("means", record["means"], **sizes)
-        counts = tuple(tuple(int(value) for value in values) for values in record["counts"])
-        return NegativeBinomials(means, record["sizes"].clone(), counts)
-    values = read_values(
-        record, {"shapes": Values("K", "d", check=positive), "scales": Values("K", "d", check=positive)}, **sizes
-    )
-    return Gammas(values["shapes"], values["scales"], 1.0 if name == "exponential" else None)
+        # An infinite size is a Poisson distribution.
+        sizes_read = record["sizes"].clone()
+        if tuple(sizes_read.shape) != (k, d) or not bool((sizes_read > 0).all()):
+            raise ValueError("sizes of negative binomials must be positive; the file is damaged")
+        return NegativeBinomials(means, sizes_read, tuple(tuple(map(int, values)) for values in record["counts"]))
+    if name == "log-normal":
+        schema = {"locations": Values("K", "d"), "variances": Values("K", "d", check=positive)}
+        return LogNormals(**read_values(record, schema, **sizes))
+    schema = {"shapes": Values("K", "d", check=positive), "scales": Values("K", "d", check=positive)}
+    found = read_values(record, schema, **sizes)
+    return Gammas(found["shapes"], found["scales"], 1.0 if name == "exponential" else None)
