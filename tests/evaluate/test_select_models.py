@@ -26,6 +26,7 @@ from jensen.runtime.interrupt import Interrupted
 IRIS, SPECIES = load_iris(return_X_y=True)
 IMAGES = load_digits().images[:80]
 HOLES = np.where(np.random.default_rng(0).random(IRIS.shape) < 0.15, np.nan, IRIS)
+COUNTS = (IRIS.mean(0) < IRIS).astype(int)
 TINY = MLP(hidden=(4,))
 
 
@@ -71,7 +72,7 @@ def test_every_model_has_a_usual_criterion_or_a_way_out(name):
         with pytest.raises((ValueError, TypeError), match=expected):
             select(model, IRIS, grid)
         return
-    found = select(model, IRIS, grid)
+    found = select(model, COUNTS if model.capabilities.values == "counts" else IRIS, grid)
     assert found.criterion == expected
     assert (found.table["failure"] == "").all()
     assert (found.table["n_parameters"] > 0).all()

@@ -298,7 +298,7 @@ class Mixture(MixtureModel):
             label = None if label is None else label[kept]
         if reset:
             columns = self._learn(cells)
-            if self.warm_start and hasattr(self, "theta_"):
+            if self.warm_start and hasattr(self, "_columns"):
                 check_same_columns(self._columns, columns)
             self._columns = columns
             self._families = chosen_families(self.families, self._columns)
