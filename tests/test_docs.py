@@ -28,6 +28,7 @@ NAMES = [path.relative_to(ROOT).as_posix() for path in TEXTS]
 # These take seconds each. The other pages train networks for minutes: `make test-slow` runs them.
 QUICK = {
     "README.md",
+    "docs/columns.md",
     "docs/contract.md",
     "docs/factor-analysis.md",
     "docs/gaussian-mixture.md",
@@ -36,6 +37,7 @@ QUICK = {
     "docs/kmedoids.md",
     "docs/latent-classes.md",
     "docs/naive-bayes.md",
+    "docs/mixture.md",
     "docs/one-bound.md",
     "docs/probabilistic-pca.md",
     "docs/ridge-regression.md",

@@ -48,6 +48,7 @@ TOPICS = {
         "BernoulliMixture",
         "PoissonMixture",
         "GaussianMixture",
+        "Mixture",
     ],
     "Information": [],
 }

@@ -313,7 +313,9 @@ class TestBeforeAFit:
             patched.setattr("jensen.evaluate.compare.EFFORTS", few)
             caption = compare(X, effort="quick").caption
         assert "columns of text, categories and flags (town) have probabilities" in caption
-        assert "k-means, mixtures, subspaces and the latent curve take numbers only and are left out" in caption
+        assert (
+            "k-means, Gaussian mixtures, subspaces and the latent curve take numbers only and are left out" in caption
+        )
 
 
 def test_a_name_is_the_entrant_of_the_effort():
@@ -378,9 +380,10 @@ class TestEntrants:
             *("VAE", "diffusion", "latent diffusion"),
         ]
 
-    def test_text_meets_deep_models_only(self):
+    def test_text_meets_the_mixture_of_columns_and_deep_models(self):
         X = pd.DataFrame({"age": [1.0, 2.0], "town": ["Bonn", "Oslo"]})
         assert list(entrants(find_footing(X, "auto"), 2, 0, EFFORTS["quick"], 0)) == [
+            "mixture of columns",
             "VAE",
             "diffusion",
             "latent diffusion",

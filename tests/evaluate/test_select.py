@@ -443,7 +443,7 @@ NO_DENSITY = "a dissimilarity has no density"
         (
             GaussianMixture(),
             "gap",
-            r"needs inertia_, which GaussianMixture does not have; use 'bic', 'held_out', 'cv' or 'silhouette'",
+            r"needs inertia_, which GaussianMixture does not have; use 'bic', 'icl', 'held_out', 'cv' or 'silhouette'",
         ),
         (
             KMedoids(),

@@ -146,12 +146,16 @@ def convert(text: str, parameter: inspect.Parameter) -> Any:
         return None
     flag, default = flag_of(parameter.name), default_text(parameter.default)
     reason = ""
+    is_dictionary = {get_origin(kind) or kind for kind in kinds} - {NoneType} == {Mapping}
     if any(get_origin(kind) is Mapping for kind in kinds):
         # A dictionary by column may hold words and recipes of every kind.
         kinds = (Any,)
     for kind in sorted((kind for kind in kinds if kind is not NoneType), key=lambda kind: kind is str):
         try:
-            return value_of(text, kind)
+            value = value_of(text, kind)
+            if is_dictionary and not isinstance(value, Mapping):
+                raise ExpressionError(f'write a dictionary by column, such as {flag} \'{{"zip": "level"}}\'')
+            return value
         except JsonError as error:
             raise ValueError(f"{flag} {text!r} is JSON; write it as in Python: {flag} {error}") from None
         except ExpressionError as error:

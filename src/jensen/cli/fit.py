@@ -29,6 +29,7 @@ from jensen.cli.inputs import (
 )
 from jensen.cli.output import report, show_message, summary_of_fit, wrote
 from jensen.cli.processes import is_first_process, is_one_of_several, run_together
+from jensen.cli.typed import typed
 
 
 def fit(
@@ -59,6 +60,7 @@ def fit(
       jensen fit gaussian-mixture iris.csv --label species -o iris.jensen
       jensen fit gaussian-mixture x.npy --n-components 3 --n-init 5 -o x.jensen
       jensen fit gaussian-mixture a.csv --prior ConjugatePrior -o a.jensen
+      jensen fit mixture t.csv --columns '{"zip": "level"}' -o t.jensen
       jensen fit ridge-regression b.csv --label price --alpha evidence -o b.jensen
       jensen fit vae c.csv --encoder 'MLP(hidden=(50,))' -o c.jensen
       jensen fit vae d.npy --checkpoint d.ckpt --processes 2 -o d.jensen
@@ -89,6 +91,7 @@ def fit(
         drop=drop or [],
         label_is_number=predicts_numbers(estimator, column),
     )
+    X = typed(estimator, X)
     estimator.fit(X, y, sample_weight=weights)
     if not is_first_process():
         return

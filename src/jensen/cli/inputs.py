@@ -18,6 +18,7 @@ from jensen.cli.arguments import flag_of, parts_with, read_arguments, read_value
 from jensen.cli.checks import check_files, check_writable, is_folder, is_picture
 from jensen.cli.output import show_message
 from jensen.cli.signatures import arguments_of
+from jensen.cli.typed import typed_as_fitted
 from jensen.files.places import check_columns, check_data, known_suffix
 from jensen.runtime.progress import hide_progress
 
@@ -204,7 +205,7 @@ def open_rows(
     features, y, _ = split_columns(table, label=label, label_is_number=is_number)
     beside = as_frame(cells).reset_index(drop=True).items() if keep is not None else ()
     kept = {str(name): column for name, column in beside}
-    return Opened(estimator, select_features(estimator, features), y, cells, kept)
+    return Opened(estimator, typed_as_fitted(estimator, select_features(estimator, features)), y, cells, kept)
 
 
 def options_for(estimator: Model, verb: str, **asked: Any) -> dict[str, Any]:

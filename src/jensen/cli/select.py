@@ -28,6 +28,7 @@ from jensen.cli.inputs import (
     warn_of_ignored_label,
 )
 from jensen.cli.output import PICTURES, plain, report, show_message, wrote
+from jensen.cli.typed import typed
 
 if TYPE_CHECKING:
     from jensen.registry import Model
@@ -98,6 +99,7 @@ def select(
         raise ValueError(f"{', '.join(twice)} is both an option and in --grid; give it once")
     table = read_dataset(order.path, images=takes_images(order.estimator))
     X, y, weights = split_columns(table, label=column, weight=weight, drop=drop or [])
+    X = typed(order.estimator, X)
     from jensen.evaluate.select import select as select_model
 
     asked = {"cv": cv, "held_out": held_out, "n_references": n_references}

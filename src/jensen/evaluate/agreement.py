@@ -19,6 +19,11 @@ from jensen.evaluate.footing import Footing, Measure
 from jensen.evaluate.trial import Task
 
 MOST_NAMED = 5
+WORDS = {
+    "density": "density",
+    "probability": "probability",
+    "both": "density with a probability for its frequent values",
+}
 
 
 def agreed(measures: Mapping[str, Measure], wanted: Measure, is_asked: bool = False) -> Measure:
@@ -32,11 +37,14 @@ def agreed(measures: Mapping[str, Measure], wanted: Measure, is_asked: bool = Fa
 
 def disagreement(own: Measure, ranked: Measure, names: Sequence[str]) -> str:
     """Why a model is not ranked; empty if it is."""
-    parts = []
-    for word, other in (("probability", "density"), ("density", "probability")):
-        found = [name for name, mine, theirs in zip(names, own, ranked, strict=True) if word == mine != theirs]
-        if found:
-            parts.append(f"gives {listed(found)} a {word}, where ranked models give a {other}")
+    found: dict[tuple[str, str], list[str]] = {}
+    for name, mine, theirs in zip(names, own, ranked, strict=True):
+        if mine != theirs:
+            found.setdefault((mine, theirs), []).append(name)
+    parts = [
+        f"gives {listed(found[pair])} a {WORDS[pair[0]]}, where ranked models give a {WORDS[pair[1]]}"
+        for pair in sorted(found, reverse=True)
+    ]
     if not parts:
         return ""
     return f"it {' and '.join(parts)}; these scores have different units: compare it with models that do the same"

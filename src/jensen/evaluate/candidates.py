@@ -23,6 +23,7 @@ NAMES = {
     "kmeans": "k-means",
     "latent-curve": "latent curve",
     "latent-diffusion": "latent diffusion",
+    "mixture": "mixture of columns",
     "mixture-of-ppca": "mixture of PPCA",
     "probabilistic-pca": "PPCA",
     "vae": "VAE",
@@ -80,16 +81,22 @@ class Chosen(BaseEstimator):
 
 
 class Entrants(Mapping[str, Any]):
-    """Estimators by name; each is built, and its libraries are imported, when it is looked up."""
+    """Estimators by name; each is built, and its libraries are imported, when it is looked up.
 
-    def __init__(self, makers: Mapping[str, Callable[[], Any]]) -> None:
+    Args:
+        makers: of the models that "auto" enters.
+        others: of models that are entered by their name only.
+    """
+
+    def __init__(self, makers: Mapping[str, Callable[[], Any]], others: Mapping[str, Callable[[], Any]]) -> None:
         self._makers = makers
+        self._others = others
 
     def __getitem__(self, name: str) -> Any:
-        return self._makers[name]()
+        return (self._makers[name] if name in self._makers else self._others[name])()
 
     def __contains__(self, name: object) -> bool:
-        return name in self._makers
+        return name in self._makers or name in self._others
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._makers)
@@ -101,8 +108,6 @@ class Entrants(Mapping[str, Any]):
 def entrants(footing: Footing, n_rows: int, n_classes: int, effort: Effort, seed: int) -> Entrants:
     """Estimators by name that suit rows of this kind."""
     deep = deep_entrants(footing, n_rows, effort, seed)
-    if footing.unit == "mixed":
-        return Entrants(deep)
     d = footing.n_entries
     counts = [k for k in effort.n_components if n_classes <= k <= max(n_rows // 10, 1)] or [max(n_classes, 1)]
     m = sorted({max(1, d // 8), max(1, d // 4), max(1, d // 2)} - {d}) or [1]
@@ -119,6 +124,11 @@ def entrants(footing: Footing, n_rows: int, n_classes: int, effort: Effort, seed
 
         return make
 
+    # A pseudo-count for every level, so that new combinations of levels have a probability.
+    grid = {"n_components": counts, "covariance_type": structures}
+    mixture = {"mixture of columns": chosen_mixture("mixture", grid, alpha=1.0)}
+    if footing.unit == "mixed":
+        return Entrants(mixture | deep, {})
     exact: dict[str, Callable[[], Any]] = {
         "k-means": chosen("kmeans", {"n_clusters": [k for k in counts if k > 1] or counts}),
         "Gaussian" if n_classes < 2 else "Gaussian per class": chosen_mixture(
@@ -126,7 +136,7 @@ def entrants(footing: Footing, n_rows: int, n_classes: int, effort: Effort, seed
             {"covariance_type": structures if n_classes < 2 else ("tied", *structures)},
             n_components=max(n_classes, 1),
         ),
-        "Gaussian mixture": chosen_mixture("gaussian-mixture", {"n_components": counts, "covariance_type": structures}),
+        "Gaussian mixture": chosen_mixture("gaussian-mixture", grid),
     }
     if d > 1:
         exact |= {
@@ -137,7 +147,7 @@ def entrants(footing: Footing, n_rows: int, n_classes: int, effort: Effort, seed
             ),
             "latent curve": lambda: model_class("latent-curve")(random_state=seed),
         }
-    return Entrants(exact | deep)
+    return Entrants(exact | deep, mixture)
 
 
 def deep_entrants(footing: Footing, n_rows: int, effort: Effort, seed: int) -> dict[str, Callable[[], Any]]:

@@ -21,6 +21,7 @@ from sklearn.utils import check_random_state
 from torch import Tensor
 
 from jensen.bound import averaging
+from jensen.data.cells import read_cells
 from jensen.data.container import as_array, n_rows, take
 from jensen.evaluate.agreement import (
     agreed,
@@ -32,11 +33,15 @@ from jensen.evaluate.agreement import (
     unit_of,
     with_one_measure,
 )
+from jensen.evaluate.agreement import (
+    listed as listed_columns,
+)
 from jensen.evaluate.candidates import EFFORTS, NAMES, Chosen, entrants
 from jensen.evaluate.criterion import mean_and_error, n_parameters
 from jensen.evaluate.entry import Entry, failed, reason_of
 from jensen.evaluate.estimators import Estimator, Scorer
-from jensen.evaluate.footing import Footing, Measure, find_footing, is_observed, names_of
+from jensen.evaluate.footing import Footing, Measure, is_observed, names_of, not_numbers
+from jensen.evaluate.kinds import Ground, find_ground, log_seen, other_atoms, without_unseen_warning
 from jensen.evaluate.leaderboard import HeldOut, Leaderboard
 from jensen.evaluate.scoring import dequantised, describe_score, given, measure_of, on_footing, score
 from jensen.evaluate.select import configured
@@ -49,6 +54,10 @@ from jensen.runtime.progress import Bar
 # With fewer rows than this, a fifth of them is too few to rank models, and every row is held out once.
 FEW_ROWS = 500
 HELD_OUT = 0.2
+OF_UNSEEN = (
+    "of n observed training entries, a level that is not among them has the probability 1/(n+1), and other levels "
+    "n/(n+1) times that of the model"
+)
 
 
 def compare(
@@ -79,7 +88,9 @@ def compare(
         verbose: 1 shows a progress bar on a terminal.
 
     A model that fails has a row with the reason. So has a model with a density for a column where the ranked models
-    have a probability, or the reverse. Held-out rows that one of the models cannot score are left out for all.
+    have a probability, or the reverse. Held-out rows that one of the models cannot score are left out for all. Beside
+    a `Mixture`, and with "auto", a table with text has one description of its columns for all models: identifiers and
+    constants are left out, and models with a density for counts and whole numbers are dequantised there.
 
     Example:
         >>> from sklearn.datasets import load_iris
@@ -97,11 +108,12 @@ def compare(
         raise ValueError(f"X has {n} rows, which is too few to train on some and hold out others; give more")
     if y is not None and n_rows(y) != n:
         raise ValueError(f"y has {n_rows(y)} labels, but X has {n} rows; give one per row, -1 for an unknown one")
-    footing = find_footing(X, discrete)
+    ground = find_ground(X, discrete, models)
+    X, footing = ground.X, ground.footing
     task = Task(X, y, None, default_cv(n, effort, seed) if cv is None else cv, 0, seed)
     splits, names = task.splits, names_of(X)
     wanted = {
-        name: model if isinstance(model, Chosen) else on_footing(model, footing)
+        name: on_footing(model, ground)
         for name, model in named(models, footing, len(splits[0][0]), count_classes(y), effort, seed).items()
     }
     ranked, reasons = before_any_fit(wanted, task, footing, names, is_asked=discrete != "auto")
@@ -115,17 +127,32 @@ def compare(
     if all(entry.failure for entry in entries):
         raise ValueError(f"every model failed, {entries[0].name} with: {entries[0].failure}")
     kept = scored_by_all(entries)
+    entries, has_levels = with_unseen_slots(entries, task, ground)
     tested = np.concatenate([test for _, test in splits])
     how = [f"{len(splits)} folds" if len(splits) > 1 else f"{len(tested)} of {n} rows held out"]
     if isinstance(models, str) and models == "auto" and footing.unit == "mixed":
-        how.append("k-means, mixtures, subspaces and the latent curve take numbers only and are left out")
+        how.append("k-means, Gaussian mixtures, subspaces and the latent curve take numbers only and are left out")
+    if ground.left_out:
+        how.append(ground.left_out)
     if not kept.all():
         how.append(of_rows_left_out(entries, tested, kept))
     how.append(footing.reason if ranked == footing.measure else in_words(ranked, names))
+    if has_levels:
+        how.append(OF_UNSEEN)
     first = splits[0][1][kept[: len(splits[0][1])]]
     held_out = HeldOut(task.rows(first), None if y is None else take(y, first), first, footing)
     entries = [entry if entry.failure else replace(entry, nats=entry.nats[kept]) for entry in entries]
     return board_of(entries, footing, task, tested[kept], "; ".join([*how, unit_of(ranked)]), held_out)
+
+
+def with_unseen_slots(entries: Sequence[Entry], task: Task, ground: Ground) -> tuple[list[Entry], bool]:
+    """The entries with seen levels discounted for all alike, and whether there are levels."""
+    found = [log_seen(ground, task.rows(trained), task.rows(held_out)) for trained, held_out in task.splits]
+    discounts = [one for one in found if one is not None]
+    if not discounts:
+        return list(entries), False
+    discount = np.concatenate(discounts)
+    return [entry if entry.failure else replace(entry, nats=entry.nats + discount) for entry in entries], True
 
 
 def default_cv(n: int, effort: str, seed: int) -> Any:
@@ -139,12 +166,14 @@ def before_any_fit(
     measures, reasons = {}, {}
     for name, model in wanted.items():
         try:
-            check_scores(model, task)
+            check_scores(model, task, footing)
             measures[name] = footing.counted(measure_of(model, footing, task.X))
         except Exception as error:
             reasons[name] = reason_of(error, np.arange(task.n_rows))
     ranked = agreed(measures, footing.measure, is_asked)
     apart = {name: disagreement(measure, ranked, names) for name, measure in measures.items()}
+    same = {name: wanted[name] for name, measure in measures.items() if not apart[name] and "both" in measure}
+    apart |= other_atoms(same, footing.as_table(task.X))
     return ranked, reasons | {name: reason for name, reason in apart.items() if reason}
 
 
@@ -205,7 +234,7 @@ def attempt(name: str, model: Estimator, task: Task, footing: Footing) -> Entry:
             fitted = fit(model, task, footing, trained, task.seed + fold)
             fitting += time.perf_counter() - began
             began, rows = time.perf_counter(), held_out
-            with averaging():
+            with averaging(), without_unseen_warning():
                 parts.append(score(fitted, footing, task.rows(held_out), task.seed + fold))
             measures.append(measure_of(fitted, footing, task.X))
             scoring += time.perf_counter() - began
@@ -225,13 +254,19 @@ def attempt(name: str, model: Estimator, task: Task, footing: Footing) -> Entry:
         return replace(failed(name, reason_of(error, rows)), fit_seconds=fitting, score_seconds=scoring)
 
 
-def check_scores(model: Estimator, task: Task) -> None:
+def check_scores(model: Estimator, task: Task, footing: Footing) -> None:
     """Refuse before any fit a model that does not score rows, or not these."""
     estimator: Any = model.model if isinstance(model, Chosen) else model
     estimator.score_samples  # noqa: B018 (where there is none, the cause says why)
     if is_outlier_detector(estimator):
         raise ValueError("its score measures how unusual rows are and is no likelihood")
     can = getattr(estimator, "capabilities", None)
+    if can is not None and not can.text and footing.unit == "mixed":
+        cells = read_cells(task.X, dates=True)
+        names = listed_columns([repr(cells.names[j]) for j in not_numbers(cells)])
+        raise ValueError(
+            f"{type(estimator).__name__} takes numbers only, and X has text, categories or dates in {names}"
+        )
     if can is not None and can.scores_complete_rows_only:
         is_partial = ~is_observed(task.X).all(1)
         if is_partial.any():

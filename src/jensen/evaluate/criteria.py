@@ -1,6 +1,7 @@
 """Criteria by which models of the same rows are compared; each is a small value.
 
     bic         -2 Σ_i ln p(x_i) + (number of parameters) ln n;  Schwarz (1978)
+    icl         bic + 2 Σ_i H(q_i), which also penalises components that overlap;  Biernacki, Celeux & Govaert (2000)
     silhouette  mean of (b_i - a_i) / max(a_i, b_i),  a_i the mean distance to the other rows of its cluster, b_i to
                 those of the nearest other cluster;  Rousseeuw (1987)
     cv          mean of ln p(x_i) over folds, every row scored by a model that was not trained on it
@@ -17,12 +18,14 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from numbers import Integral
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from scipy.special import xlogy
 from sklearn.metrics import pairwise_distances_chunked
 
 from jensen.data.container import as_array
@@ -48,6 +51,16 @@ def measure_bic(estimator: Any, task: Task) -> Score:
         scores = as_array(fitted.score_samples(task.X))[task.counted]
         value = -2 * scores @ task.weight[task.counted] + fitted.n_parameters_ * math.log(task.weight.sum())
     return Score(float(value), n_parameters=n_parameters(fitted), model=fitted)
+
+
+def measure_icl(estimator: Any, task: Task) -> Score:
+    score = measure_bic(estimator, task)
+    q = as_array(score.model.predict_proba(task.X))[task.counted]
+    entropy = -xlogy(q, q).sum(1)
+    return replace(
+        score,
+        value=score.value + 2 * float(entropy.sum() if task.weight is None else entropy @ task.weight[task.counted]),
+    )
 
 
 def measure_cv(estimator: Any, task: Task) -> Score:
@@ -232,6 +245,7 @@ CRITERIA = {
     criterion.name: criterion
     for criterion in (
         Criterion("bic", "smaller", ("bic",), measure_bic),
+        Criterion("icl", "smaller", ("icl",), measure_icl),
         Criterion("held_out", "larger", ("score_samples",), measure_held_out, check=check_split),
         Criterion("cv", "larger", ("score_samples",), measure_cv, check=check_splits),
         Criterion("silhouette", "larger", ("predict",), measure_silhouette, skips_missing),

@@ -11,7 +11,7 @@ probability: Theis, van den Oord & Bethge (2016). Without noise, a density can g
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +20,9 @@ import pandas as pd
 from scipy.sparse import issparse
 
 from jensen.data.cells import Cells, read_cells
+from jensen.data.columns import Columns
 from jensen.data.container import as_array
+from jensen.data.dates import SECONDS
 from jensen.data.levels import MOST_GRID_LEVELS, find_grid, is_zero_one
 
 # "density" or "probability" for every column.
@@ -36,12 +38,13 @@ class Footing:
     """
     Args:
         unit: "density" of numbers, "probability" of values on a grid, or "mixed" columns.
-        steps: h_j of a grid (d,), None where there is none.
+        steps: h_j of the columns on a grid (d,), NaN for others; None where there is no grid.
         n_levels: the largest number of levels of a column, 0 where there is no grid.
         shape: of a row as given.
         measure: "density" or "probability", for every column (d,).
         reason: what was decided and why, for the caption.
         has_flags: whether a column of a frame has only 0 and 1, although numbers have a density.
+        columns: what the columns of a mixed table are, where models are told of it.
     """
 
     unit: str
@@ -51,6 +54,7 @@ class Footing:
     measure: Measure
     reason: str
     has_flags: bool = False
+    columns: Columns | None = None
 
     @property
     def is_image(self) -> bool:
@@ -67,7 +71,9 @@ class Footing:
 
     def is_dequantised(self, measure: Measure) -> np.ndarray:
         """Which columns (d,) are on a grid while the model has a density for them."""
-        return np.array([self.unit == "probability" and word == "density" for word in measure])
+        if self.steps is None:
+            return np.zeros(len(measure), dtype=bool)
+        return np.array([word == "density" and step == step for word, step in zip(measure, self.steps, strict=True)])
 
     def counted(self, measure: Measure) -> Measure:
         """The measure after dequantisation, which turns a density on a grid into a probability."""
@@ -79,7 +85,9 @@ class Footing:
         """Rows (n, d) on a grid with uniform noise from 0 to h in some columns (d,)."""
         assert self.steps is not None
         numbers = numbers_of(X)
-        noised = numbers + self.steps * columns * rng.random(numbers.shape)
+        noised = numbers + np.where(columns, self.steps, 0.0) * rng.random(numbers.shape)
+        if hasattr(X, "iloc"):
+            return with_columns(X, {j: noised[:, j] for j in np.flatnonzero(columns).tolist()})
         if hasattr(X, "columns"):
             values = {
                 name: noised[:, j] if columns[j] else np.asarray(X[name]) for j, name in enumerate(list(X.columns))
@@ -90,7 +98,16 @@ class Footing:
     def log_cell(self, X: Any, columns: np.ndarray | None = None) -> np.ndarray:
         """Σ_j ln h_j over the observed entries of every row (n,), for all columns or some (d,)."""
         assert self.steps is not None
-        return np.asarray(is_observed(X) @ (np.log(self.steps) * (1 if columns is None else columns)))
+        return np.asarray(is_observed(X) @ np.where(True if columns is None else columns, np.log(self.steps), 0.0))
+
+    def without_dates(self, X: Any) -> Any:
+        """Rows with dates as numbers in their unit, for models that do not read dates."""
+        if self.columns is None or "date" not in self.columns.kinds:
+            return X
+        numbers = numbers_of(X)
+        units = {j: SECONDS[unit] for j, unit in enumerate(self.columns.units) if unit}
+        frame = X if hasattr(X, "iloc") else pd.DataFrame({name: np.asarray(X[name]) for name in list(X.columns)})
+        return with_columns(frame, {j: numbers[:, j] / seconds for j, seconds in units.items()})
 
     def n_observed(self, X: Any) -> np.ndarray:
         """The number of observed entries of every row (n,)."""
@@ -106,8 +123,8 @@ def find_footing(X: Any, discrete: Any) -> Footing:
         raise TypeError("X is sparse, and most models here take dense rows; give X.toarray()")
     if not X.shape[0] or not math.prod(shape):
         raise ValueError(f"X has shape {tuple(X.shape)}, which is empty; give rows with columns")
-    cells = read_cells(X) if hasattr(X, "columns") else None
-    if cells is not None and texts_of(cells):
+    cells = read_cells(X, dates=True) if hasattr(X, "columns") else None
+    if cells is not None and not_numbers(cells):
         if discrete is True:
             raise ValueError("discrete=True needs a table of numbers, but X has columns of text or categories")
         measure = mixed_measure(cells)
@@ -138,7 +155,7 @@ def names_of(X: Any) -> list[str]:
 def numbers_of(X: Any) -> np.ndarray:
     """Rows (n, d) as numbers, NaN where missing."""
     if hasattr(X, "columns"):
-        return np.asarray(read_cells(X).numbers)
+        return np.asarray(read_cells(X, dates=True).numbers)
     return np.asarray(as_array(X), dtype=np.float64).reshape(len(X), -1)
 
 
@@ -150,6 +167,19 @@ def is_observed(X: Any) -> np.ndarray:
 def texts_of(cells: Cells) -> list[int]:
     """The columns whose values are not numbers."""
     return sorted({*cells.texts, *cells.orders})
+
+
+def not_numbers(cells: Cells) -> list[int]:
+    """The columns of text, categories, dates and times."""
+    return sorted({*texts_of(cells), *(j for j, sort in enumerate(cells.sorts) if sort == "time")})
+
+
+def with_columns(X: Any, values: Mapping[int, np.ndarray]) -> Any:
+    """A pandas frame with some columns replaced, by their numbers."""
+    parts = [pd.Series(values[j], X.index) if j in values else X.iloc[:, j] for j in range(X.shape[1])]
+    out = pd.concat(parts, axis=1)
+    out.columns = X.columns
+    return out
 
 
 def mixed_measure(cells: Cells) -> Measure:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,6 +13,8 @@ from sklearn.utils import get_tags
 from jensen.data.container import as_array, take
 from jensen.evaluate.estimators import E, Estimator, Scorer
 from jensen.evaluate.footing import N_DRAWS, Footing, Measure, numbers_of
+from jensen.evaluate.kinds import Ground, takes_kinds, with_kinds
+from jensen.runtime.messages import own_filters
 
 # How the score of a model of another library is described: it is taken for a log-likelihood.
 OTHERS = "as reported"
@@ -27,13 +30,15 @@ def score(fitted: Scorer, footing: Footing, X: Any, seed: int) -> np.ndarray:
     check_grey(fitted, footing, rows)
     if columns.any():
         rng = np.random.default_rng([seed, 1])
-        draws = [as_array(fitted.score_samples(footing.with_noise(rows, rng, columns))) for _ in range(N_DRAWS)]
+        known_to_it = without_dates(fitted, footing, rows)
+        draws = [as_array(fitted.score_samples(footing.with_noise(known_to_it, rng, columns))) for _ in range(N_DRAWS)]
         nats[known] = np.mean(draws, 0) + footing.log_cell(rows, columns)
     else:
         nats[known] = as_array(fitted.score_samples(as_it_takes(fitted, footing, rows)))
     if not np.isfinite(nats[known]).all():
         n_wrong = int((~np.isfinite(nats[known])).sum())
-        raise ValueError(f"{n_wrong} of {int(known.sum())} held-out rows have no finite score")
+        instead = "; give it alpha=1, so that no value has the probability 0" if hasattr(fitted, "alpha") else ""
+        raise ValueError(f"{n_wrong} of {int(known.sum())} held-out rows have no finite score{instead}")
     return nats
 
 
@@ -41,8 +46,10 @@ def can_score(fitted: Scorer, footing: Footing, X: Any, columns: np.ndarray) -> 
     """Which rows (n,) the model can score, some columns (d,) with noise; models of other libraries score all."""
     if not hasattr(fitted, "can_score"):
         return np.ones(len(X), dtype=bool)
-    noised = footing.with_noise(X, np.random.default_rng(0), columns) if columns.any() else None
-    return np.asarray(fitted.can_score(as_it_takes(fitted, footing, X) if noised is None else noised))
+    if columns.any():
+        rows = footing.with_noise(without_dates(fitted, footing, X), np.random.default_rng(0), columns)
+        return np.asarray(fitted.can_score(rows))
+    return np.asarray(fitted.can_score(as_it_takes(fitted, footing, X)))
 
 
 def measure_of(model: Estimator, footing: Footing, X: Any) -> Measure:
@@ -50,17 +57,25 @@ def measure_of(model: Estimator, footing: Footing, X: Any) -> Measure:
 
     Models of other libraries have densities.
     """
+    found = ("density",) * footing.n_entries
     # Before a fit the attribute does not exist.
     if hasattr(model, "measure_"):
-        return tuple(model.measure_)
-    if hasattr(model, "find_measure"):
-        return tuple(model.find_measure(as_it_takes(model, footing, X)))
-    return ("density",) * footing.n_entries
+        found = tuple(model.measure_)
+    elif hasattr(model, "find_measure"):
+        with own_filters():
+            warnings.simplefilter("ignore")  # the fit gives them again
+            found = tuple(model.find_measure(as_it_takes(model, footing, X)))
+    if len(found) != footing.n_entries:
+        raise ValueError(
+            f"it scores {len(found)} of {footing.n_entries} columns, and models are compared by scores of the same "
+            "columns; drop the columns that it leaves out from X"
+        )
+    return found
 
 
 def dequantised(model: Estimator, footing: Footing, X: Any) -> np.ndarray:
     """Which columns (d,) get noise on their cells: those on a grid for which the model has a density."""
-    if footing.unit != "probability":
+    if footing.steps is None:
         return np.zeros(footing.n_entries, dtype=bool)
     return footing.is_dequantised(measure_of(model, footing, X))
 
@@ -68,11 +83,19 @@ def dequantised(model: Estimator, footing: Footing, X: Any) -> np.ndarray:
 def given(model: Estimator, footing: Footing, X: Any, rng: np.random.Generator) -> Any:
     """Rows as the model takes them, with noise on the cells of a grid where it has a density."""
     columns = dequantised(model, footing, X)
-    return footing.with_noise(X, rng, columns) if columns.any() else as_it_takes(model, footing, X)
+    if columns.any():
+        return footing.with_noise(without_dates(model, footing, X), rng, columns)
+    return as_it_takes(model, footing, X)
+
+
+def without_dates(model: Estimator, footing: Footing, X: Any) -> Any:
+    """Rows with dates as numbers, unless the model reads dates."""
+    return X if takes_kinds(model) else footing.without_dates(X)
 
 
 def as_it_takes(model: Estimator, footing: Footing, X: Any) -> Any:
     """Rows as images, as a table, or as numbers alone."""
+    X = without_dates(model, footing, X)
     # Models of other libraries may have no tags.
     if not (hasattr(model, "__sklearn_tags__") and get_tags(model).input_tags.three_d_array):
         return footing.as_table(X)
@@ -82,9 +105,11 @@ def as_it_takes(model: Estimator, footing: Footing, X: Any) -> Any:
     return numbers_of(X) if footing.has_flags and not names_columns else X
 
 
-def on_footing(model: E, footing: Footing) -> E:
+def on_footing(model: E, ground: Ground) -> E:
     """A copy of the model that has densities where all others do, unless its arguments ask for something else."""
     copy: E = clone(model)
+    with_kinds(copy, ground)
+    footing = ground.footing
     if footing.unit == "density" and copy.get_params(deep=False).get("data_levels") == "auto":
         copy.set_params(data_levels=None)
     return copy

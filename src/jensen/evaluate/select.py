@@ -49,9 +49,9 @@ def select(
         model: an estimator; copies of it are fitted, with its own random_state if it has one.
         X: rows (n, d), or any other input of the model: images, data frames of mixed columns; NaN is missing.
         grid: values for some parameters, {"n_components": range(1, 10)}, or a list of such mappings.
-        criterion: "bic", "held_out", "cv", "silhouette", "gap", "reconstruction", or a `Criterion` of your own; "auto"
-            is "bic" for models with a `bic` method, "held_out" for models trained by gradients, which have a bound
-            instead, and "reconstruction" for models without a likelihood.
+        criterion: "bic", "icl", "held_out", "cv", "silhouette", "gap", "reconstruction", or a `Criterion` of your own;
+            "auto" is "bic" for models with a `bic` method, "held_out" for models trained by gradients, which have a
+            bound instead, and "reconstruction" for models without a likelihood.
         y: labels for the fits.
         sample_weight: a count per row.
         cv: for "cv", the number of folds, or a scikit-learn splitter.

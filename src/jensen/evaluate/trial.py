@@ -12,7 +12,8 @@ import torch
 from sklearn.base import BaseEstimator, clone
 from sklearn.model_selection import KFold, ShuffleSplit, check_cv
 
-from jensen.data.container import n_rows, take
+from jensen.data.cells import read_cells
+from jensen.data.container import is_frame, n_rows, take
 from jensen.data.reader import read_array
 from jensen.evaluate.estimators import E
 
@@ -54,14 +55,18 @@ class Task:
 
     @cached_property
     def has_missing(self) -> bool:
+        if is_frame(self.X):
+            return bool(np.isnan(read_cells(self.X, dates=True).numbers).any())
         values = self.values.data if hasattr(self.values, "toarray") else self.values
         return bool(np.isnan(values).any())
 
     @cached_property
     def n_observed(self) -> float:
         """Observed entries; a row of weight 2 counts twice."""
-        n, d = self.values.shape
-        seen = np.full(n, d) if hasattr(self.values, "toarray") else (~np.isnan(self.values)).sum(1)
+        # Text and dates are observed, too, but no numbers.
+        values = read_cells(self.X, dates=True).numbers if is_frame(self.X) else self.values
+        n, d = values.shape
+        seen = np.full(n, d) if hasattr(values, "toarray") else (~np.isnan(values)).sum(1)
         return float(seen.sum() if self.weight is None else seen @ self.weight)
 
     @cached_property

@@ -64,8 +64,19 @@ def nested(entry: Nested, fit: Nested, smaller: Nested, task: Task) -> Nested | 
 
 
 def starts(fit: Nested, n_components: int, task: Task, rows: np.ndarray) -> Iterable[Any]:
-    """Places near a fit, with so many components."""
-    return fit.starts_near(n_components, task.rows(rows), None if task.weight is None else task.weight[rows])
+    """Places near a fit, with so many components.
+
+    EM never separates equal components, so there is no start with two of them: the halves of a component without a
+    place that can move, such as one of levels alone.
+    """
+    found = fit.starts_near(n_components, task.rows(rows), None if task.weight is None else task.weight[rows])
+    return (theta for theta in found if not has_equal(theta))
+
+
+def has_equal(theta: Any) -> bool:
+    """Whether two components are equal."""
+    expectation = np.asarray(theta.components.expectation)
+    return len(np.unique(expectation, axis=0)) < len(expectation)
 
 
 def run(

@@ -1,0 +1,269 @@
+"""One description of the columns for all models of a comparison.
+
+A model that takes `columns` can be told what a column is. If one of these is compared, the kinds are found once, in all
+rows, and given to every model that takes them, so that folds agree. In a table with text, categories or dates
+- columns that identify rows, and constants, are left out for all models;
+- counts and whole numbers that are levels have a probability: a model with a density there is dequantised;
+- dates are numbers, in days or seconds;
+- numbers have no atoms, unless every model finds them or the user asks for them.
+In a table of numbers the footing decides as it does without such a model, and no column is left out.
+
+All values of column j that are not among its n_j training entries share the probability 1 / (n_j + 1), so a seen level
+has n_j / (n_j + 1) times its probability, under every model alike.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+import narwhals.stable.v2 as nw
+import numpy as np
+
+from jensen.data.claims import WITH_LEVELS
+from jensen.data.columns import Columns
+from jensen.data.edits import LEFT_OUT
+from jensen.data.infer import learn_columns
+from jensen.data.names import column_name
+from jensen.evaluate.estimators import Estimator
+from jensen.evaluate.footing import Footing, find_footing
+from jensen.models.mixtures.families.choice import kinds_asked
+from jensen.registry import MODELS, model_class
+from jensen.runtime.messages import own_filters
+
+AUTO = "auto"
+# What a model is told of a column: a kind, or a kind with bounds and atoms.
+Kinds = dict[str | int, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Ground:
+    """The table that models are compared on.
+
+    Args:
+        X: rows without the columns that are left out.
+        footing: of these rows.
+        names: of all columns, those left out included.
+        kinds: what models that take `columns` are told, None if there is no such model.
+        left_out: for the caption, which columns are left out and why; empty if none is.
+    """
+
+    X: Any
+    footing: Footing
+    names: tuple[str | int, ...] = ()
+    kinds: Kinds | None = None
+    left_out: str = ""
+
+
+def find_ground(X: Any, discrete: Any, models: Any) -> Ground:
+    """The rows to compare models on, their footing and the kinds of their columns."""
+    footing = find_footing(X, discrete)
+    takers, all_take = takers_among(models)
+    is_auto = isinstance(models, str) and models == AUTO
+    if not takers and not (is_auto and footing.unit == "mixed"):
+        return Ground(X, footing)
+    columns = silently_learnt(footing.as_table(X))
+    names, left_out = columns.table_names, ""
+    asked = all_asked(takers, names)
+    if footing.unit == "mixed":
+        columns = silently_learnt(X, asked, atoms=all_take)
+        constants = [name for name, kind in zip(columns.names, columns.kinds, strict=True) if kind == "constant"]
+        kept = [j for j, name in enumerate(names) if name not in (*columns.left_out, *constants)]
+        if not kept:
+            raise ValueError("X has no column to compare models on: all of them identify rows or have one value")
+        if len(kept) < len(names):
+            left_out = reason_of_left_out(columns.left_out, constants)
+            X = some_columns(X, kept)
+            footing = find_footing(X, discrete)
+        asked = {names[j]: asked[names[j]] for j in kept if names[j] in asked}
+    if footing.unit != "mixed":
+        kinds = numeric_kinds(footing, silently_learnt(footing.as_table(X), asked), asked) if takers else None
+        return Ground(X, footing, names, kinds, left_out)
+    if discrete is False:
+        # As asked, numbers have a density unless they are 0 and 1.
+        dense = [names[j] for j, word in zip(kept, footing.measure, strict=True) if word == "density"]
+        dates = [name for name, kind in zip(columns.names, columns.kinds, strict=True) if kind == "date"]
+        asked = {name: plain_number() for name in dense if name not in dates} | asked
+    columns = silently_learnt(X, asked, atoms=all_take)
+    return Ground(X, mixed_footing(footing, columns), names, mixed_kinds(columns, asked), left_out)
+
+
+def takers_among(models: Any) -> tuple[list[Any], bool]:
+    """The models that can be told what columns are, and whether these are all."""
+    if isinstance(models, str) and models == AUTO:
+        return [], False
+    given = models.values() if isinstance(models, Mapping) else models
+    given = [given] if is_name(given) or hasattr(given, "get_params") else list(given)
+    known = {*MODELS, *MODELS.values()}
+    # A wrong name is an error later on.
+    found = [model_class(one.strip())() if is_name(one) and one.strip() in known else one for one in given]
+    takers = [model for model in found if takes_kinds(model)]
+    return takers, len(takers) == len(found)
+
+
+def is_name(model: Any) -> bool:
+    return isinstance(model, str)
+
+
+def takes_kinds(model: Any) -> bool:
+    """Whether a model can be told what a column is."""
+    model = getattr(model, "model", model)  # of `Chosen`
+    return hasattr(model, "get_params") and not isinstance(model, type) and "columns" in model.get_params(deep=False)
+
+
+def with_kinds(model: Estimator, ground: Ground) -> None:
+    """Tell a model what the columns are, but for those that its arguments name."""
+    inner: Any = getattr(model, "model", model)
+    if ground.kinds is None or not takes_kinds(inner):
+        return
+    own = own_asked(inner, ground.names)
+    unknown = {name: kind for name, kind in own.items() if name not in ground.names}
+    inner.set_params(columns=with_asked(ground.kinds, own) | unknown)
+
+
+def own_asked(model: Any, names: Sequence[str | int]) -> Kinds:
+    """The kinds that the arguments of a model ask for, by the name of the column; a column may have its number."""
+    asked = kinds_asked(getattr(model, "families", "auto"), model.columns)
+    found = {column_name(key): kind for key, kind in asked.items()}
+    return {
+        names[key] if isinstance(key, int) and key not in names and 0 <= key < len(names) else key: kind
+        for key, kind in found.items()
+    }
+
+
+def all_asked(models: Iterable[Any], names: Sequence[str | int]) -> Kinds:
+    """The kinds that models ask for; the first has precedence. Columns that X does not have are left to the model."""
+    asked: Kinds = {}
+    for model in models:
+        asked = own_asked(model, names) | asked
+    return {name: kind for name, kind in asked.items() if name in names}
+
+
+def silently_learnt(X: Any, asked: Kinds | None = None, atoms: bool = False) -> Columns:
+    with own_filters():
+        warnings.simplefilter("ignore")
+        return learn_columns(X, asked, kinds="all", atoms=atoms)
+
+
+def plain_number(atoms: Sequence[float] = ()) -> dict[str, Any]:
+    """A column of numbers that has these atoms and no others."""
+    return {"kind": "number", "atoms": list(atoms)}
+
+
+def other_atoms(models: Mapping[str, Any], X: Any) -> dict[str, str]:
+    """Why models are not ranked with the first one: other numbers have a probability of their own."""
+    found = {name: atoms_of(model, X) for name, model in models.items() if takes_kinds(model)}
+    first = next(iter(found), "")
+    return {
+        name: f"it gives other numbers a probability of their own than {first} does; compare them with equal atoms"
+        for name, atoms in found.items()
+        if atoms != found[first]
+    }
+
+
+def atoms_of(model: Any, X: Any) -> tuple[tuple[float, ...], ...]:
+    inner: Any = getattr(model, "model", model)
+    return silently_learnt(X, own_asked(inner, ()), atoms=getattr(inner, "families", AUTO) == AUTO).atoms
+
+
+def numeric_kinds(footing: Footing, columns: Columns, asked: Kinds) -> Kinds:
+    """Of a table of numbers: all have a density, or on a grid those that are neither counts nor levels."""
+    kinds: Kinds = dict.fromkeys(columns.table_names, plain_number())
+    if footing.unit == "probability":
+        kinds |= mixed_kinds(columns, {})
+    return with_asked(kinds, asked)
+
+
+def mixed_kinds(columns: Columns, asked: Kinds) -> Kinds:
+    found = zip(columns.names, columns.kinds, columns.atoms, strict=True)
+    kinds: Kinds = {name: plain_number(atoms) if kind == "number" else kind for name, kind, atoms in found}
+    return with_asked(kinds, asked)
+
+
+def with_asked(kinds: Kinds, asked: Kinds) -> Kinds:
+    """The kinds, but for columns where something else is asked for; "number" alone does not ask for atoms."""
+    return {
+        name: asked[name] if name in asked and asked[name] not in (kind_of(kind), AUTO) else kind
+        for name, kind in kinds.items()
+    }
+
+
+def kind_of(kind: Any) -> Any:
+    return kind if isinstance(kind, str) else kind["kind"]
+
+
+def mixed_footing(footing: Footing, columns: Columns) -> Footing:
+    """The footing of a table with text, whose columns have these kinds."""
+    steps = np.array([step_of(columns, j) for j in range(len(columns.names))])
+    words = {"number": "numbers", "date": "dates"}
+    dense = " and ".join(word for kind, word in words.items() if kind in columns.kinds)
+    some = [str(name) for name, word in zip(columns.names, columns.measure, strict=True) if word == "probability"]
+    what = "columns of text, categories and flags"
+    if "count" in columns.kinds:
+        what = "columns of text, categories, flags and counts"
+    reason = f"{what} ({', '.join(some)}) have probabilities" + (f", {dense} a density" if dense else "")
+    if "both" in columns.measure:
+        both = [str(name) for name, word in zip(columns.names, columns.measure, strict=True) if word == "both"]
+        reason += f"; frequent numbers of {', '.join(both)} have a probability of their own"
+    return replace(footing, measure=columns.measure, steps=steps, reason=reason, columns=columns)
+
+
+def step_of(columns: Columns, j: int) -> float:
+    """The size of the cells of a column of numbers that has probabilities; NaN for any other column."""
+    kind, levels = columns.kinds[j], columns.levels[j]
+    if kind == "count":
+        return 1.0
+    if kind in WITH_LEVELS and not any(isinstance(level, str) for level in levels) and len(levels) > 1:
+        return float(np.diff(np.sort(np.asarray(levels, dtype=np.float64))).min())
+    return np.nan
+
+
+def some_columns(X: Any, kept: Sequence[int]) -> Any:
+    if hasattr(X, "iloc"):
+        return X.iloc[:, list(kept)]
+    return nw.from_native(X, eager_only=True)[:, list(kept)].to_native()
+
+
+def reason_of_left_out(identifiers: Sequence[Any], constants: Sequence[Any]) -> str:
+    parts = []
+    if identifiers:
+        parts.append(f"{', '.join(map(str, identifiers))} (identifies rows, or free text)")
+    if constants:
+        parts.append(f"{', '.join(map(str, constants))} (one value)")
+    return f"left out for all models: {', '.join(parts)}"
+
+
+def log_seen(ground: Ground, trained: Any, held_out: Any) -> np.ndarray | None:
+    """Σ_j ln(n_j / (n_j + 1)) over the levels of held-out rows (n,) that training rows have; None without levels."""
+    kinds = level_kinds(ground)
+    if all(kind == LEFT_OUT for kind in kinds.values()):
+        return None
+    as_table = ground.footing.as_table
+    columns = silently_learnt(as_table(trained), kinds)
+    with without_unseen_warning():
+        seen = ~columns.codes(as_table(held_out)).x.isnan()
+    return np.asarray(columns.log_seen_discount(seen))
+
+
+@contextmanager
+def without_unseen_warning() -> Iterator[None]:
+    """Silence about unseen levels, which the caption explains."""
+    with own_filters():
+        warnings.filterwarnings("ignore", ".*such a value counts as unseen")
+        yield
+
+
+def level_kinds(ground: Ground) -> Kinds:
+    """The kinds of columns with levels; all others are left out."""
+    if ground.kinds is not None:
+        return {name: kind if kind in WITH_LEVELS else LEFT_OUT for name, kind in ground.kinds.items()}
+    if ground.footing.unit != "mixed":
+        return {}
+    names = [column_name(name) for name in ground.X.columns]
+    return {
+        name: "level" if word == "probability" else LEFT_OUT
+        for name, word in zip(names, ground.footing.measure, strict=True)
+    }
