@@ -11,6 +11,7 @@ from jensen.engines.em.batch import Batch
 from jensen.models.mixtures.families.bernoulli import BernoulliFamily, Bernoullis
 from jensen.models.mixtures.families.categorical import CategoricalFamily, Categoricals
 from jensen.models.mixtures.families.gamma import GammaFamily, Gammas
+from jensen.models.mixtures.families.log_normal import LogNormalFamily, LogNormals
 from jensen.models.mixtures.families.multinomial import MultinomialFamily, Multinomials
 from jensen.models.mixtures.families.negative_binomial import NegativeBinomialFamily, NegativeBinomials
 from jensen.models.mixtures.families.poisson import PoissonFamily, Poissons
@@ -108,6 +109,12 @@ CASES = {
         Gammas(torch.full((K, D), 2.0, dtype=torch.float64), tensor(SCALES), 2.0),
         POSITIVE,
         lambda k, j, x: stats.gamma.logpdf(x, 2.0, scale=SCALES[k, j]),
+    ),
+    "log-normal": Case(
+        LogNormalFamily(),
+        LogNormals(tensor(np.log(SCALES)), tensor(P)),
+        POSITIVE,
+        lambda k, j, x: stats.lognorm.logpdf(x, np.sqrt(P[k, j]), scale=SCALES[k, j]),
     ),
     "multinomial": Case(
         MultinomialFamily(length=5), Multinomials(tensor(BETA), 5), WORDS, lambda k, j, x: x * np.log(BETA[k, j])

@@ -34,6 +34,8 @@ QUICK = {
     "docs/index.md",
     "docs/kmeans.md",
     "docs/kmedoids.md",
+    "docs/latent-classes.md",
+    "docs/naive-bayes.md",
     "docs/one-bound.md",
     "docs/probabilistic-pca.md",
     "docs/ridge-regression.md",

@@ -193,6 +193,12 @@ def test_families_and_capabilities_are_imported_without_models():
     assert {module for module in found if module.startswith("jensen.models.")} == {*names}
 
 
+def test_only_packages_list_public_names():
+    """A name is public because the root or a package has it, not because its module lists it."""
+    lists = {name for name, path in NAMES.items() if path.name != "__init__.py" and "\n__all__ =" in path.read_text()}
+    assert not lists
+
+
 def test_no_module_is_long():
     """The reader of a file should find one idea."""
     long = {name: n for name, path in NAMES.items() if (n := len(path.read_text().splitlines())) > 350}

@@ -42,7 +42,13 @@ TOPICS = {
         "ProbabilisticPCA",
     ],
     "Clusters": ["KMedoids", "KMeans"],
-    "Mixtures and EM": ["GaussianMixture"],
+    "Mixtures and EM": [
+        "NaiveBayes",
+        "LatentClassAnalysis",
+        "BernoulliMixture",
+        "PoissonMixture",
+        "GaussianMixture",
+    ],
     "Information": [],
 }
 ORDER = [

@@ -12,8 +12,6 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["Bound", "HeavyTailWarning", "averaging", "is_averaging"]
-
 # Of this thread alone: Python's warning filters would be those of the whole process.
 AVERAGING: ContextVar[bool] = ContextVar("averaging", default=False)
 

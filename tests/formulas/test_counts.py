@@ -92,4 +92,8 @@ def test_a_variance_just_above_the_mean():
         arguments = (torch.from_numpy(p / p.sum())[None], torch.from_numpy(values), torch.zeros(40, dtype=torch.int64))
         found = negative_binomial_size(*arguments, tensor(1.0)[None], tensor(1.0)[None])
         assert float(found) == pytest.approx(size, rel=1e-4)
-    assert LARGEST_SIZE > 1e5
+    size = 100 * LARGEST_SIZE
+    excess = values * (values - 1) / 2 + 8 - 4 * values
+    p = stats.poisson.pmf(values, 4.0) * (1 + excess / size)
+    arguments = (torch.from_numpy(p / p.sum())[None], torch.from_numpy(values), torch.zeros(40, dtype=torch.int64))
+    assert float(negative_binomial_size(*arguments, tensor(1.0)[None], tensor(1.0)[None])) == np.inf

@@ -17,18 +17,6 @@ from jensen.files.replacing import replacing
 from jensen.runtime.memory import in_units, need_memory
 from jensen.runtime.messages import levels_inside, own_filters
 
-__all__ = [
-    "EXACT",
-    "Table",
-    "as_frame",
-    "is_text",
-    "read_file",
-    "read_npy",
-    "read_text",
-    "without_formulas",
-    "write_dataset",
-]
-
 Table = pd.DataFrame | np.ndarray
 
 # Before pandas 3.1 the usual parser of numbers may be off by a bit, and imputed files would differ from the read ones.

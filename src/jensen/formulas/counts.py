@@ -79,10 +79,7 @@ def negative_binomial_size(
     excess = in_columns(tally * count * (count - 1)) - mass * mean.square()
     low, high = (torch.full_like(mass, math.log(bound)) for bound in (SMALLEST_SIZE, LARGEST_SIZE))
     is_poisson = (excess <= 0) | (equation(high.exp()) >= 0)
-    # Statistics that the first guess already solves leave it as it is, to the last digit.
-    at_start = start.clamp(max=LARGEST_SIZE)
-    is_solved = equation(at_start).abs() <= 1e-13 * mass * torch.log1p(mean / at_start)
-    stays = (mass <= 0) | (start.isfinite() & is_solved & (mean > 0))
+    stays = mass <= 0
     guess = torch.where(start.isfinite(), start, mass * mean.square() / excess)
     t = guess.nan_to_num(nan=1.0).clamp(SMALLEST_SIZE, LARGEST_SIZE).log()
     for _ in range(n_steps):

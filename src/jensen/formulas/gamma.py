@@ -10,9 +10,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-# From here on seven terms of Stirling's series are exact to rounding.
+# From here on six terms of Stirling's series are exact to rounding.
 LARGE = 10.0
-STIRLING = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360, 1 / 156)
+STIRLING = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360)
 
 
 def stirling(z: Tensor) -> Tensor:
@@ -67,8 +67,8 @@ def gamma_shape(gap: Tensor, largest: float, n_steps: int = 20) -> Tensor:
     for _ in range(n_steps):
         slope = shape - shape.square() * torch.polygamma(1, shape)
         step = (log_minus_digamma(shape) - c) / slope
-        # The function is convex in 1/a, so that no step overshoots beyond 0; rounding may.
-        shape = 1 / (1 / shape + step).clamp(min=0.5 / shape)
+        # The function is convex in 1/a: from the first step on 1/a falls towards the root and stays above it.
+        shape = 1 / (1 / shape + step)
         if bool((step.abs() * shape < 1e-14).all()):
             break
     return shape.clamp(max=largest)

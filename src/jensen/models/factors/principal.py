@@ -18,21 +18,6 @@ from torch import Tensor
 from jensen.formulas.gaussian import LOG_2PI
 from jensen.models.factors.subspace import SubspaceGaussians
 
-__all__ = [
-    "RowMoments",
-    "Spectrum",
-    "bic_rank",
-    "largest_rank",
-    "leading_spectrum",
-    "mean_log_density",
-    "minka_rank",
-    "principal_log_density",
-    "principal_subspace",
-    "row_moments",
-    "spectrum_of",
-    "spectrum_of_rows",
-]
-
 ROWS_AT_ONCE = 2**14
 # A squared mean of so many variances costs sums about 0 as many digits.
 FAR = 1e4

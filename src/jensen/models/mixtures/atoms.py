@@ -39,6 +39,10 @@ class Atoms:
     def n_levels(self) -> tuple[int, ...]:
         return tuple(1 + len(atoms) for atoms in self.values)
 
+    def of_columns(self, columns: Sequence[int]) -> list[int]:
+        """The columns of the engine that belong to some columns."""
+        return [*columns, *(self.d + self.columns.index(j) for j in columns if j in self.columns)]
+
     def expand(self, x: Tensor) -> Tensor:
         """From rows (n, d) to those of the engine (n, D)."""
         if not self.columns:

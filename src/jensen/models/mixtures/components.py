@@ -181,9 +181,9 @@ class Family(ABC, Generic[C]):
         return ((x - spread.mean[:, None]) / unit[:, None]).nan_to_num(nan=0.0), unit * scale
 
     @property
-    def has_levels(self) -> bool:
-        """Whether rows are levels, among which distances mean little: starts then also draw partitions at random."""
-        return False
+    def share_of_levels(self) -> float:
+        """Of all columns. Distances mean little among levels, so starts then also draw partitions at random."""
+        return 0.0
 
     def prepared(self, k: int, frame: Frame, source: Source) -> Self:
         """The family in these coordinates, with what its prior needs to know of the rows."""

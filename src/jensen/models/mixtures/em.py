@@ -82,7 +82,8 @@ class MixtureVerbs(Generic[C]):
             weight, bound = log_evidence.new_tensor(log_evidence.shape[-1]), log_evidence.sum()
         else:
             q *= batch.weight[..., None, :]
-            weight, bound = batch.weight.sum(), (batch.weight * log_evidence).sum()
+            # A row of weight 0, such as padding, may be impossible, and 0 · -∞ is no number.
+            weight, bound = batch.weight.sum(), torch.where(batch.weight > 0, batch.weight * log_evidence, 0.0).sum()
         return Summary(theta.components.moments(q, view), bound, weight)
 
     def m_step(self, theta: MixtureTheta[C], stats: Any) -> MixtureTheta[C]:

@@ -10,12 +10,13 @@ McLachlan & Peel (2000), chapter 5; latent classes: Lazarsfeld & Henry (1968); m
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
+import torch
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
@@ -26,9 +27,10 @@ from jensen.data.cells import Cells, check_finite
 from jensen.data.codes import Codes
 from jensen.data.columns import Columns
 from jensen.data.container import Kind, Table
-from jensen.data.infer import learn_columns
-from jensen.data.labels import encode_labels, numbers_of_classes, read_posterior
+from jensen.data.labels import UNLABELLED, encode_labels, numbers_of_classes, read_posterior
+from jensen.data.names import listed
 from jensen.data.reader import LARGEST, known_names, read_rows, read_weights
+from jensen.data.some import check_same_columns, code_of, some_columns
 from jensen.engines.em import loop as em
 from jensen.engines.em.frame import Frame
 from jensen.models.mixtures.atoms import Atoms, engine_families
@@ -40,7 +42,7 @@ from jensen.models.mixtures.families.choice import (
     Options,
     chosen_families,
     column_parameters,
-    kinds_asked,
+    learn_for_families,
     product_family,
     theta_from,
     theta_record,
@@ -49,6 +51,7 @@ from jensen.models.mixtures.fit import mixture_problem, n_components_of, start_b
 from jensen.models.mixtures.gaussians import STRUCTURES
 from jensen.models.mixtures.inference import bound_terms, draw, fill, fill_draws, log_evidence
 from jensen.models.mixtures.product import Product, ProductFamily
+from jensen.models.mixtures.subset import condition, marginal
 
 
 class Mixture(MixtureModel):
@@ -57,8 +60,9 @@ class Mixture(MixtureModel):
     Args:
         n_components: K; None is the number of classes in y, or 1.
         families: "auto" chooses by the kind of each column: numbers and dates are Gaussian with one covariance, counts
-            negative binomial, yes/no Bernoulli, levels categorical. {column: family} chooses "gaussian", "poisson",
-            "negative binomial", "gamma", "exponential", "bernoulli" or "categorical" for some.
+            negative binomial, yes/no Bernoulli, levels categorical. {column: family} chooses "gaussian", "gamma",
+            "exponential", "log-normal", "poisson", "negative binomial", "multinomial" (one for all its columns, such as
+            words), "bernoulli" or "categorical" for some.
         columns: {column: kind} for columns that are not what they look like: "number", "count", "level", "yes/no" or
             "date".
         covariance_type: of the Gaussian columns, "full", "tied", "diag" or "spherical".
@@ -98,6 +102,7 @@ class Mixture(MixtureModel):
     capabilities = replace(MixtureModel.capabilities, text=True)
     _columns: Columns
     _families: tuple[str, ...]
+    _unlabelled: Any = UNLABELLED
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = MixtureModel._parameter_constraints | {
         "families": [StrOptions({"auto", *FAMILIES}), Mapping],
         "columns": [Mapping, None],
@@ -220,6 +225,55 @@ class Mixture(MixtureModel):
         y, component = draw(self.theta_, n, self._generator(random_state), component)
         return self._columns.table(self._atoms.contract(y), self._kind), self._kind.values(component)
 
+    def marginal(self, columns: Sequence[str | int]) -> Mixture:
+        """The mixture of some columns, by name or number, in the order given."""
+        if isinstance(columns, str) or not isinstance(columns, Iterable):
+            raise ValueError(f"columns={columns!r} must be a list of columns, such as [{columns!r}]")
+        places = [self._place(column) for column in columns]
+        if not places or len(set(places)) < len(places):
+            raise ValueError(f"columns={list(columns)!r} must name at least one column, and none twice")
+        return self._derived(marginal(self.theta_, self._atoms.of_columns(places)), places)
+
+    def condition(self, given: Mapping[str | int, Any]) -> Mixture:
+        """The mixture of the other columns given values of some, by name or number."""
+        check_is_fitted(self)
+        known = {self._place(column): value for column, value in given.items()}
+        rest = [j for j in range(len(self._columns.names)) if j not in known]
+        if not known or not rest:
+            raise ValueError(f"given names {len(known)} of {len(self._columns.names)} columns; leave at least one")
+        x = torch.full((1, len(self._columns.names)), torch.nan, dtype=torch.float64)
+        for j, value in known.items():
+            x[0, j] = code_of(self._columns, j, value)
+        y = self._atoms.expand(x)[0]
+        return self._derived(condition(self.theta_, y, self._atoms.of_columns(rest)), rest)
+
+    def _place(self, column: str | int) -> int:
+        """The number of a modelled column."""
+        check_is_fitted(self)
+        if column not in self._columns.names:
+            raise ValueError(f"column {column!r} is not among {listed(self._columns.names)}")
+        return self._columns.names.index(column)
+
+    def _derived(self, theta: MixtureTheta[Product], places: list[int]) -> Mixture:
+        """A fitted mixture of some of the columns."""
+        params: dict[str, Any] = self.get_params(deep=False)
+        model = type(self)(**params)
+        if "n_components" in params:
+            model.n_components = len(theta.weights)
+        model.theta_, model.total_weight_ = theta, self.total_weight_
+        model._columns = some_columns(self._columns, places)
+        model._families = tuple(self._families[j] for j in places)
+        model.n_features_in_ = len(places)
+        kept = [self._columns.kept[j] for j in places]
+        names = getattr(self, "feature_names_in_", None)
+        if names is not None:
+            model.feature_names_in_ = names[kept]
+        own = None if self._kind.columns is None else [self._kind.columns[j] for j in kept]
+        model._kind = replace(self._kind, index=None, columns=own)
+        if hasattr(self, "classes_"):
+            model.classes_ = self.classes_
+        return model
+
     def _codes(self, X: Table) -> tuple[Codes, Kind]:
         """Rows for a fitted model as codes."""
         check_is_fitted(self)
@@ -238,19 +292,21 @@ class Mixture(MixtureModel):
         weight = read_weights(sample_weight, n)
         known = None if reset else getattr(self, "classes_", np.array([]))
         kept = None if weight is None else (weight > 0).numpy()
-        label, classes = encode_labels(y, n, known, kept)
+        label, classes = encode_labels(y, n, known, kept, self._unlabelled)
         if kept is not None and weight is not None and not kept.all():
             cells, weight = cells.take(np.flatnonzero(kept)), weight[kept]
             label = None if label is None else label[kept]
         if reset:
-            self._columns = self._learn(cells)
+            columns = self._learn(cells)
+            if self.warm_start and hasattr(self, "_columns"):
+                check_same_columns(self._columns, columns)
+            self._columns = columns
             self._families = chosen_families(self.families, self._columns)
         x = self._atoms.expand(self._columns.codes(cells).x)
         return Rows(x, weight, label, classes, cells.kind)
 
     def _learn(self, X: Table | Cells) -> Columns:
-        asked = kinds_asked(self.families, self.columns)
-        return learn_columns(X, asked, kinds="all", atoms=self.families == "auto")
+        return learn_for_families(X, self.families, self.columns)
 
     @property
     def _atoms(self) -> Atoms:

@@ -161,8 +161,9 @@ class ProductFamily(SmoothFamily[Product]):
         return torch.cat([points for points, _ in found]), torch.cat([factors for _, factors in found])
 
     @property
-    def has_levels(self) -> bool:
-        return any(family.has_levels for family in self.families)
+    def share_of_levels(self) -> float:
+        groups = zip(self.families, self.columns, strict=True)
+        return sum(family.share_of_levels * len(own) for family, own in groups) / sum(map(len, self.columns))
 
     def prepared(self, k: int, frame: Frame, source: Source) -> Self:
         parts = []

@@ -31,6 +31,8 @@ DRAWS_PER_SCALING = {True: 4, False: 2}
 ROUNDS = ((5, 4), (20, 1))
 # Among levels distances mean little, and likelihoods have many maxima: partitions around random rows are tried as well.
 RANDOM_PARTITIONS, ROUNDS_OF_LEVELS = {True: 24, False: 6}, ((10, 8), (60, 1))
+# So many where there are numbers, too.
+FEW_RANDOM_PARTITIONS = 4
 
 
 @dataclass(frozen=True)
@@ -87,12 +89,13 @@ def portfolio(verbs: AnyVerbs, sample: Sample, generator: torch.Generator, means
         for _ in range(DRAWS_PER_SCALING[thorough]):
             assignment = assign(verbs, sample, generator, x, None, 10)
             partitions.setdefault(fingerprint(assignment), (x, assignment))
-    if verbs.family.has_levels:
-        for _ in range(RANDOM_PARTITIONS[thorough]):
+    is_of_levels = verbs.family.share_of_levels == 1
+    if verbs.family.share_of_levels:
+        for _ in range(RANDOM_PARTITIONS[thorough] if is_of_levels else FEW_RANDOM_PARTITIONS):
             assignment = assign(verbs, sample, generator, sample.x, random_centres(verbs, sample, generator), 0)
             partitions.setdefault(fingerprint(assignment), (sample.x, assignment))
     tried = list(partitions.values())
-    rounds = ROUNDS_OF_LEVELS if verbs.family.has_levels else ROUNDS
+    rounds = ROUNDS_OF_LEVELS if is_of_levels else ROUNDS
     starts = [from_assignment(verbs, sample, assignment) for _, assignment in tried]
 
     def run(theta: AnyTheta, n_steps: int) -> tuple[AnyTheta, float]:

@@ -87,6 +87,14 @@ def test_a_missing_level_becomes_the_most_probable_one():
     assert (drawn[1] == 0).all()
 
 
+def test_draws_have_the_probabilities_of_their_levels():
+    drawn = Categoricals(tensor(P), LEVELS).draw(
+        torch.ones(40_000, dtype=torch.int64), torch.Generator().manual_seed(0)
+    )
+    for level, p in enumerate(P[1][3:]):
+        assert abs(float((drawn[:, 2] == level).double().mean()) - p) < 4 * (p * (1 - p) / 40_000) ** 0.5
+
+
 def test_levels_and_rows_must_agree():
     with pytest.raises(ValueError, match=r"levels=\(2, 1, 3\) has 3 columns, the rows have 2"):
         CategoricalFamily(LEVELS).standard(2, 2)

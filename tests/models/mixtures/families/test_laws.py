@@ -247,11 +247,12 @@ def test_standard_components_are_alike_and_read_every_row(case):
 
 
 def test_a_start_leaves_every_row_possible(case):
-    """Even where a component starts from one row, and no row of the start has some value."""
+    """Even where a component starts from one row, and all rows of the start are alike."""
     standard = case.family.standard(K, case.components.n_features)
+    row = np.append(case.x[:, :-1].min(0), case.x[:, -1].max())
     r = torch.zeros(K, 3, dtype=torch.float64)
     r[0, 0] = r[1, 1] = r[2, 2] = 1
-    moments = standard.moments(r, standard.view(batch_of(case.x[:3])))
+    moments = standard.moments(r, standard.view(batch_of(np.tile(row, (3, 1)))))
     first = case.family.first(standard, moments, 0.1)
     assert torch.isfinite(log_density(first, case.x)).all()
 

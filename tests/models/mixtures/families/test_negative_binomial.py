@@ -80,9 +80,26 @@ def test_a_count_beyond_the_table_is_the_last_one():
     assert found.total.tolist() == [[13.0]]
 
 
+def test_a_count_below_the_table_is_the_first_one():
+    components = NegativeBinomials(tensor([[2.0, 2.0]]), tensor([[1.0, 1.0]]), ((0, 2), (3, 5)))
+    found = components.moments(tensor([[1.0]]), components.view(batch_of([[0.0, 1.0]])))
+    assert found.tally.tolist() == [[1.0, 0.0, 1.0, 0.0]]
+
+
+def test_a_table_may_be_denser_where_there_were_rows():
+    counts = tuple(sorted({*LADDER, *range(600, 801)}))
+    components = NegativeBinomials(tensor([[700.0]]), tensor([[12.0]]), (counts,))
+    expected = components.expected_moments(torch.ones(1, dtype=torch.float64))
+    torch.testing.assert_close(components.m_step(expected).sizes, components.sizes)
+    # The tallies are those of the distribution, so that nearly all of the weight and the mean is theirs.
+    assert abs(float(expected.rest)) < 0.01
+    assert float(expected.tally @ tensor(counts)) == pytest.approx(700.0, rel=0.01)
+    assert float(expected.tally @ (tensor(counts) - 700.0).square()) == pytest.approx(700 + 700**2 / 12, rel=0.02)
+
+
 def test_statistics_of_a_distribution_weigh_beside_new_rows():
     """As in `partial_fit` after `load`: half the weight from the distribution, half from its own draws."""
-    for size, mean in [(0.5, 3.0), (4.0, 60.0), (np.inf, 5.0)]:
+    for size, mean in [(0.5, 3.0), (4.0, 60.0), (50.0, 3000.0), (np.inf, 5.0)]:
         components = NegativeBinomials(tensor([[mean]]), tensor([[size]]), (LADDER,))
         drawn = components.draw(torch.zeros(5000, dtype=torch.int64), torch.Generator().manual_seed(0))
         r = torch.full((1, 5000), 1 / 5000, dtype=torch.float64)
@@ -90,7 +107,7 @@ def test_statistics_of_a_distribution_weigh_beside_new_rows():
         both = components.expected_moments(torch.ones(1, dtype=torch.float64)) + rows
         found = components.m_step(both)
         assert float(found.means) == pytest.approx(mean, rel=0.1)
-        assert float(1 / found.sizes) == pytest.approx(1 / size, rel=0.15, abs=0.02)
+        assert float(1 / found.sizes) == pytest.approx(1 / size, rel=0.15, abs=0.002)
 
 
 def test_two_components_are_told_apart():

@@ -52,6 +52,12 @@ def test_a_rate_of_0_has_only_zeros():
     assert float(PoissonFamily().expected_log_density(Poissons(tensor([[0.0]])), moments)) == 0
 
 
+def test_draws_have_their_variance():
+    rows = Poissons(tensor([[4.0]])).draw(torch.zeros(40_000, dtype=torch.int64), torch.Generator().manual_seed(0))
+    # The variance of a sample variance is (μ4 - λ²)/n, μ4 = λ + 3λ².
+    assert abs(float(rows.var()) - 4.0) < 4 * ((4 + 2 * 16) / 40_000) ** 0.5
+
+
 def test_probabilities_sum_to_1():
     found = log_density(Poissons(tensor([[0.3], [25.0]])), np.arange(200.0)[:, None])
     torch.testing.assert_close(found.exp().sum(0), torch.ones(2, dtype=torch.float64))

@@ -11,8 +11,6 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-__all__ = ["factor", "masked_posterior"]
-
 # Numbers in the matrices of one block of rows.
 NUMBERS_AT_ONCE = 2**20
 

@@ -102,8 +102,8 @@ class BernoulliFamily(ColumnFamily[Bernoullis]):
         check_concentration("b", self.b)
 
     @property
-    def has_levels(self) -> bool:
-        return True
+    def share_of_levels(self) -> float:
+        return 1.0
 
     def inside(self, x: Tensor) -> Tensor:
         return is_binary(x)

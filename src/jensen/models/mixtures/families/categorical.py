@@ -138,8 +138,8 @@ class CategoricalFamily(ColumnFamily[Categoricals]):
             raise ValueError(f"levels={self.levels} has a column without levels; every column needs at least 1")
 
     @property
-    def has_levels(self) -> bool:
-        return True
+    def share_of_levels(self) -> float:
+        return 1.0
 
     def points(self, x: Tensor, scale: Tensor) -> tuple[Tensor, Tensor]:
         """A coordinate per level: 1 where a row has it, and the share of the level where the value is missing."""

@@ -1,7 +1,7 @@
 """Which family models a column, and the product of the families of all columns.
 
-number, date    gaussian, one covariance for all of them; or gamma, exponential for positive numbers
-count           negative binomial, whose limit is Poisson; or poisson, gaussian
+number, date    gaussian, one covariance for all of them; or gamma, exponential, log-normal for positive numbers
+count           negative binomial, whose limit is Poisson; or poisson, gaussian; or all of them one multinomial
 yes/no          bernoulli
 level           categorical
 constant        categorical with one level, 0 nats
@@ -17,7 +17,10 @@ import numpy as np
 from torch import Tensor
 
 from jensen.contract.fitted import Values, not_negative, positive, probabilities, read_values
+from jensen.data.cells import Cells
 from jensen.data.columns import Columns
+from jensen.data.container import Table
+from jensen.data.infer import learn_columns
 from jensen.data.names import column_name, listed, shown
 from jensen.models.mixtures.components import AnyComponents, SmoothFamily
 from jensen.models.mixtures.conjugate_prior import ConjugatePrior
@@ -25,6 +28,8 @@ from jensen.models.mixtures.em import MixtureTheta
 from jensen.models.mixtures.families.bernoulli import BernoulliFamily, Bernoullis
 from jensen.models.mixtures.families.categorical import CategoricalFamily, Categoricals
 from jensen.models.mixtures.families.gamma import GammaFamily, Gammas
+from jensen.models.mixtures.families.log_normal import LogNormalFamily, LogNormals
+from jensen.models.mixtures.families.multinomial import MultinomialFamily, Multinomials
 from jensen.models.mixtures.families.negative_binomial import NegativeBinomialFamily, NegativeBinomials
 from jensen.models.mixtures.families.poisson import PoissonFamily, Poissons
 from jensen.models.mixtures.gaussians import STRUCTURES
@@ -46,20 +51,48 @@ KIND_OF = {
     "gaussian": "number",
     "gamma": "number",
     "exponential": "number",
+    "log-normal": "number",
     "poisson": "count",
     "negative binomial": "count",
+    "multinomial": "count",
     "bernoulli": "yes/no",
     "categorical": "level",
 }
 FAMILIES = tuple(KIND_OF)
 
 
-def kinds_asked(
-    families: str | Mapping[str | int, str], columns: Mapping[str | int, Any] | None
-) -> dict[str | int, Any]:
-    """The kinds that a user asks for, by `columns` or by the families of some columns."""
-    asked = {} if isinstance(families, str) else {name: KIND_OF[checked(family)] for name, family in families.items()}
-    return asked | dict(columns or {})
+def learn_for_families(
+    X: Table | Cells, families: str | Mapping[str | int, str], columns: Mapping[str | int, Any] | None
+) -> Columns:
+    """What the columns are; a family that does not suit what a column looks like asks for another kind of it."""
+    with_atoms = families == "auto"
+    found = learn_columns(X, columns, kinds="all", atoms=with_atoms)
+    if isinstance(families, str):
+        return found
+    kinds = dict(zip(found.names, found.kinds, strict=True))
+    given = {column_name(name) for name in columns or ()}
+    other: dict[str | int, Any] = {}
+    for name, family in ((column_name(name), checked(family)) for name, family in families.items()):
+        if name not in (*kinds, *found.left_out):
+            raise ValueError(f"families names the column {shown(name)}, which X does not have; {named(found)}")
+        if name in kinds and (can_be(family, kinds[name]) or kinds[name] == "constant"):
+            continue
+        if name in given:
+            raise ValueError(
+                f"families asks for {family!r} in column {shown(name)}, but columns makes it a {kinds.get(name)}; "
+                "change one of them"
+            )
+        other[name] = KIND_OF[family]
+    if not other:
+        return found
+    try:
+        return learn_columns(X, {**(columns or {}), **other}, kinds="all", atoms=with_atoms)
+    except ValueError as error:
+        raise ValueError(f"families={dict(families)!r} needs other columns: {error}") from None
+
+
+def named(columns: Columns) -> str:
+    return f"its columns are {listed(columns.names)}"
 
 
 def checked(family: str) -> str:
@@ -71,12 +104,6 @@ def checked(family: str) -> str:
 def chosen_families(families: str | Mapping[str | int, str], columns: Columns) -> tuple[str, ...]:
     """The family of every modelled column."""
     asked = {} if isinstance(families, str) else {column_name(name): family for name, family in families.items()}
-    unknown = [name for name in asked if name not in columns.names]
-    if unknown:
-        raise ValueError(
-            f"families names the column {shown(unknown[0])}, which is not modelled; the columns are "
-            f"{listed(columns.names)}"
-        )
     # One family for all columns is for those that can have it; a constant has nothing to model.
     wanted = families if isinstance(families, str) and families != "auto" else None
     found = []
@@ -133,8 +160,10 @@ def family_named(name: str, x: Tensor, levels: tuple[int, ...], options: Options
         "gaussian": lambda: GaussianFamily(STRUCTURES[options.covariance_type], options.reg_covar, options.prior),
         "gamma": lambda: GammaFamily.of(x),
         "exponential": lambda: GammaFamily.of(x, shape=1.0),
+        "log-normal": lambda: LogNormalFamily.of(x, options.reg_covar),
         "poisson": lambda: PoissonFamily(),
         "negative binomial": lambda: NegativeBinomialFamily.of(x),
+        "multinomial": lambda: MultinomialFamily(1 + options.alpha, max(1, round(float(x.nansum(1).mean())))),
         "bernoulli": lambda: BernoulliFamily(1 + options.alpha, 1 + options.alpha),
         "categorical": lambda: CategoricalFamily(levels, 1 + options.alpha if options.alpha else None),
     }
@@ -157,12 +186,14 @@ def described(part: AnyComponents, place: int) -> dict[str, Tensor]:
     if isinstance(part, Categoricals):
         start = sum(part.levels[:place])
         return {"probabilities": part.probabilities[:, start : start + part.levels[place]]}
-    if isinstance(part, Bernoullis):
+    if isinstance(part, Bernoullis | Multinomials):
         return {"probability": part.probabilities[:, place]}
     if isinstance(part, Poissons):
         return {"rate": part.rates[:, place]}
     if isinstance(part, NegativeBinomials):
         return {"mean": part.means[:, place], "size": part.sizes[:, place]}
+    if isinstance(part, LogNormals):
+        return {"location": part.locations[:, place], "variance": part.variances[:, place]}
     assert isinstance(part, Gammas)
     return {"shape": part.shapes[:, place], "scale": part.scales[:, place]}
 
@@ -213,6 +244,9 @@ def part_from(
         return structure(means, checked_matrices(structure, user, k, d, "covariances"))
     if name == "bernoulli":
         return Bernoullis(Values("K", "d", check=share).read("probabilities", record["probabilities"], **sizes))
+    if name == "multinomial":
+        words = Values("K", "d", check=share).read("probabilities", record["probabilities"], **sizes)
+        return Multinomials(words, int(record["length"]))
     if name == "categorical":
         total = Values("K", sum(levels), check=share).read("probabilities", record["probabilities"], **sizes)
         return Categoricals(total, levels)
@@ -225,6 +259,9 @@ def part_from(
         if tuple(sizes_read.shape) != (k, d) or not bool((sizes_read > 0).all()):
             raise ValueError("sizes of negative binomials must be positive; the file is damaged")
         return NegativeBinomials(means, sizes_read, tuple(tuple(map(int, values)) for values in record["counts"]))
+    if name == "log-normal":
+        schema = {"locations": Values("K", "d"), "variances": Values("K", "d", check=positive)}
+        return LogNormals(**read_values(record, schema, **sizes))
     schema = {"shapes": Values("K", "d", check=positive), "scales": Values("K", "d", check=positive)}
     found = read_values(record, schema, **sizes)
     return Gammas(found["shapes"], found["scales"], 1.0 if name == "exponential" else None)

@@ -1,0 +1,58 @@
+"""Some columns of a table, and single values of a column."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import fields, replace
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from jensen.data.columns import Columns
+from jensen.data.dates import SECONDS, seconds_of
+from jensen.data.levels import plain
+from jensen.data.names import listed, shown
+
+# Fields that are not one value per modelled column.
+WHOLE = ("container", "n_rows", "left_out", "kept")
+
+
+def some_columns(columns: Columns, places: Sequence[int]) -> Columns:
+    """The modelled columns with these numbers, in this order, as a table of their own."""
+    own = {field.name: getattr(columns, field.name) for field in fields(columns) if field.name not in WHOLE}
+    chosen: dict[str, Any] = {
+        name: value[list(places)] if isinstance(value, Tensor) else tuple(value[j] for j in places)
+        for name, value in own.items()
+    }
+    return replace(columns, **chosen, left_out=(), kept=tuple(range(len(places))))
+
+
+def code_of(columns: Columns, place: int, value: Any) -> float:
+    """The code of a value that a user gives for one column; an error names a value that the column cannot have."""
+    name, levels, unit = shown(columns.names[place]), columns.levels[place], columns.units[place]
+    if levels:
+        if plain(value) not in levels:
+            raise ValueError(f"{value!r} is not a level of column {name}; its levels are {listed(levels)}")
+        return float(levels.index(plain(value)))
+    try:
+        code = float(seconds_of(np.array([value], dtype=object))[0]) / SECONDS[unit] if unit else float(value)
+    except (TypeError, ValueError):
+        code = np.nan
+    if not np.isfinite(code):
+        raise ValueError(f"{value!r} is not a value of column {name}, which holds {'dates' if unit else 'numbers'}")
+    return code
+
+
+def check_same_columns(old: Columns, new: Columns) -> None:
+    """An error for rows whose columns, kinds or levels differ from those of the last fit."""
+    if old.names != new.names:
+        raise ValueError(f"warm_start: the last fit had the columns {listed(old.names)}, X has {listed(new.names)}")
+    for j, name in enumerate(old.names):
+        for what in ("kinds", "levels", "atoms", "units"):
+            before, now = getattr(old, what)[j], getattr(new, what)[j]
+            if before != now:
+                raise ValueError(
+                    f"warm_start: column {shown(name)} has other {what} than in the last fit, {now!r} and {before!r}; "
+                    "fit a new model, or give rows with the same values"
+                )

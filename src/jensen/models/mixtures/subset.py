@@ -1,0 +1,52 @@
+"""Some columns of a mixture: the marginal over them, or the mixture of the others given values of some."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from jensen.formulas.gaussian import Observed
+from jensen.models.mixtures.em import MixtureTheta
+from jensen.models.mixtures.gaussians import Gaussians
+from jensen.models.mixtures.inference import responsibilities
+from jensen.models.mixtures.product import Product
+
+
+def marginal(theta: MixtureTheta[Product], columns: Sequence[int]) -> MixtureTheta[Product]:
+    """The mixture of some columns, in this order."""
+    return MixtureTheta(theta.weights, selected(theta.components, columns))
+
+
+def condition(theta: MixtureTheta[Product], x: Tensor, columns: Sequence[int]) -> MixtureTheta[Product]:
+    """The mixture of some columns of a row x (D,), which are missing there, given its observed ones."""
+    weights = responsibilities(theta, x[None])[0]
+    parts = []
+    for part, own in zip(theta.components.parts, theta.components.columns, strict=True):
+        known = x[list(own)]
+        # Other families are independent of what is observed, given the component.
+        parts.append(given(part, known) if isinstance(part, Gaussians) else part)
+    return MixtureTheta(weights, selected(Product(tuple(parts), theta.components.columns), columns))
+
+
+def given(part: Gaussians[Any], x: Tensor) -> Any:
+    """The Gaussians of a row x (d,) given its observed entries; what is observed keeps a place."""
+    seen = (~x.isnan()).to(x.dtype)
+    observed = Observed(part.full(), seen)
+    deviation = (x.nan_to_num(nan=0.0) - part.means) * seen
+    means = part.means + (observed.gain @ deviation[..., None]).squeeze(-1)
+    # The residual is 0 where an entry is observed; any variance will do there, as the entry is left out.
+    return type(part).from_full(means, observed.residual + torch.diag(seen))
+
+
+def selected(components: Product, columns: Sequence[int]) -> Product:
+    place = {column: i for i, column in enumerate(columns)}
+    parts, groups = [], []
+    for part, own in zip(components.parts, components.columns, strict=True):
+        kept = [i for i, column in enumerate(own) if column in place]
+        if kept:
+            parts.append(part.select(torch.tensor(kept)))  # type: ignore[attr-defined]
+            groups.append(tuple(place[own[i]] for i in kept))
+    return Product(tuple(parts), tuple(groups))
