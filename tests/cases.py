@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import product
 from typing import Any
@@ -11,23 +11,28 @@ from typing import Any
 import numpy as np
 import torch
 from scipy.special import logsumexp
-from scipy.stats import expon, multivariate_normal, norm
+from scipy.stats import bernoulli, beta, dirichlet, expon, multivariate_normal, norm, poisson
+from sklearn.base import is_classifier
 from sklearn.datasets import load_iris, make_blobs
 
 from jensen import (
     MLP,
     VAE,
     Autoencoder,
+    BernoulliMixture,
     Depot,
     Diffusion,
     FactorAnalysis,
     GaussianMixture,
     KMeans,
     KMedoids,
+    LatentClassAnalysis,
     LatentCurve,
     LatentDiffusion,
     MixtureOfFactorAnalysers,
     MixtureOfPPCA,
+    NaiveBayes,
+    PoissonMixture,
     ProbabilisticPCA,
     ResidualMLP,
 )
@@ -69,6 +74,9 @@ class Case:
         scores_holes: whether rows with holes have a score; a diffusion learns from them and fills them only.
         by_labels: methods that only a fit with labels has.
         has_location: whether the data may have any offset; positive numbers have none.
+        has_units: whether the data may have any scale; counts and levels have none.
+        has_means: whether missing entries are imputed by their mean; levels have the most probable one instead.
+        tables: names of attributes that are dictionaries of parameters.
         classes: classes that `load` needs to be given.
         expected_failed_checks: of scikit-learn's check_estimator, with the reason.
     """
@@ -96,6 +104,9 @@ class Case:
     given: np.ndarray | None = None
     scores_holes: bool = True
     has_location: bool = True
+    has_units: bool = True
+    has_means: bool = True
+    tables: tuple[str, ...] = ()
     classes: tuple[type, ...] = ()
     expected_failed_checks: dict[str, str] = field(default_factory=dict)
 
@@ -103,6 +114,11 @@ class Case:
     def learnt(self) -> np.ndarray:
         """The rows that a fit is to learn from."""
         return self.x if self.given is None else self.given
+
+    @property
+    def required_y(self) -> np.ndarray | None:
+        """Labels for a fit that cannot do without."""
+        return self.y if self.make().capabilities.labels == "needed" else None
 
     def fitted(self) -> Any:
         return self.make().fit(self.learnt, self.y)
@@ -134,7 +150,8 @@ class Case:
 
     def offers(self, what: str) -> bool:
         """A method or attribute by name, or: holes, scores_holes, sparse, exact, raises_bound, needs_distinct,
-        iterates, untrained (not by gradients), computed (scores are no estimates), numbers (no columns of text).
+        iterates, untrained (not by gradients), computed (scores are no estimates), numbers (no columns of text), units,
+        means (imputed by them), mean_score (score is the mean of scores), fits_without_labels.
         """
         model = self.make()
         tags = model.__sklearn_tags__().input_tags
@@ -148,7 +165,11 @@ class Case:
             "iterates": not self.is_closed,
             "untrained": not isinstance(model, GradientEstimator),
             "computed": not self.is_sampled,
-            "numbers": not tags.categorical,
+            "numbers": not tags.string,
+            "units": self.has_units,
+            "means": self.has_means,
+            "mean_score": not is_classifier(model),
+            "fits_without_labels": model.capabilities.labels != "needed",
         }
         if self.y is None and what in self.by_labels:
             return False
@@ -709,6 +730,219 @@ def your_own_model() -> Case:
     )
 
 
+def yes_or_no() -> np.ndarray:
+    rng = np.random.default_rng(6)
+    share = np.repeat([[0.9, 0.2, 0.7], [0.1, 0.8, 0.6], [0.7, 0.9, 0.1]], 30, axis=0)
+    return (rng.random((90, 3)) < share).astype(float)
+
+
+class OfAnyCounts(BernoulliMixture):
+    """scikit-learn's checks bring counts; this one sees whether they are above 1."""
+
+    def _read(self, X: Any) -> Any:
+        x, kind = super()._read(X)
+        return above_one(x), kind
+
+    def _read_rows(self, X: Any, y: Any, sample_weight: Any, *, reset: bool) -> Any:
+        rows = super()._read_rows(X, y, sample_weight, reset=reset)
+        return replace(rows, x=above_one(rows.x))
+
+
+def above_one(x: torch.Tensor) -> torch.Tensor:
+    return torch.where(x.isnan(), x, (x > 1).to(x.dtype))
+
+
+def independent(weights: np.ndarray, log_density: np.ndarray) -> np.ndarray:
+    """ln p(x, z=k) (n, K) of columns (n, K, d) that are independent given z, NaN where missing."""
+    return np.log(weights) + np.nansum(log_density, 2)
+
+
+def seen_as(x: np.ndarray, log_density: np.ndarray) -> np.ndarray:
+    """Log-densities (n, K, d) with NaN where x (n, d) has it."""
+    return np.where(np.isnan(x)[:, None], np.nan, log_density)
+
+
+def bernoulli_log_joint(model: BernoulliMixture, x: np.ndarray) -> np.ndarray:
+    log_density = bernoulli.logpmf(np.nan_to_num(x)[:, None], model.probabilities_)
+    return independent(model.weights_, seen_as(x, log_density))
+
+
+COUNTS_CHECKED = LABELS_ARE_READ | {
+    "check_sample_weight_equivalence_on_dense_data": "brings fractions, which are an error for counts"
+}
+
+
+def bernoulli_mixture() -> Case:
+    def make() -> BernoulliMixture:
+        return BernoulliMixture(n_components=3, alpha=0.5, random_state=0, tol=1e-9, max_iter=2000)
+
+    def log_prior(model: BernoulliMixture, rows: np.ndarray) -> float:
+        return float(beta.logpdf(model.probabilities_, 1.5, 1.5).sum()) / len(rows)
+
+    return Case(
+        "bernoulli-mixture",
+        make,
+        yes_or_no(),
+        bernoulli_log_joint,
+        is_exact=True,
+        components=lambda model: (model.weights_, model.probabilities_),
+        spreads=lambda model: np.stack([np.diag(p * (1 - p)) for p in model.probabilities_]),
+        draw=lambda means, spreads, rng: (rng.random(means.shape) < means).astype(float),
+        log_prior=log_prior,
+        objective=lambda model: model.lower_bound_,
+        arrays=("weights_", "probabilities_"),
+        for_checks=OfAnyCounts,
+        has_location=False,
+        has_units=False,
+        expected_failed_checks=COUNTS_CHECKED,
+    )
+
+
+def some_counts() -> np.ndarray:
+    rng = np.random.default_rng(7)
+    return rng.poisson(np.repeat([[8.0, 1.0, 2.0], [1.0, 9.0, 2.0], [3.0, 3.0, 15.0]], 30, axis=0)).astype(float)
+
+
+def poisson_log_joint(model: PoissonMixture, x: np.ndarray) -> np.ndarray:
+    return independent(model.weights_, seen_as(x, poisson.logpmf(np.nan_to_num(x)[:, None], model.rates_)))
+
+
+def poisson_mixture() -> Case:
+    return Case(
+        "poisson-mixture",
+        lambda: PoissonMixture(n_components=3, random_state=0, tol=1e-9, max_iter=2000),
+        some_counts(),
+        poisson_log_joint,
+        is_exact=True,
+        components=lambda model: (model.weights_, model.rates_),
+        spreads=lambda model: np.stack([np.diag(rates) for rates in model.rates_]),
+        draw=lambda means, spreads, rng: rng.poisson(means).astype(float),
+        objective=lambda model: model.lower_bound_,
+        arrays=("weights_", "rates_"),
+        for_checks=PoissonMixture,
+        has_location=False,
+        has_units=False,
+        expected_failed_checks=COUNTS_CHECKED,
+    )
+
+
+def three_levels() -> np.ndarray:
+    """Levels 0, 1, 2, whose mean and variance determine their probabilities."""
+    rng = np.random.default_rng(8)
+    shares = [[0.8, 0.1, 0.1], [0.1, 0.8, 0.1], [0.15, 0.15, 0.7]]
+    columns = [[rng.choice(3, p=np.roll(shares[k], j)) for j in range(3)] for k in np.repeat(range(3), 30)]
+    return np.array(columns, dtype=float)
+
+
+def level_moments(p: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and variance (K,) of the levels 0, 1, ... with probabilities (K, L)."""
+    level = np.arange(p.shape[1])
+    return p @ level, p @ level**2 - (p @ level) ** 2
+
+
+def draw_levels(mean: np.ndarray, variance: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Of the levels 0, 1, 2 with E[x] = p_1 + 2 p_2 and E[x²] = p_1 + 4 p_2."""
+    twos = (variance + mean**2 - mean) / 2
+    u = rng.random(mean.shape)
+    return np.where(u < twos, 2.0, np.where(u < mean - twos, 1.0, 0.0))
+
+
+def log_levels(p: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """ln p_k(x) (n, K) of one column of levels, NaN where missing."""
+    return np.where(np.isnan(x)[:, None], np.nan, np.log(p.T[np.nan_to_num(x).astype(int)]))
+
+
+def classes_log_joint(model: LatentClassAnalysis, x: np.ndarray) -> np.ndarray:
+    columns = [log_levels(p, x[:, j]) for j, p in enumerate(model.probabilities_.values())]
+    return independent(model.weights_, np.stack(columns, 2))
+
+
+def latent_class_analysis() -> Case:
+    def make() -> LatentClassAnalysis:
+        return LatentClassAnalysis(n_components=3, alpha=0.5, random_state=0, tol=1e-9, max_iter=2000)
+
+    def moments(model: LatentClassAnalysis) -> tuple[np.ndarray, np.ndarray]:
+        mean, variance = zip(*map(level_moments, model.probabilities_.values()), strict=True)
+        return np.stack(mean, 1), np.stack(variance, 1)
+
+    def log_prior(model: LatentClassAnalysis, rows: np.ndarray) -> float:
+        ps = [p for table in model.probabilities_.values() for p in table]
+        return float(sum(dirichlet.logpdf(p / p.sum(), np.full(len(p), 1.5)) for p in ps)) / len(rows)
+
+    return Case(
+        "latent-class-analysis",
+        make,
+        three_levels(),
+        classes_log_joint,
+        is_exact=True,
+        components=lambda model: (model.weights_, moments(model)[0]),
+        spreads=lambda model: np.stack([np.diag(v) for v in moments(model)[1]]),
+        draw=lambda means, spreads, rng: draw_levels(means, np.diagonal(spreads, axis1=1, axis2=2), rng),
+        log_prior=log_prior,
+        objective=lambda model: model.lower_bound_,
+        arrays=("weights_",),
+        tables=("probabilities_",),
+        for_checks=LatentClassAnalysis,
+        has_units=False,
+        has_means=False,
+        expected_failed_checks=LABELS_ARE_READ,
+    )
+
+
+def mixed_columns() -> np.ndarray:
+    """A number, a yes/no and a level of 0, 1, 2."""
+    return np.column_stack([three_clusters()[:, 0], yes_or_no()[:, 1], three_levels()[:, 2]])
+
+
+def naive_bayes_parameters(model: NaiveBayes) -> list[dict[str, np.ndarray]]:
+    return list(model.parameters_.values())
+
+
+def naive_bayes_log_joint(model: NaiveBayes, x: np.ndarray) -> np.ndarray:
+    number, answer, level = naive_bayes_parameters(model)
+    columns = [
+        norm.logpdf(x[:, :1], number["mean"], np.sqrt(number["variance"])),
+        log_levels(np.stack([1 - answer["probability"], answer["probability"]], 1), x[:, 1]),
+        log_levels(level["probabilities"], x[:, 2]),
+    ]
+    return independent(model.weights_, np.stack(columns, 2))
+
+
+def naive_bayes() -> Case:
+    def make() -> NaiveBayes:
+        return NaiveBayes(unlabelled=-1, random_state=0, tol=1e-9, max_iter=2000)
+
+    def moments(model: NaiveBayes) -> tuple[np.ndarray, np.ndarray]:
+        number, answer, level = naive_bayes_parameters(model)
+        p, (mean, variance) = answer["probability"], level_moments(level["probabilities"])
+        return np.stack([number["mean"], p, mean], 1), np.stack([number["variance"], p * (1 - p), variance], 1)
+
+    def drawn(means: np.ndarray, spreads: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        variance = np.diagonal(spreads, axis1=1, axis2=2)
+        number = rng.normal(means[:, 0], np.sqrt(variance[:, 0]))
+        answer = rng.random(len(means)) < means[:, 1]
+        return np.column_stack([number, answer, draw_levels(means[:, 2], variance[:, 2], rng)])
+
+    return Case(
+        "naive-bayes",
+        make,
+        mixed_columns(),
+        naive_bayes_log_joint,
+        is_exact=True,
+        components=lambda model: (model.weights_, moments(model)[0]),
+        spreads=lambda model: np.stack([np.diag(v) for v in moments(model)[1]]),
+        draw=drawn,
+        objective=lambda model: model.lower_bound_,
+        arrays=("weights_",),
+        tables=("parameters_",),
+        for_checks=NaiveBayes,
+        y=some_labels(),
+        needs_distinct=False,
+        has_units=False,
+        has_means=False,
+    )
+
+
 CASES = [
     gaussian_mixture("mixture-full"),
     gaussian_mixture("mixture-tied", covariance_type="tied"),
@@ -716,6 +950,10 @@ CASES = [
     gaussian_mixture("mixture-spherical", covariance_type="spherical"),
     gaussian_mixture("mixture-labels", y=some_labels()),
     your_own_model(),
+    bernoulli_mixture(),
+    poisson_mixture(),
+    latent_class_analysis(),
+    naive_bayes(),
     kmeans("kmeans"),
     kmeans("kmeans-depot", depot=Depot([0.0, 0.0, 0.0], weight=0.5), raises_bound=False),
     kmedoids(),

@@ -35,6 +35,8 @@ QUICK = {
     "docs/index.md",
     "docs/kmeans.md",
     "docs/kmedoids.md",
+    "docs/latent-classes.md",
+    "docs/naive-bayes.md",
     "docs/mixture.md",
     "docs/one-bound.md",
     "docs/probabilistic-pca.md",

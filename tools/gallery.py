@@ -42,7 +42,14 @@ TOPICS = {
         "ProbabilisticPCA",
     ],
     "Clusters": ["KMedoids", "KMeans"],
-    "Mixtures and EM": ["GaussianMixture", "Mixture"],
+    "Mixtures and EM": [
+        "NaiveBayes",
+        "LatentClassAnalysis",
+        "BernoulliMixture",
+        "PoissonMixture",
+        "GaussianMixture",
+        "Mixture",
+    ],
     "Information": [],
 }
 ORDER = [

@@ -14,7 +14,7 @@ import torch
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import BaseEstimator
 
-from jensen import VAE, Diffusion, GaussianMixture, KMeans
+from jensen import VAE, Diffusion, GaussianMixture, KMeans, write_report
 from jensen.data import cells, columns, container, reader, rows
 from jensen.data.cells import read_cells
 from jensen.data.infer import learn_columns
@@ -243,3 +243,15 @@ def test_missing_cells_of_a_mixed_frame_are_filled_in_its_own_types(make):
         assert frame.columns == ["number", "whole", "flag", "word"]
         for name, cells_of_column in zip(frame.columns, expected, strict=True):
             assert frame[name].to_list() == cells_of_column
+
+
+def test_pyarrow_names_that_occur_twice_are_named():
+    table = pa.table([[1.0, 2.0], [3.0, 4.0]], names=["a", "a"])
+    with pytest.raises(ValueError, match="X has more than one column of the name 'a'; rename them"):
+        GaussianMixture(1).fit(table)
+
+
+def test_a_report_on_a_pyarrow_table(tmp_path):
+    table = pa.table({"a": np.arange(30.0) % 7, "b": np.arange(30.0) ** 2})
+    write_report(GaussianMixture(1).fit(table), table, tmp_path / "page.html")
+    assert "<svg" in (tmp_path / "page.html").read_text()

@@ -26,7 +26,8 @@ from jensen.evaluate.agreement import disagreement
 from jensen.evaluate.candidates import EFFORTS, Effort
 from jensen.evaluate.footing import find_footing
 from jensen.evaluate.kinds import find_ground
-from jensen.evaluate.warm_starts import has_equal
+from jensen.evaluate.trial import Task
+from jensen.evaluate.warm_starts import starts
 
 N = 240
 SPLIT = [(np.arange(160), np.arange(160, N))]
@@ -227,7 +228,9 @@ class TestUnseenLevels:
 
     def test_a_value_of_probability_0_has_a_way_out(self):
         X = pd.DataFrame({"a": ["x"] * 40 + ["y"] * 40 + ["x"], "b": ["u"] * 40 + ["v"] * 40 + ["v"]})
-        board = compare(X, {"no": Mixture(2), "yes": Mixture(2, alpha=1.0)}, cv=[(np.arange(80), np.arange(80, 81))])
+        y = np.arange(81) >= 40
+        models = {"no": Mixture(2), "yes": Mixture(2, alpha=1.0)}
+        board = compare(X, models, y, cv=[(np.arange(80), np.arange(80, 81))])
         assert "1 of 1 held-out rows have no finite score; give it alpha=1" in board.failures["no"]
 
 
@@ -258,6 +261,19 @@ class TestTablesOfNumbers:
         X[:, 1] = np.arange(90) % 3
         board = compare(X, {"mixture": Mixture(1, columns={1: "level"}), "gaussian": GaussianMixture(1)}, cv=2)
         assert board.failures["mixture"].startswith("it gives column 1 a probability, where ranked models give a dens")
+
+    def test_a_level_that_is_not_ranked_costs_nothing(self):
+        X = np.random.default_rng(0).normal(size=(90, 2)).round(1)
+        X[:, 1] = np.arange(90) % 3
+        alone = compare(X, {"gaussian": GaussianMixture(1)}, cv=2)
+        board = compare(X, {"level": Mixture(1, columns={1: "level"}), "gaussian": GaussianMixture(1)}, cv=2)
+        assert_array_equal(board.scores["gaussian"], alone.scores["gaussian"])
+
+    def test_one_family_for_all_columns_is_not_told_otherwise(self):
+        X = np.random.default_rng(0).poisson(9, (90, 2)).astype(float)
+        board = compare(X, {"poisson": Mixture(1, families="poisson"), "auto": Mixture(1)}, cv=2)
+        assert board.models["poisson"].columns is None
+        assert not board.failures
 
     def test_a_name_is_a_mixture_whose_size_is_chosen(self):
         X = np.concatenate([np.random.default_rng(k).normal(9 * k, 1, (60, 2)) for k in range(2)])
@@ -329,9 +345,14 @@ class TestSelect:
     def test_levels_alone_have_no_equal_components_as_starts(self):
         X = KEPT[["town", "smokes", "grade"]]
         fitted = Mixture(2, alpha=1.0, random_state=0).fit(X)
-        assert all(has_equal(theta) for theta in fitted.starts_near(3, X))
-        numbers = Mixture(2, random_state=0).fit(KEPT[["age", "town"]])
-        assert not any(has_equal(theta) for theta in numbers.starts_near(3, KEPT[["age", "town"]]))
+        other = KEPT[["age", "town"]]
+        with_numbers = Mixture(2, random_state=0).fit(other)
+
+        def n_starts(model, rows, n_components):
+            return len(list(starts(model, n_components, Task(rows, None, None, 5, 0, 0), np.arange(N))))
+
+        assert [n_starts(fitted, X, k) for k in (1, 3)] == [2, 0]
+        assert [n_starts(with_numbers, other, k) for k in (1, 3)] == [2, 2]
         chosen = select(Mixture(alpha=1.0), X, {"n_components": range(1, 4)}, warm_start=True)
         assert (chosen.table["failure"] == "").all()
 

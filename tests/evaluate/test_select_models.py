@@ -26,6 +26,7 @@ from jensen.runtime.interrupt import Interrupted
 IRIS, SPECIES = load_iris(return_X_y=True)
 IMAGES = load_digits().images[:80]
 HOLES = np.where(np.random.default_rng(0).random(IRIS.shape) < 0.15, np.nan, IRIS)
+COUNTS = (IRIS.mean(0) < IRIS).astype(int)
 TINY = MLP(hidden=(4,))
 
 
@@ -40,11 +41,13 @@ def diffusion(**others) -> Diffusion:
 # What every model is selected by unless told, or the way out; and a grid for it.
 USUAL = {
     "autoencoder": ("reconstruction", Autoencoder(encoder=TINY, decoder=TINY, max_epochs=1), {"n_components": [1, 2]}),
+    "bernoulli-mixture": ("bic", None, {"n_components": [1, 2]}),
     "diffusion": ("held_out", diffusion(), {"n_steps": [5, 6]}),
     "factor-analysis": ("bic", None, {"n_components": [1, 2]}),
     "gaussian-mixture": ("bic", None, {"n_components": [1, 2]}),
     "kmeans": ("bic", None, {"n_clusters": [2, 3]}),
     "kmedoids": ("KMedoids has none; choose 'silhouette' or 'gap'", None, {"n_clusters": [2, 3]}),
+    "latent-class-analysis": ("bic", None, {"n_components": [1, 2]}),
     "latent-curve": ("bic", None, {"n_basis": [0, 2]}),
     "latent-diffusion": (
         "held_out",
@@ -53,6 +56,8 @@ USUAL = {
     ),
     "mixture-of-factor-analysers": ("bic", None, {"n_components": [1, 2]}),
     "mixture-of-ppca": ("bic", None, {"n_components": [1, 2]}),
+    "naive-bayes": ("NaiveBayes requires y to be passed", None, {"alpha": [1.0]}),
+    "poisson-mixture": ("bic", None, {"n_components": [1, 2]}),
     "probabilistic-pca": ("bic", None, {"n_components": [1, 2]}),
     "ridge-regression": ("RidgeRegression is a regression; fit it with alpha='evidence'", None, {"alpha": [1.0]}),
     "vae": ("held_out", vae(), {"n_components": [1, 2]}),
@@ -67,7 +72,7 @@ def test_every_model_has_a_usual_criterion_or_a_way_out(name):
         with pytest.raises((ValueError, TypeError), match=expected):
             select(model, IRIS, grid)
         return
-    found = select(model, IRIS, grid)
+    found = select(model, COUNTS if model.capabilities.values == "counts" else IRIS, grid)
     assert found.criterion == expected
     assert (found.table["failure"] == "").all()
     assert (found.table["n_parameters"] > 0).all()

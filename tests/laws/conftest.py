@@ -68,6 +68,12 @@ def parameters(case):
     def of(model):
         if hasattr(model, "module_"):
             return np.concatenate([np.ravel(weight) for weight in model.module_.state_dict().values()])
-        return np.concatenate([np.ravel(getattr(model, name)) for name in case.arrays])
+        found = [getattr(model, name) for name in (*case.arrays, *case.tables)]
+        return np.concatenate([np.ravel(array) for value in found for array in arrays_in(value)])
 
     return of
+
+
+def arrays_in(value):
+    """The arrays of a dictionary of them, or of dictionaries."""
+    return [array for part in value.values() for array in arrays_in(part)] if isinstance(value, dict) else [value]

@@ -57,8 +57,9 @@ def test_kinds_of_rows(case):
 
 def test_labels_and_what_is_predicted(case):
     can = case.make().capabilities
-    plain, labelled = case.brief().fit(case.x), case.brief().fit(case.x, labels_of(case))
-    assert hasattr(labelled, "classes_") == can.labels
+    assert works(lambda: case.brief().fit(case.x)) == (can.labels != "needed")
+    plain, labelled = case.brief().fit(case.x, case.required_y), case.brief().fit(case.x, labels_of(case))
+    assert hasattr(labelled, "classes_") == bool(can.labels)
     assert {False: (False, False), "labels": (False, True), True: (True, True)}[can.predict] == tuple(
         works(lambda model=model: model.predict(case.x[:5])) for model in (plain, labelled)
     )

@@ -91,13 +91,16 @@ def test_tables_come_back_in_kind(case, holes):
     reference = case.brief().fit(holes, case.y)
     expected = reference.impute(holes)
     scored = holes if case.offers("scores_holes") else case.x
+    # Data frames get a value of the column where arrays get its probability.
+    is_whole = (np.nan_to_num(holes) % 1 == 0).all(0) & (not case.offers("means"))
+    in_frames = np.where(is_whole, np.rint(expected), expected)
 
     frame = pd.DataFrame(holes, columns=names, index=index)
     model = case.brief().fit(frame, case.y)
     filled = model.impute(frame)
     assert list(filled.columns) == names
     assert list(filled.index) == index
-    assert_allclose(filled.to_numpy(), expected)
+    assert_allclose(filled.to_numpy(), in_frames)
     assert list(model.sample(2)[0].columns) == names
     assert isinstance(model.score_samples(pd.DataFrame(scored, columns=names)), np.ndarray)
 
@@ -108,10 +111,10 @@ def test_tables_come_back_in_kind(case, holes):
     model = case.brief().fit(polars, case.y)
     filled = model.impute(polars)
     assert filled.columns == names
-    assert_allclose(filled.to_numpy(), expected)
+    assert_allclose(filled.to_numpy(), in_frames)
     # As many rows as columns, which polars could take for each other.
     square = slice(len(names))
-    assert_allclose(model.impute(polars[square]).to_numpy(), reference.impute(holes[square]))
+    assert_allclose(model.impute(polars[square]).to_numpy(), in_frames[square])
 
     tensor = torch.tensor(holes)
     model = case.brief().fit(tensor, case.y)

@@ -28,8 +28,9 @@ def test_a_row_with_holes_has_the_marginal_likelihood(case, model, holes):
 def test_a_row_with_nothing_has_likelihood_one(case, model):
     row = np.full((1, case.x.shape[1]), np.nan)
     assert_allclose(model.score_samples(row), 0.0, atol=1e-12)
-    weights, means = case.components(model)
-    assert_allclose(model.impute(row)[0], weights @ means, rtol=1e-9)
+    if case.offers("means"):
+        weights, means = case.components(model)
+        assert_allclose(model.impute(row)[0], weights @ means, rtol=1e-9)
 
 
 @pytest.mark.asks("raises_bound", "untrained")
@@ -50,7 +51,7 @@ def test_observed_entries_come_back_bit_for_bit(case, model, holes):
     assert_array_equal(model.impute(case.x), case.x)
 
 
-@pytest.mark.asks("computed")
+@pytest.mark.asks("computed", "means")
 def test_imputation_is_the_mean_of_its_draws(case, model, holes):
     draws = np.stack(model.impute_draws(holes, n_draws=400, random_state=0))
     error = draws.std(0) / np.sqrt(len(draws))
@@ -60,18 +61,21 @@ def test_imputation_is_the_mean_of_its_draws(case, model, holes):
     assert np.abs(z).max() < 4.5
 
 
-@pytest.mark.asks("exact")
+@pytest.mark.asks("exact", "means")
 def test_imputation_is_the_conditional_mean_by_quadrature(case, model):
-    """E[x_0 | the rest] on a fine grid of x_0, through score_samples alone."""
+    """E[x_0 | the rest] on a fine grid of x_0, or as a sum over counts, through score_samples alone."""
     row = case.x[4]
     spread = case.x[:, 0].std()
     low, high = case.x[:, 0].min() - 10 * spread, case.x[:, 0].max() + 10 * spread
     # Positive numbers have a density that begins at 0, where it may be steep, and a longer tail than Gaussians.
     grid = np.linspace(low, high, 20_001) if case.has_location else np.linspace(0.0, (3 * high) ** 0.5, 20_001) ** 2
+    if not case.has_units:
+        grid = np.arange(np.ceil(high))
     rows = np.tile(row, (len(grid), 1))
     rows[:, 0] = grid
     density = np.exp(model.score_samples(rows) - model.score_samples(rows).max())
-    expected = np.trapezoid(density * grid, grid) / np.trapezoid(density, grid)
+    step = np.gradient(grid) if case.has_units else 1.0
+    expected = (density * grid * step).sum() / (density * step).sum()
     hole = row[None].copy()
     hole[0, 0] = np.nan
     assert_allclose(model.impute(hole)[0, 0], expected, rtol=1e-6)

@@ -129,10 +129,10 @@ def takes_images(estimator: Model) -> bool:
 
 
 def predicts_numbers(estimator: Model, label: str | None) -> bool:
-    """Whether the model is a regression; an error if it is and has no label."""
+    """Whether the model is a regression; an error if it is one, or a classifier, and has no label."""
     from sklearn.base import is_regressor
 
-    if is_regressor(estimator) and label is None:
+    if estimator.capabilities.labels == "needed" and label is None:
         raise ValueError(f"{type(estimator).__name__} predicts one column from the others; name it with --label")
     return bool(is_regressor(estimator))
 

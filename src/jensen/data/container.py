@@ -78,8 +78,15 @@ def is_frame(X: Any) -> bool:
     return bool(nw.dependencies.is_into_dataframe(X))
 
 
+def without_arrow(X: Any) -> Any:
+    """A pyarrow table as a data frame of pandas, for pages and comparisons, which take tables apart."""
+    return X.to_pandas() if hasattr(X, "column_names") and hasattr(X, "to_pandas") else X
+
+
 def names_in(frame: Any) -> list[Any]:
     """The names of a data frame's columns as it has them; those of pandas may be no texts, or not unique."""
+    if hasattr(frame, "column_names"):  # narwhals refuses names that occur twice in pyarrow, without saying which
+        return list(frame.column_names)
     return list(frame.columns if hasattr(frame, "iloc") else nw.from_native(frame, eager_only=True).columns)
 
 

@@ -26,12 +26,16 @@ MISSING = "NAType"
 
 
 def encode_labels(
-    y: Any, n_rows: int, known: np.ndarray | None = None, counts: np.ndarray | None = None
+    y: Any,
+    n_rows: int,
+    known: np.ndarray | None = None,
+    counts: np.ndarray | None = None,
+    unlabelled: Any = UNLABELLED,
 ) -> tuple[Tensor | None, np.ndarray]:
     """Class numbers (n,), -1 where unlabelled, and the classes in order; None when no row has a label.
 
     With `known` classes, as in a later batch of the same data, others are an error. Where `counts` (n,) is false, a row
-    and its label are left out.
+    and its label are left out. `unlabelled` is the value that means unknown beside None and NaN; None is no value.
     """
     no_labels = None, np.array([]) if known is None else known
     if y is None:
@@ -47,16 +51,17 @@ def encode_labels(
     if y.dtype.kind in "mM":
         unknown = np.isnat(y)
     elif y.dtype.kind in "iuf":
-        unknown = (y == UNLABELLED) | np.isnan(y)
-        is_sign = (y[~unknown] == 1).all() and (y == UNLABELLED).any() and not unknown.all()
-        if is_sign and known is None:
+        is_marked = np.zeros(y.shape, dtype=bool) if unlabelled is None else y == unlabelled
+        unknown = is_marked | np.isnan(y)
+        is_sign = (y[~unknown] == 1).all() and is_marked.any() and not unknown.all()
+        if is_sign and known is None and unlabelled == UNLABELLED:
             warnings.warn(
                 "y holds only -1 and 1, and -1 means unlabelled: use other values, such as 0 and 1, if it is a class",
                 UserWarning,
                 stacklevel=levels_inside(),
             )
     else:
-        unknown = np.array([is_unlabelled(value) for value in y.tolist()], dtype=bool)
+        unknown = np.array([is_unlabelled(value, unlabelled) for value in y.tolist()], dtype=bool)
     if counts is not None:
         unknown = unknown | ~counts
     if unknown.all():
@@ -108,13 +113,13 @@ def numbers_of_classes(y: Any, known: np.ndarray, n: int) -> Tensor:
     return torch.from_numpy(np.searchsorted(known, values))
 
 
-def is_unlabelled(value: Any) -> bool:
+def is_unlabelled(value: Any, unlabelled: Any = UNLABELLED) -> bool:
     # pd.NA is not even unequal to itself.
     if value is None or type(value).__name__ == MISSING or value != value:
         return True
     # numpy writes NaN and -1 among texts as texts.
     text = value.decode("latin-1") if isinstance(value, bytes) else value
-    return text in ("", "nan", str(UNLABELLED)) or bool(text == UNLABELLED)
+    return text in ("", "nan") or (unlabelled is not None and (text == str(unlabelled) or bool(text == unlabelled)))
 
 
 def of_one_kind(y: np.ndarray) -> np.ndarray:

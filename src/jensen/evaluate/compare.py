@@ -102,6 +102,8 @@ def compare(
     if effort not in EFFORTS:
         raise ValueError(f"effort={effort!r} is not known; choose 'quick', 'normal' or 'thorough'")
     X = X if hasattr(X, "shape") and not isinstance(X, Tensor) else as_array(X)
+    if not (isinstance(models, (str, Mapping)) or hasattr(models, "get_params")):
+        models = list(models)
     seed = int(check_random_state(random_state).randint(2**31 - 1))
     n = n_rows(X)
     if n < 2:
@@ -127,7 +129,7 @@ def compare(
     if all(entry.failure for entry in entries):
         raise ValueError(f"every model failed, {entries[0].name} with: {entries[0].failure}")
     kept = scored_by_all(entries)
-    entries, has_levels = with_unseen_slots(entries, task, ground)
+    entries, has_levels = with_unseen_slots(entries, task, ground, ranked)
     tested = np.concatenate([test for _, test in splits])
     how = [f"{len(splits)} folds" if len(splits) > 1 else f"{len(tested)} of {n} rows held out"]
     if isinstance(models, str) and models == "auto" and footing.unit == "mixed":
@@ -145,9 +147,11 @@ def compare(
     return board_of(entries, footing, task, tested[kept], "; ".join([*how, unit_of(ranked)]), held_out)
 
 
-def with_unseen_slots(entries: Sequence[Entry], task: Task, ground: Ground) -> tuple[list[Entry], bool]:
+def with_unseen_slots(
+    entries: Sequence[Entry], task: Task, ground: Ground, ranked: Measure
+) -> tuple[list[Entry], bool]:
     """The entries with seen levels discounted for all alike, and whether there are levels."""
-    found = [log_seen(ground, task.rows(trained), task.rows(held_out)) for trained, held_out in task.splits]
+    found = [log_seen(ground, ranked, task.rows(trained), task.rows(held_out)) for trained, held_out in task.splits]
     discounts = [one for one in found if one is not None]
     if not discounts:
         return list(entries), False

@@ -5,7 +5,7 @@ rows, and given to every model that takes them, so that folds agree. In a table 
 - columns that identify rows, and constants, are left out for all models;
 - counts and whole numbers that are levels have a probability: a model with a density there is dequantised;
 - dates are numbers, in days or seconds;
-- numbers have no atoms, unless every model finds them or the user asks for them.
+- numbers have no atoms, unless every model that reads text finds them or the user asks for them.
 In a table of numbers the footing decides as it does without such a model, and no column is left out.
 
 All values of column j that are not among its n_j training entries share the probability 1 / (n_j + 1), so a seen level
@@ -29,7 +29,7 @@ from jensen.data.edits import LEFT_OUT
 from jensen.data.infer import learn_columns
 from jensen.data.names import column_name
 from jensen.evaluate.estimators import Estimator
-from jensen.evaluate.footing import Footing, find_footing
+from jensen.evaluate.footing import Footing, Measure, find_footing
 from jensen.models.mixtures.families.choice import kinds_asked
 from jensen.registry import MODELS, model_class
 from jensen.runtime.messages import own_filters
@@ -92,7 +92,7 @@ def find_ground(X: Any, discrete: Any, models: Any) -> Ground:
 
 
 def takers_among(models: Any) -> tuple[list[Any], bool]:
-    """The models that can be told what columns are, and whether these are all."""
+    """The models that can be told what columns are, and whether these are all that read text."""
     if isinstance(models, str) and models == AUTO:
         return [], False
     given = models.values() if isinstance(models, Mapping) else models
@@ -101,7 +101,8 @@ def takers_among(models: Any) -> tuple[list[Any], bool]:
     # A wrong name is an error later on.
     found = [model_class(one.strip())() if is_name(one) and one.strip() in known else one for one in given]
     takers = [model for model in found if takes_kinds(model)]
-    return takers, len(takers) == len(found)
+    readers = [model for model in found if getattr(getattr(model, "capabilities", None), "text", False)]
+    return takers, all(takes_kinds(model) for model in readers)
 
 
 def is_name(model: Any) -> bool:
@@ -109,9 +110,13 @@ def is_name(model: Any) -> bool:
 
 
 def takes_kinds(model: Any) -> bool:
-    """Whether a model can be told what a column is."""
+    """Whether a model can be told what a column is: it takes `columns`, and has no one family for all columns."""
     model = getattr(model, "model", model)  # of `Chosen`
-    return hasattr(model, "get_params") and not isinstance(model, type) and "columns" in model.get_params(deep=False)
+    if not hasattr(model, "get_params") or isinstance(model, type):
+        return False
+    given = model.get_params(deep=False)
+    families = given.get("families", AUTO)
+    return "columns" in given and not (isinstance(families, str) and families != AUTO)
 
 
 def with_kinds(model: Estimator, ground: Ground) -> None:
@@ -126,7 +131,10 @@ def with_kinds(model: Estimator, ground: Ground) -> None:
 
 def own_asked(model: Any, names: Sequence[str | int]) -> Kinds:
     """The kinds that the arguments of a model ask for, by the name of the column; a column may have its number."""
-    asked = kinds_asked(getattr(model, "families", "auto"), model.columns)
+    try:
+        asked = kinds_asked(getattr(model, "families", AUTO), model.columns)
+    except ValueError:
+        asked = dict(model.columns or {})  # an unknown family is an error of the fit
     found = {column_name(key): kind for key, kind in asked.items()}
     return {
         names[key] if isinstance(key, int) and key not in names and 0 <= key < len(names) else key: kind
@@ -236,9 +244,9 @@ def reason_of_left_out(identifiers: Sequence[Any], constants: Sequence[Any]) -> 
     return f"left out for all models: {', '.join(parts)}"
 
 
-def log_seen(ground: Ground, trained: Any, held_out: Any) -> np.ndarray | None:
+def log_seen(ground: Ground, ranked: Measure, trained: Any, held_out: Any) -> np.ndarray | None:
     """Σ_j ln(n_j / (n_j + 1)) over the levels of held-out rows (n,) that training rows have; None without levels."""
-    kinds = level_kinds(ground)
+    kinds = level_kinds(ground, ranked)
     if all(kind == LEFT_OUT for kind in kinds.values()):
         return None
     as_table = ground.footing.as_table
@@ -256,14 +264,14 @@ def without_unseen_warning() -> Iterator[None]:
         yield
 
 
-def level_kinds(ground: Ground) -> Kinds:
-    """The kinds of columns with levels; all others are left out."""
-    if ground.kinds is not None:
-        return {name: kind if kind in WITH_LEVELS else LEFT_OUT for name, kind in ground.kinds.items()}
-    if ground.footing.unit != "mixed":
+def level_kinds(ground: Ground, ranked: Measure) -> Kinds:
+    """The kinds of columns with levels, to which ranked models give a probability; all others are left out."""
+    kinds = ground.kinds
+    if kinds is None and ground.footing.unit != "mixed":
         return {}
-    names = [column_name(name) for name in ground.X.columns]
+    if kinds is None:
+        kinds = dict.fromkeys([column_name(name) for name in ground.X.columns], "level")
     return {
-        name: "level" if word == "probability" else LEFT_OUT
-        for name, word in zip(names, ground.footing.measure, strict=True)
+        name: kind_of(kind) if word == "probability" and kind_of(kind) in WITH_LEVELS else LEFT_OUT
+        for (name, kind), word in zip(kinds.items(), ranked, strict=True)
     }

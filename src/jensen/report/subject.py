@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from jensen.data.container import as_array, take
+from jensen.data.container import as_array, is_frame, names_in, take
 from jensen.report.images import scale_of
 from jensen.report.quick import Quick
 
@@ -155,7 +155,7 @@ def new_rows(made: Any) -> Any:
 
 
 def as_frame(rows: Any, names: Sequence[str]) -> pd.DataFrame:
-    if hasattr(rows, "columns"):
-        frame = pd.DataFrame({str(name): np.asarray(rows[name]) for name in rows.columns})
+    if is_frame(rows):
+        frame = pd.DataFrame({str(name): np.asarray(rows[name]) for name in names_in(rows)})
         return frame[list(names)]
     return pd.DataFrame(as_array(rows).reshape(len(rows), -1), columns=list(names))

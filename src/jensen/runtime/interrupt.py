@@ -41,6 +41,7 @@ class Interrupted(KeyboardInterrupt, Generic[Best]):
     def kept(self, *, warns: bool = True) -> Best:
         """The best result so far, with a warning; inside `propagating_interrupts` the interrupt itself is raised."""
         if _PROPAGATES.get():
+            self.args = (f"{str(self).partition(';')[0]}; nothing is kept",)
             raise self
         if warns:
             warnings.warn(str(self), InterruptedFitWarning, stacklevel=levels_inside())

@@ -25,6 +25,7 @@ from jensen.contract.em import EMEstimator
 from jensen.contract.fitted import Fitted, Values, probabilities, read_values
 from jensen.data.labels import decode_labels, numbers_of_classes, read_posterior
 from jensen.data.reader import read_weights
+from jensen.engines.em import loop as em
 from jensen.engines.em.frame import Frame
 from jensen.models.mixtures.components import AnyComponents, Family
 from jensen.models.mixtures.em import MixtureTheta
@@ -79,7 +80,8 @@ class MixtureModel(EMEstimator):
     def _problem(self, rows: Rows, start: Any, frame: Frame | None) -> tuple[Problem, Frame]:
         k = n_components_of(self, rows, start)
         family, begin = self._family(rows, k), start_by(getattr(self, "init_params", "portfolio"))
-        return mixture_problem(self, family, k, rows, begin, start=start, frame=frame)
+        algorithm = em.squarem if getattr(self, "acceleration", None) == "squarem" else em.plain
+        return mixture_problem(self, family, k, rows, begin, start=start, frame=frame, algorithm=algorithm)
 
     def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
         """Fit, then `predict` the same rows."""

@@ -33,7 +33,9 @@ Begin = Callable[[MixtureVerbs[C], Rows, Source, Frame, torch.Generator], Mixtur
 
 def n_components_of(model: Arguments, rows: Rows, start: MixtureTheta[Any] | None) -> int:
     """K: that of the start, the one asked for, or the number of classes; refused where the rows cannot have it."""
-    k = len(start.weights) if start is not None else model.n_components or max(1, len(rows.classes))
+    # A classifier has no such argument: its components are its classes.
+    asked = getattr(model, "n_components", None)
+    k = len(start.weights) if start is not None else asked or max(1, len(rows.classes))
     if len(rows.classes) > k:
         raise ValueError(
             f"y has {len(rows.classes)} classes, but n_components={k}; raise n_components to at least "

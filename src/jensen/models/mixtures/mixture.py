@@ -27,7 +27,7 @@ from jensen.data.cells import Cells, check_finite
 from jensen.data.codes import Codes
 from jensen.data.columns import Columns
 from jensen.data.container import Kind, Table
-from jensen.data.labels import encode_labels, numbers_of_classes, read_posterior
+from jensen.data.labels import UNLABELLED, encode_labels, numbers_of_classes, read_posterior
 from jensen.data.names import listed
 from jensen.data.reader import LARGEST, known_names, read_rows, read_weights
 from jensen.data.some import check_same_columns, code_of, some_columns
@@ -61,7 +61,8 @@ class Mixture(MixtureModel):
         n_components: K; None is the number of classes in y, or 1.
         families: "auto" chooses by the kind of each column: numbers and dates are Gaussian with one covariance, counts
             negative binomial, yes/no Bernoulli, levels categorical. {column: family} chooses "gaussian", "gamma",
-            "exponential", "log-normal", "poisson", "negative binomial", "bernoulli" or "categorical" for some.
+            "exponential", "log-normal", "poisson", "negative binomial", "multinomial" (one for all its columns, such as
+            words), "bernoulli" or "categorical" for some.
         columns: {column: kind} for columns that are not what they look like: "number", "count", "level", "yes/no" or
             "date".
         covariance_type: of the Gaussian columns, "full", "tied", "diag" or "spherical".
@@ -101,6 +102,7 @@ class Mixture(MixtureModel):
     capabilities = replace(MixtureModel.capabilities, text=True)
     _columns: Columns
     _families: tuple[str, ...]
+    _unlabelled: Any = UNLABELLED
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = MixtureModel._parameter_constraints | {
         "families": [StrOptions({"auto", *FAMILIES}), Mapping],
         "columns": [Mapping, None],
@@ -254,7 +256,10 @@ class Mixture(MixtureModel):
 
     def _derived(self, theta: MixtureTheta[Product], places: list[int]) -> Mixture:
         """A fitted mixture of some of the columns."""
-        model = type(self)(**{**self.get_params(deep=False), "n_components": len(theta.weights)})
+        params: dict[str, Any] = self.get_params(deep=False)
+        model = type(self)(**params)
+        if "n_components" in params:
+            model.n_components = len(theta.weights)
         model.theta_, model.total_weight_ = theta, self.total_weight_
         model._columns = some_columns(self._columns, places)
         model._families = tuple(self._families[j] for j in places)
@@ -287,7 +292,7 @@ class Mixture(MixtureModel):
         weight = read_weights(sample_weight, n)
         known = None if reset else getattr(self, "classes_", np.array([]))
         kept = None if weight is None else (weight > 0).numpy()
-        label, classes = encode_labels(y, n, known, kept)
+        label, classes = encode_labels(y, n, known, kept, self._unlabelled)
         if kept is not None and weight is not None and not kept.all():
             cells, weight = cells.take(np.flatnonzero(kept)), weight[kept]
             label = None if label is None else label[kept]

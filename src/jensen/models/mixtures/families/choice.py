@@ -1,7 +1,7 @@
 """Which family models a column, and the product of the families of all columns.
 
 number, date    gaussian, one covariance for all of them; or gamma, exponential, log-normal for positive numbers
-count           negative binomial, whose limit is Poisson; or poisson, gaussian
+count           negative binomial, whose limit is Poisson; or poisson, gaussian; or all of them one multinomial
 yes/no          bernoulli
 level           categorical
 constant        categorical with one level, 0 nats
@@ -29,6 +29,7 @@ from jensen.models.mixtures.families.bernoulli import BernoulliFamily, Bernoulli
 from jensen.models.mixtures.families.categorical import CategoricalFamily, Categoricals
 from jensen.models.mixtures.families.gamma import GammaFamily, Gammas
 from jensen.models.mixtures.families.log_normal import LogNormalFamily, LogNormals
+from jensen.models.mixtures.families.multinomial import MultinomialFamily, Multinomials
 from jensen.models.mixtures.families.negative_binomial import NegativeBinomialFamily, NegativeBinomials
 from jensen.models.mixtures.families.poisson import PoissonFamily, Poissons
 from jensen.models.mixtures.gaussians import STRUCTURES
@@ -53,6 +54,7 @@ KIND_OF = {
     "log-normal": "number",
     "poisson": "count",
     "negative binomial": "count",
+    "multinomial": "count",
     "bernoulli": "yes/no",
     "categorical": "level",
 }
@@ -161,6 +163,7 @@ def family_named(name: str, x: Tensor, levels: tuple[int, ...], options: Options
         "log-normal": lambda: LogNormalFamily.of(x, options.reg_covar),
         "poisson": lambda: PoissonFamily(),
         "negative binomial": lambda: NegativeBinomialFamily.of(x),
+        "multinomial": lambda: MultinomialFamily(1 + options.alpha, max(1, round(float(x.nansum(1).mean())))),
         "bernoulli": lambda: BernoulliFamily(1 + options.alpha, 1 + options.alpha),
         "categorical": lambda: CategoricalFamily(levels, 1 + options.alpha if options.alpha else None),
     }
@@ -183,7 +186,7 @@ def described(part: AnyComponents, place: int) -> dict[str, Tensor]:
     if isinstance(part, Categoricals):
         start = sum(part.levels[:place])
         return {"probabilities": part.probabilities[:, start : start + part.levels[place]]}
-    if isinstance(part, Bernoullis):
+    if isinstance(part, Bernoullis | Multinomials):
         return {"probability": part.probabilities[:, place]}
     if isinstance(part, Poissons):
         return {"rate": part.rates[:, place]}
@@ -241,6 +244,9 @@ def part_from(
         return structure(means, checked_matrices(structure, user, k, d, "covariances"))
     if name == "bernoulli":
         return Bernoullis(Values("K", "d", check=share).read("probabilities", record["probabilities"], **sizes))
+    if name == "multinomial":
+        words = Values("K", "d", check=share).read("probabilities", record["probabilities"], **sizes)
+        return Multinomials(words, int(record["length"]))
     if name == "categorical":
         total = Values("K", sum(levels), check=share).read("probabilities", record["probabilities"], **sizes)
         return Categoricals(total, levels)

@@ -1,0 +1,158 @@
+"""Naive Bayes.
+
+    y ~ Categorical(π),  x_j | y=k ~ p_kj, independent over the columns j
+    p(y | x) ∝ π_y Π_j p_yj(x_j) over the observed columns
+    labelled rows:    π_k = N_k / N, and the MLE or mode of every p_kj from the rows of class k; one M-step ends the fit
+    unlabelled rows:  EM raises Σ_labelled ln p(x_i, y_i) + Σ_unlabelled ln p(x_i)
+Maximum likelihood of 2d+1 separate problems for d yes/no columns and two classes: KL(P̂ ‖ p) is a sum over them.
+Hand & Yu (2001); with unlabelled rows Nigam, McCallum, Thrun & Mitchell (2000).
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import replace
+from numbers import Real
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from sklearn.base import ClassifierMixin
+from sklearn.exceptions import DataConversionWarning
+
+from jensen.contract import Rows
+from jensen.data.cells import Cells
+from jensen.data.columns import Columns
+from jensen.data.container import Table
+from jensen.data.infer import learn_columns
+from jensen.models.mixtures.families.choice import KIND_OF
+from jensen.models.mixtures.mixture import Mixture
+from jensen.runtime.messages import levels_inside
+
+
+class NaiveBayes(ClassifierMixin, Mixture):
+    """A classifier for tables with columns of any kind, which are independent given the class.
+
+    With all rows labelled and the same prior it equals scikit-learn's GaussianNB(var_smoothing=0), BernoulliNB,
+    CategoricalNB and MultinomialNB. It also takes missing values, columns of several kinds, unlabelled rows and row
+    weights.
+
+    Args:
+        families: "auto" chooses by the kind of each column: numbers and dates are Gaussian, counts negative binomial,
+            yes/no Bernoulli, levels categorical. One family for all columns is "gaussian", "poisson",
+            "negative binomial", "multinomial" (one for all columns, such as the words of a text), "gamma",
+            "exponential", "bernoulli" or "categorical"; {column: family} chooses for some.
+        columns: {column: kind} for columns that are not what they look like: "number", "count", "level", "yes/no" or
+            "date".
+        alpha: pseudo-counts of every level, of both values of yes/no and of every word, as scikit-learn's: the mode
+            under a Dirichlet(alpha + 1) or Beta(alpha + 1, alpha + 1) prior; 0 is maximum likelihood.
+        unlabelled: a value of y that means unlabelled, such as -1, beside NaN and None.
+        label_weight: α, how much a labelled row counts compared to an unlabelled one.
+        reg_covar: no variance of a number falls below this share of the data's.
+        tol: EM stops when a step gains less than this many nats per unit of weight.
+        max_iter: M-steps at most.
+        acceleration: None, or "squarem" to extrapolate EM's steps.
+        random_state: seed or RandomState, for samples and draws.
+        verbose: 1 shows a progress bar on a terminal.
+
+    Attributes:
+        classes_: the classes of y, in order.
+        class_prior_: π (K,), also as weights_.
+        columns_: what every column is.
+        families_: the family of every modelled column.
+        parameters_: {column: {name: array (K, ...)}}, such as mean and variance, rate or probabilities.
+        theta_: the same parameters as one frozen value of tensors.
+        lower_bound_, lower_bounds_, n_iter_, converged_, total_weight_: as in `GaussianMixture`.
+
+    Example:
+        >>> import pandas as pd
+        >>> from jensen import NaiveBayes
+        >>> X = pd.DataFrame({"age": [20.5, 22.1, 61.0, None, 58.2], "town": ["Bonn", "Bonn", "Rome", "Rome", None]})
+        >>> NaiveBayes().fit(X, ["no", "no", "yes", "yes", None]).predict(X).tolist()
+        ['no', 'no', 'yes', 'yes', 'yes']
+    """
+
+    capabilities = replace(Mixture.capabilities, labels="needed")
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = Mixture._parameter_constraints | {
+        "unlabelled": [Real, str, None]
+    }
+    # One component per class, which starts from its own rows.
+    covariance_type, prior, init_params, warm_start = "diag", None, "portfolio", False
+
+    def __init__(
+        self,
+        *,
+        families: str | Mapping[str | int, str] = "auto",
+        columns: Mapping[str | int, Any] | None = None,
+        alpha: float = 1.0,
+        unlabelled: Any = None,
+        label_weight: float = 1.0,
+        reg_covar: float = 1e-9,
+        tol: float = 1e-6,
+        max_iter: int = 500,
+        acceleration: str | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.families = families
+        self.columns = columns
+        self.alpha = alpha
+        self.unlabelled = unlabelled
+        self.label_weight = label_weight
+        self.reg_covar = reg_covar
+        self.tol = tol
+        self.max_iter = max_iter
+        self.acceleration = acceleration
+        self.random_state = random_state
+        self.verbose = verbose
+
+    @property
+    def class_prior_(self) -> np.ndarray:
+        """π (K,), the shares of the classes."""
+        return np.asarray(self.weights_)
+
+    def partial_fit(self, X: Table, y: Any = None, sample_weight: Any = None, classes: Any = None) -> Self:
+        """One step of stepwise EM with a batch of rows; the first batch is a `fit`, which sets the classes.
+
+        `classes` are optional, as in scikit-learn; the first batch must hold a row of each.
+        """
+        known = getattr(self, "classes_", None)
+        super().partial_fit(X, y, sample_weight)
+        if classes is not None and known is None and not np.isin(classes, self.classes_).all():
+            missing = np.setdiff1d(classes, self.classes_).tolist()
+            raise ValueError(f"the first batch has no row of the classes {missing}; give it rows of every class")
+        return self
+
+    @property
+    def _unlabelled(self) -> Any:
+        return self.unlabelled
+
+    def _learn(self, X: Table | Cells) -> Columns:
+        """No number has an atom, as in scikit-learn; one family for all columns asks for the kind that it models."""
+        if not isinstance(self.families, str):
+            return super()._learn(X)
+        if self.families == "auto":
+            return learn_columns(X, self.columns, kinds="all")
+        if self.columns:
+            raise ValueError(
+                f"families={self.families!r} is for all columns, and columns={dict(self.columns)!r} names the kinds of "
+                "some; give families by column, as {column: family}"
+            )
+        return learn_columns(X, KIND_OF[self.families], kinds="all")
+
+    def _read_rows(self, X: Table, y: Any, sample_weight: Any, *, reset: bool) -> Rows:
+        if tuple(getattr(y, "shape", ()))[1:] == (1,):
+            warnings.warn(
+                "A column-vector y was passed when a 1d array was expected; give a vector, such as y.ravel()",
+                DataConversionWarning,
+                stacklevel=levels_inside(),
+            )
+        rows = super()._read_rows(X, y, sample_weight, reset=reset)
+        if y is None and reset:
+            raise ValueError(
+                f"{type(self).__name__} requires y to be passed, but the target y is None; give a class per row, None "
+                "or NaN for an unknown one, or fit a Mixture"
+            )
+        if rows.label is None and reset:
+            raise ValueError("y has no label; give the class of at least one row, or fit a Mixture")
+        return rows
