@@ -142,6 +142,12 @@ class TestOneDescriptionOfTheColumns:
         by_number = compare(MIXED, {"asked": Mixture(2, columns={2: "number"}, alpha=1.0)}, cv=SPLIT)
         assert_allclose(by_number.scores["asked"], board.scores["asked"])
 
+    def test_a_family_asks_for_a_kind(self):
+        """A Gaussian has a density, of counts as well."""
+        board = compare(KEPT, {"gaussian": Mixture(1, families={"visits": "gaussian", "when": "gaussian"})}, cv=SPLIT)
+        assert board.models["gaussian"].measure_[1] == "density"
+        assert not board.failures
+
     def test_a_column_that_nobody_has_is_the_error_of_its_model(self):
         board = compare(KEPT, {"wrong": Mixture(1, columns={"size": "count"}), "right": Mixture(1)}, cv=SPLIT)
         assert "columns names the column 'size', which X does not have" in board.failures["wrong"]

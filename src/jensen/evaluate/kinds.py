@@ -30,7 +30,7 @@ from jensen.data.infer import learn_columns
 from jensen.data.names import column_name
 from jensen.evaluate.estimators import Estimator
 from jensen.evaluate.footing import Footing, Measure, find_footing
-from jensen.models.mixtures.families.choice import kinds_asked
+from jensen.models.mixtures.families.choice import KIND_OF
 from jensen.registry import MODELS, model_class
 from jensen.runtime.messages import own_filters
 
@@ -46,14 +46,14 @@ class Ground:
     Args:
         X: rows without the columns that are left out.
         footing: of these rows.
-        names: of all columns, those left out included.
+        table: what all columns look like, those left out included; None if there is no such model.
         kinds: what models that take `columns` are told, None if there is no such model.
         left_out: for the caption, which columns are left out and why; empty if none is.
     """
 
     X: Any
     footing: Footing
-    names: tuple[str | int, ...] = ()
+    table: Columns | None = None
     kinds: Kinds | None = None
     left_out: str = ""
 
@@ -65,9 +65,9 @@ def find_ground(X: Any, discrete: Any, models: Any) -> Ground:
     is_auto = isinstance(models, str) and models == AUTO
     if not takers and not (is_auto and footing.unit == "mixed"):
         return Ground(X, footing)
-    columns = silently_learnt(footing.as_table(X))
-    names, left_out = columns.table_names, ""
-    asked = all_asked(takers, names)
+    looks = silently_learnt(footing.as_table(X))
+    names, left_out = looks.table_names, ""
+    asked = all_asked(takers, looks)
     if footing.unit == "mixed":
         columns = silently_learnt(X, asked, atoms=all_take)
         constants = [name for name, kind in zip(columns.names, columns.kinds, strict=True) if kind == "constant"]
@@ -81,14 +81,14 @@ def find_ground(X: Any, discrete: Any, models: Any) -> Ground:
         asked = {names[j]: asked[names[j]] for j in kept if names[j] in asked}
     if footing.unit != "mixed":
         kinds = numeric_kinds(footing, silently_learnt(footing.as_table(X), asked), asked) if takers else None
-        return Ground(X, footing, names, kinds, left_out)
+        return Ground(X, footing, looks, kinds, left_out)
     if discrete is False:
         # As asked, numbers have a density unless they are 0 and 1.
         dense = [names[j] for j, word in zip(kept, footing.measure, strict=True) if word == "density"]
         dates = [name for name, kind in zip(columns.names, columns.kinds, strict=True) if kind == "date"]
         asked = {name: plain_number() for name in dense if name not in dates} | asked
     columns = silently_learnt(X, asked, atoms=all_take)
-    return Ground(X, mixed_footing(footing, columns), names, mixed_kinds(columns, asked), left_out)
+    return Ground(X, mixed_footing(footing, columns), looks, mixed_kinds(columns, asked), left_out)
 
 
 def takers_among(models: Any) -> tuple[list[Any], bool]:
@@ -122,32 +122,37 @@ def takes_kinds(model: Any) -> bool:
 def with_kinds(model: Estimator, ground: Ground) -> None:
     """Tell a model what the columns are, but for those that its arguments name."""
     inner: Any = getattr(model, "model", model)
-    if ground.kinds is None or not takes_kinds(inner):
+    if ground.kinds is None or ground.table is None or not takes_kinds(inner):
         return
-    own = own_asked(inner, ground.names)
-    unknown = {name: kind for name, kind in own.items() if name not in ground.names}
+    own = own_asked(inner, ground.table)
+    unknown = {name: kind for name, kind in own.items() if name not in ground.table.table_names}
     inner.set_params(columns=with_asked(ground.kinds, own) | unknown)
 
 
-def own_asked(model: Any, names: Sequence[str | int]) -> Kinds:
+def own_asked(model: Any, table: Columns) -> Kinds:
     """The kinds that the arguments of a model ask for, by the name of the column; a column may have its number."""
-    try:
-        asked = kinds_asked(getattr(model, "families", AUTO), model.columns)
-    except ValueError:
-        asked = dict(model.columns or {})  # an unknown family is an error of the fit
-    found = {column_name(key): kind for key, kind in asked.items()}
+    dates = [name for name, kind in zip(table.names, table.kinds, strict=True) if kind == "date"]
+    families = getattr(model, "families", AUTO)
+    # Unknown families are an error of the fit, and a date is a number already.
+    asked: Kinds = {
+        column_name(key): KIND_OF[family]
+        for key, family in ({} if isinstance(families, str) else families).items()
+        if family in KIND_OF and column_name(key) not in dates
+    }
+    asked |= {column_name(key): kind for key, kind in (model.columns or {}).items()}
+    names = table.table_names
     return {
         names[key] if isinstance(key, int) and key not in names and 0 <= key < len(names) else key: kind
-        for key, kind in found.items()
+        for key, kind in asked.items()
     }
 
 
-def all_asked(models: Iterable[Any], names: Sequence[str | int]) -> Kinds:
+def all_asked(models: Iterable[Any], table: Columns) -> Kinds:
     """The kinds that models ask for; the first has precedence. Columns that X does not have are left to the model."""
     asked: Kinds = {}
     for model in models:
-        asked = own_asked(model, names) | asked
-    return {name: kind for name, kind in asked.items() if name in names}
+        asked = own_asked(model, table) | asked
+    return {name: kind for name, kind in asked.items() if name in table.table_names}
 
 
 def silently_learnt(X: Any, asked: Kinds | None = None, atoms: bool = False) -> Columns:
@@ -174,7 +179,7 @@ def other_atoms(models: Mapping[str, Any], X: Any) -> dict[str, str]:
 
 def atoms_of(model: Any, X: Any) -> tuple[tuple[float, ...], ...]:
     inner: Any = getattr(model, "model", model)
-    return silently_learnt(X, own_asked(inner, ()), atoms=getattr(inner, "families", AUTO) == AUTO).atoms
+    return silently_learnt(X, inner.columns, atoms=getattr(inner, "families", AUTO) == AUTO).atoms
 
 
 def numeric_kinds(footing: Footing, columns: Columns, asked: Kinds) -> Kinds:
