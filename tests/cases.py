@@ -29,6 +29,7 @@ from jensen import (
     LatentClassAnalysis,
     LatentCurve,
     LatentDiffusion,
+    Mixture,
     MixtureOfFactorAnalysers,
     MixtureOfPPCA,
     NaiveBayes,
@@ -908,39 +909,52 @@ def naive_bayes_log_joint(model: NaiveBayes, x: np.ndarray) -> np.ndarray:
     return independent(model.weights_, np.stack(columns, 2))
 
 
-def naive_bayes() -> Case:
-    def make() -> NaiveBayes:
-        return NaiveBayes(unlabelled=-1, random_state=0, tol=1e-9, max_iter=2000)
+def column_moments(model: Any) -> tuple[np.ndarray, np.ndarray]:
+    number, answer, level = naive_bayes_parameters(model)
+    p, (mean, variance) = answer["probability"], level_moments(level["probabilities"])
+    return np.stack([number["mean"], p, mean], 1), np.stack([number["variance"], p * (1 - p), variance], 1)
 
-    def moments(model: NaiveBayes) -> tuple[np.ndarray, np.ndarray]:
-        number, answer, level = naive_bayes_parameters(model)
-        p, (mean, variance) = answer["probability"], level_moments(level["probabilities"])
-        return np.stack([number["mean"], p, mean], 1), np.stack([number["variance"], p * (1 - p), variance], 1)
 
-    def drawn(means: np.ndarray, spreads: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        variance = np.diagonal(spreads, axis1=1, axis2=2)
-        number = rng.normal(means[:, 0], np.sqrt(variance[:, 0]))
-        answer = rng.random(len(means)) < means[:, 1]
-        return np.column_stack([number, answer, draw_levels(means[:, 2], variance[:, 2], rng)])
+def draw_columns(means: np.ndarray, spreads: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    variance = np.diagonal(spreads, axis1=1, axis2=2)
+    number = rng.normal(means[:, 0], np.sqrt(variance[:, 0]))
+    answer = rng.random(len(means)) < means[:, 1]
+    return np.column_stack([number, answer, draw_levels(means[:, 2], variance[:, 2], rng)])
 
+
+def of_columns(name: str, make: Callable[[], Any], for_checks: Callable[[], Any], **arguments: Any) -> Case:
+    """A model of a number, a yes/no and a level."""
     return Case(
-        "naive-bayes",
+        name,
         make,
         mixed_columns(),
         naive_bayes_log_joint,
         is_exact=True,
-        components=lambda model: (model.weights_, moments(model)[0]),
-        spreads=lambda model: np.stack([np.diag(v) for v in moments(model)[1]]),
-        draw=drawn,
+        components=lambda model: (model.weights_, column_moments(model)[0]),
+        spreads=lambda model: np.stack([np.diag(v) for v in column_moments(model)[1]]),
+        draw=draw_columns,
         objective=lambda model: model.lower_bound_,
         arrays=("weights_",),
         tables=("parameters_",),
-        for_checks=NaiveBayes,
-        y=some_labels(),
-        needs_distinct=False,
+        for_checks=for_checks,
         has_units=False,
         has_means=False,
+        **arguments,
     )
+
+
+def naive_bayes() -> Case:
+    def make() -> NaiveBayes:
+        return NaiveBayes(unlabelled=-1, random_state=0, tol=1e-9, max_iter=2000)
+
+    return of_columns("naive-bayes", make, NaiveBayes, y=some_labels(), needs_distinct=False)
+
+
+def mixture_of_columns() -> Case:
+    def make() -> Mixture:
+        return Mixture(n_components=3, random_state=0, tol=1e-9, max_iter=2000)
+
+    return of_columns("mixture-columns", make, Mixture, expected_failed_checks=LABELS_ARE_READ)
 
 
 CASES = [
@@ -954,6 +968,7 @@ CASES = [
     poisson_mixture(),
     latent_class_analysis(),
     naive_bayes(),
+    mixture_of_columns(),
     kmeans("kmeans"),
     kmeans("kmeans-depot", depot=Depot([0.0, 0.0, 0.0], weight=0.5), raises_bound=False),
     kmedoids(),

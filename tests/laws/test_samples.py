@@ -16,7 +16,7 @@ def assert_moments(rows, mean, covariance=None):
 
 
 def assert_mean(values, expected):
-    assert (np.abs(values.mean(0) - expected) < 5 * values.std(0) / np.sqrt(len(values))).all()
+    assert (np.abs(values.mean(0) - expected) <= 5 * values.std(0) / np.sqrt(len(values))).all()
 
 
 def total_moments(weights, means, spreads):
