@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 import jensen
+from jensen.cli.typed import with_dates
 from jensen.files.tables import write_dataset
 from shell import fail, run, succeed
 
@@ -181,3 +182,29 @@ def test_options_that_cannot_be_read(folder, tmp_path, option, text, message):
     assert message in fail(
         "fit", "mixture", folder / "people.csv", "--drop", "name", "-o", tmp_path / "m", option, text
     )
+
+
+def test_a_comparison_reads_dates(folder):
+    options = ("--models", "mixture", "--drop", "name,group,zip,town,smokes", "--effort", "quick", "--json")
+    found = json.loads(succeed("compare", folder / "people.csv", *options))
+    assert found["best"] == "mixture"
+    assert "dates a density" in found["caption"]
+
+
+@pytest.mark.parametrize(
+    ("texts", "are_dates"),
+    [
+        (["2024-05-31", None], True),
+        (["2024-05-31 12:30", "2024-05-31T12:30:59.5"], True),
+        (["2024-05-31", "2024-02-31"], False),
+        (["2024-05-31", "May"], False),
+        (["31.5.2024"], False),
+        (["20240531"], False),
+        ([None, None], False),
+        ([1.0, 2.0], False),
+    ],
+)
+def test_text_that_writes_out_dates_is_dates(texts, are_dates):
+    read = with_dates(pd.DataFrame({"a": texts}))
+    assert (read["a"].dtype.kind == "M") == are_dates
+    assert with_dates(pd.DataFrame({"a": texts}), ["a"])["a"].dtype.kind != "M"

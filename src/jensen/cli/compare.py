@@ -14,6 +14,8 @@ import typer
 from jensen.cli.checks import check_page, check_safe, check_writable
 from jensen.cli.inputs import Drop, Json, Quiet, SafeCsv, Word
 from jensen.cli.output import PICTURES, plain, show_message, wrote
+from jensen.cli.signatures import arguments_of
+from jensen.cli.typed import with_dates
 from jensen.files.places import check_columns, check_data, check_holds_text
 from jensen.registry import class_name
 
@@ -92,6 +94,8 @@ def compare(
     from jensen.files.tables import write_dataset
 
     X, y = rows_of(data, label, drop or [])
+    if names == "auto" or any("columns" in (arguments_of(class_name(name)) or {}) for name in names):
+        X = with_dates(X)
     if samples:
         check_samples(samples, X)
     board = compare_models(

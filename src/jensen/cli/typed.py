@@ -26,12 +26,23 @@ def typed(estimator: Model, table: Table) -> Table:
     asked: dict[Any, Any] = {}
     for argument in ("families", "columns"):
         asked |= dict(given) if isinstance(given := arguments.get(argument), Mapping) else {}
+    out: pd.DataFrame = with_dates(table, [name for name, kind in asked.items() if kind != "date"])
+    for name, column in out.items():
+        if column.dtype.kind == "f" and column.isna().any() and is_whole(column):
+            out[name] = column.astype("Int64")
+    return out
+
+
+def with_dates(table: Any, others: Collection[Any] = ()) -> Any:
+    """A table in which text that writes out dates is dates, except in some columns."""
+    import pandas as pd
+
+    if not isinstance(table, pd.DataFrame):
+        return table
     out = table.copy(deep=False)
     for name, column in table.items():
-        if asked.get(name, "date") == "date" and holds_dates(column):
-            out[name] = pd.to_datetime(column, format="ISO8601", errors="coerce").where(column.notna())
-        elif column.dtype.kind == "f" and column.isna().any() and is_whole(column):
-            out[name] = column.astype("Int64")
+        if name not in others and holds_dates(column):
+            out[name] = pd.to_datetime(column, format="ISO8601")
     return out
 
 
