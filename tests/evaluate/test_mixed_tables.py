@@ -120,6 +120,29 @@ class TestOneDescriptionOfTheColumns:
         )
         assert_allclose(board.scores["vae"].mean(), fitted.score_samples(middle).mean(), atol=0.1)
 
+    def test_noise_is_on_the_cells_of_whole_numbers_alone(self):
+        given = []
+
+        class Watched(VAE):
+            def fit(self, X, y=None):
+                given.append(X)
+                return super().fit(X, y)
+
+            def score_samples(self, X):
+                given.append(X)
+                return super().score_samples(X)
+
+        X = KEPT.drop(columns="when")
+        compare(X, {"mixture": Mixture(1), "watched": Watched(**vae().get_params(deep=False))}, cv=SPLIT)
+        assert len(given) == 5  # the fit, and four draws for the scores
+        for rows in given:
+            for name in ("visits", "grade"):
+                noise = rows[name] - X.loc[rows.index, name].astype(float)
+                assert noise.min() >= 0
+                assert noise.max() < 1
+                assert_allclose(noise.mean(), 0.5, atol=0.1)
+            pd.testing.assert_frame_equal(rows[["age", "town", "smokes"]], X.loc[rows.index, ["age", "town", "smokes"]])
+
     def test_without_identifiers_scores_are_the_same(self, board):
         again = compare(KEPT, {"mixture": Mixture(2, alpha=1.0)}, cv=SPLIT)
         assert "left out for all models" not in again.caption

@@ -54,6 +54,7 @@ USUAL = {
         LatentDiffusion(vae(), diffusion(objective="variational")),
         {"training": ["two-stage", "joint"]},
     ),
+    "mixture": ("bic", None, {"n_components": [1, 2]}),
     "mixture-of-factor-analysers": ("bic", None, {"n_components": [1, 2]}),
     "mixture-of-ppca": ("bic", None, {"n_components": [1, 2]}),
     "naive-bayes": ("NaiveBayes requires y to be passed", None, {"alpha": [1.0]}),
