@@ -170,7 +170,7 @@ def test_mistakes_in_the_data_of_fit(folder, tmp_path):
     def failing(*arguments: Any) -> str:
         return fail("fit", *arguments, "-o", tmp_path / "m")
 
-    assert "no model 'gaussian'; did you mean gaussian-mixture? There are autoencoder, diff" in failing(
+    assert "no model 'gaussian'; did you mean gaussian-mixture? There are autoencoder, bern" in failing(
         "gaussian", folder / "bare.csv"
     )
     assert "there is no file gone.csv" in failing("gaussian-mixture", "gone.csv")
