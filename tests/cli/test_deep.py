@@ -66,7 +66,7 @@ def folder(people, tmp_path_factory) -> Path:
 class TestMixedTables:
     def test_kinds_are_found_by_column_and_labels_become_classes(self, folder):
         model = jensen.load(folder / "people.jensen")
-        assert model.columns_.kinds == ("continuous", "binary", "categorical")
+        assert model.columns_.kinds == ("number", "yes/no", "level")
         assert model.classes_.tolist() == ["middle", "old", "young"]
         assert model.feature_names_in_.tolist() == COLUMNS
 

@@ -80,7 +80,7 @@ class TestFit:
 
     def test_columns_have_their_own_kinds(self, folder):
         model = jensen.load(folder / "people.jensen")
-        assert model.columns_.kinds == ("continuous", "binary", "categorical")
+        assert model.columns_.kinds == ("number", "yes/no", "level")
 
     def test_options_reach_the_model(self, folder, tmp_path):
         given = ("--schedule", "cosine", "--prediction", "noise", "--data-levels", 17, "--n-steps", 10)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from numbers import Integral
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -13,9 +13,6 @@ from torch import Tensor
 
 from jensen.data.container import CONTAINERS, Kind
 from jensen.files.records import write_record
-
-# An estimator with theta_, _kind, _theta_record and _theta_from.
-Model = TypeVar("Model")
 
 
 def write_model(model: Any, path: str | os.PathLike[str]) -> None:
@@ -27,9 +24,13 @@ def write_model(model: Any, path: str | os.PathLike[str]) -> None:
     write_record(path, {"class": type(model).__name__, "params": model.get_params(deep=False), "fitted": fitted})
 
 
-def restored(cls: type[Model], params: Mapping[str, Any], fitted: dict[str, Any]) -> Model:
+def restored(cls: type[Any], params: Mapping[str, Any], fitted: dict[str, Any]) -> Any:
     """The fitted model that a file describes by its constructor's arguments and by what `save` wrote of the fit."""
-    model: Any = cls(**params)
+    return restore(cls(**params), fitted)
+
+
+def restore(model: Any, fitted: dict[str, Any]) -> Any:
+    """Give an unfitted model what `save` wrote of a fit."""
     model._validate_params()
     for name, value in fitted["attributes"].items():
         if not is_attribute(name):
@@ -39,8 +40,7 @@ def restored(cls: type[Model], params: Mapping[str, Any], fitted: dict[str, Any]
     model._kind = kind_from(fitted["kind"], model.n_features_in_)
     model.theta_ = model._theta_from(fitted["theta"])
     check_same_kind(fitted["theta"], model._theta_record())
-    found: Model = model
-    return found
+    return model
 
 
 def check_features(model: Any) -> None:

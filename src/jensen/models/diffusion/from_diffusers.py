@@ -10,10 +10,11 @@ import inspect
 import math
 import os
 from numbers import Integral
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
+from jensen.contract.files import restore
 from jensen.data.infer import learn_columns
 from jensen.data.levels import Grid
 from jensen.data.scaled import with_grid
@@ -83,20 +84,18 @@ def from_diffusers(source: Any, scheduler: Any = None, y: int | None = None) -> 
     n_pixels = math.prod(shape)
     columns = with_grid(learn_columns(np.zeros((1, n_pixels)), "number"), Grid(0.0, 1.0, GREY_LEVELS))
     facts = DiffusionFacts(prediction, variance, level_variance=variance)
-    model._restore(
-        {
-            "attributes": {"n_features_in_": n_pixels, "n_iter_": 0, "lower_bound_": math.nan},
-            "kind": {"container": "numpy", "dtype": "float32"},
-            "theta": {
-                "columns": columns.record(),
-                "shape": shape,
-                "facts": facts.record(),
-                "history": [],
-                "weights": {f"network.unet.{name}": weight for name, weight in weights.items()},
-            },
-        }
-    )
-    return model
+    fitted = {
+        "attributes": {"n_features_in_": n_pixels, "n_iter_": 0, "lower_bound_": math.nan},
+        "kind": {"container": "numpy", "dtype": "float32"},
+        "theta": {
+            "columns": columns.record(),
+            "shape": shape,
+            "facts": facts.record(),
+            "history": [],
+            "weights": {f"network.unet.{name}": weight for name, weight in weights.items()},
+        },
+    }
+    return cast(Diffusion, restore(model, fitted))
 
 
 def read_scheduler(scheduler: Any) -> tuple[Schedule, str, str, float | None]:

@@ -262,6 +262,8 @@ class SomeColumns:
 
 def restricted(batch: Batch, columns: Sequence[int], by_pattern: bool) -> Batch:
     """Some columns of a batch; with `by_pattern` its blocks share a pattern of missing values in them."""
+    if not by_pattern and tuple(columns) == tuple(range(batch.x.shape[-2])):
+        return batch  # all columns, so there is nothing to copy
     own = list(columns)
     observed = batch.observed
     if observed is not None:
