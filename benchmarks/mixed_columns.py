@@ -49,7 +49,15 @@ from jensen import Mixture
 torch.set_num_threads(THREADS)
 REPEATS, STEPS = 3, 10
 SHORT, SLOW = 10.0, 15.0  # seconds below which more steps are timed; how many times slower is not repeated
-ADULT = ["age", "workclass", "fnlwgt", "education", "education-num", "marital-status", "occupation", "relationship"] + [
+ADULT = [
+    "age",
+    "workclass",
+    "fnlwgt",
+    "education",
+    "education-num",
+    "marital-status",
+    "occupation",
+    "relationship",
     "race",
     "sex",
     "capital-gain",
