@@ -468,7 +468,10 @@ def test_a_grid_is_read_by_the_models_annotations(text, values):
         (["--grid", "tol=1", "--grid", "tol=2"], "--grid 'tol=2' names tol twice"),
         (["--grid", "tol=1", "--tol", 2], "--tol is both an option and in --grid; give it once"),
         (["--grid", "tol=1", "--criterion", "best"], "criterion='best' is unknown; choose among 'auto', 'bic',"),
-        (["--grid", "tol=1", "--criterion", "gap"], "which GaussianMixture does not have; use 'bic', 'icl', 'held_out'"),
+        (
+            ["--grid", "tol=1", "--criterion", "gap"],
+            "which GaussianMixture does not have; use 'bic', 'icl', 'held_out'",
+        ),
         (["--grid", "tol=1", "--criterion", "silhouette"], "X contains NaN, and criterion='silhouette' needs complete"),
         (["--grid", "tol=1", "-o", "nowhere/model"], "--output nowhere/model cannot be written"),
         (["--grid", "tol=1", "--n-componets", 3], "there is no option --n-componets; did you mean --n-components?"),

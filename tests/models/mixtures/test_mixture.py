@@ -245,3 +245,9 @@ def test_a_date_is_a_gaussian_if_asked():
     model = Mixture(1, families={"when": "gaussian"}).fit(pd.DataFrame({"when": days}))
     assert model.columns_.kinds == ("date",)
     assert model.sample(2, random_state=0)[0]["when"].dtype == days.dtype
+
+
+def test_the_measure_follows_the_family(table):
+    assert Mixture(1).fit(table).measure_[2] == "probability"
+    model = Mixture(1, families={"visits": "gaussian"})
+    assert model.find_measure(table)[2] == model.fit(table).measure_[2] == "density"

@@ -43,6 +43,7 @@ from jensen.models.mixtures.families.choice import (
     chosen_families,
     column_parameters,
     learn_for_families,
+    measure_of,
     product_family,
     theta_from,
     theta_record,
@@ -177,11 +178,12 @@ class Mixture(MixtureModel):
     def measure_(self) -> tuple[str, ...]:
         """For every column, whether scores are a "density" of its numbers or a "probability" of its values."""
         check_is_fitted(self)
-        return self._columns.measure
+        return measure_of(self._columns, self._families)
 
     def find_measure(self, X: Table) -> tuple[str, ...]:
         """`measure_` of a fit to X, found without fitting."""
-        return self._learn(X).measure
+        columns = self._learn(X)
+        return measure_of(columns, chosen_families(self.families, columns))
 
     def score_samples(self, X: Table) -> Any:
         """ln p(x) per row, over the columns that are observed.

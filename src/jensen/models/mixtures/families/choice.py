@@ -113,6 +113,12 @@ def chosen_families(families: str | Mapping[str | int, str], columns: Columns) -
     return tuple(found)
 
 
+def measure_of(columns: Columns, families: Sequence[str]) -> tuple[str, ...]:
+    """For every column what its family gives: a Gaussian of counts has a density."""
+    measures = zip(columns.measure, families, strict=True)
+    return tuple("density" if KIND_OF[family] == "number" and own != "both" else own for own, family in measures)
+
+
 def can_be(family: str, kind: str) -> bool:
     return kind == KIND_OF[family] or (family == "gaussian" and kind in ("date", "count")) or AUTO[kind] == family
 
