@@ -209,6 +209,9 @@ def encode(value: Any, tensors: dict[str, Tensor], name: str, depth: int = 0) ->
         return {"tuple" if isinstance(value, tuple) else "list": items}
     if isinstance(value, dict) and all(isinstance(key, str) for key in value):
         return {"dict": {key: encode(item, tensors, f"{name}.{key}", inner) for key, item in value.items()}}
+    if isinstance(value, dict) and all(isinstance(key, str) or type(key) is int for key in value):
+        # JSON has no numbers as keys; the columns of an array have numbers as names.
+        return {"pairs": [[key, encode(item, tensors, f"{name}.{key}", inner)] for key, item in value.items()]}
     if isinstance(value, BaseEstimator):
         params = value.get_params(deep=False)
         return {
@@ -253,9 +256,18 @@ def place(value: Any, tensors: dict[str, Tensor], depth: int = 0) -> Any:
             return tuple(placed(items))
         case {"dict": dict(items)}:
             return placed(items)
+        case {"pairs": [*items]}:
+            return numbered({key: place(item, tensors, depth + 1) for key, item in items}, len(items))
         case {"recipe": str(name), "params": dict(items)}:
             return {"recipe": name, "params": placed(items)}
     raise ValueError(f"{str(value)[:60]} is not a value")
+
+
+def numbered(found: dict[Any, Any], n_items: int) -> dict[Any, Any]:
+    """A dictionary with texts and whole numbers as keys."""
+    if len(found) < n_items or not all(isinstance(key, str) or type(key) is int for key in found):
+        raise ValueError("keys must be different texts or whole numbers")
+    return found
 
 
 def array_of(tensor: Tensor, is_numpy: bool, described: Mapping[str, Any]) -> Any:

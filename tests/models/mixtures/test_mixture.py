@@ -251,3 +251,12 @@ def test_the_measure_follows_the_family(table):
     assert Mixture(1).fit(table).measure_[2] == "probability"
     model = Mixture(1, families={"visits": "gaussian"})
     assert model.find_measure(table)[2] == model.fit(table).measure_[2] == "density"
+
+
+def test_columns_of_an_array_have_numbers_in_a_file(tmp_path):
+    x = np.random.default_rng(0).integers(0, 9, (60, 2)).astype(float)
+    model = Mixture(1, columns={0: "level"}, families={1: "poisson"}).fit(x)
+    model.save(tmp_path / "m")
+    loaded = jensen.load(tmp_path / "m")
+    assert (loaded.columns, loaded.families) == ({0: "level"}, {1: "poisson"})
+    assert_allclose(loaded.score_samples(x), model.score_samples(x), rtol=0)
