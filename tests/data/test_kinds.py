@@ -47,7 +47,8 @@ class TestOneRuleAfterTheOther:
         with pytest.warns(UserWarning, match="one value") as heard:
             learn_columns(frame, kinds="all")
         assert [str(warning.message) for warning in heard] == [
-            "X has columns with one value: 'b' (3), 'c' ('x'); it has the probability 1 and changes no score"
+            "X has columns with one value: 'b' (3), 'c' ('x'); this value has probability 1, so the column changes no "
+            "score"
         ]
 
     @pytest.mark.parametrize(
@@ -305,9 +306,7 @@ class TestUnseen:
     def test_one_warning_names_the_first_and_counts_the_rest(self):
         columns = self.columns()
         new = pd.DataFrame({"x": [0.5, None, 0.0], "town": ["Rome", "Oslo", "Paris"], "one": [1, 1, 2]})
-        message = (
-            r"X holds 'Oslo' in row 1, column 'town', which was not in the training data and 2 more cells like it;"
-        )
+        message = r"X holds 'Oslo' in row 1, column 'town', which was not in the training data, and 2 more cells hold"
         with pytest.warns(UserWarning, match=message) as heard:
             codes = columns.codes(new)
         assert len(heard) == 1
@@ -401,3 +400,10 @@ def test_polars_and_arrays_have_the_same_rules():
     array = np.column_stack([table["a"], table["b"], table["d"]])
     assert learn_columns(array, kinds="all").kinds == ("number", "level", "yes/no")
     assert learn_columns(torch.from_numpy(array), kinds="all").kinds == ("number", "level", "yes/no")
+
+
+def test_whole_numbers_that_floats_cannot_tell_apart_are_no_constant():
+    table = pd.DataFrame({"account": [10**17, 10**17 + 1] * 20, "size": [1.5, 2.5] * 20})
+    with pytest.raises(ValueError, match=r"X holds 1000.* in column 'account', too large a number to"):
+        learn_columns(table, kinds="all")
+    assert learn_columns(table, {"account": "left out"}, kinds="all").left_out == ("account",)

@@ -89,10 +89,10 @@ def warn_of_unseen(cells: Cells, kept: Sequence[int], names: Sequence[Any], unse
     value = (
         cells.texts[column][row] if column in cells.texts else plain(cells.numbers[row, column], cells.sorts[column])
     )
-    more = f" and {n_unseen - 1} more cells like it" if n_unseen > 1 else ""
+    more = f", and {n_unseen - 1} more cells hold such values" if n_unseen > 1 else ""
     warnings.warn(
         f"X holds {value!r} in row {cells.row(row)}, column {shown(names[place])}, which was not in the training data"
-        f"{more}; such a value counts as unseen: it has the probability 1/(n+1), and says nothing about the component",
+        f"{more}; an unseen value has the probability 1/(n+1) in every component",
         UserWarning,
         stacklevel=levels_inside(),
     )

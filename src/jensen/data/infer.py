@@ -152,7 +152,7 @@ def warn_of_constants(constants: Sequence[tuple[str | int, Found]]) -> None:
             shown(name) if column.unit else f"{shown(name)} ({column.levels[0]!r})" for name, column in constants
         )
         warnings.warn(
-            f"X has columns with one value: {values}; it has the probability 1 and changes no score",
+            f"X has columns with one value: {values}; this value has probability 1, so the column changes no score",
             UserWarning,
             stacklevel=levels_inside(),
         )

@@ -125,7 +125,18 @@ def kind_of_whole(s: ColumnStatistics) -> str:
     return "count" if s.low >= 0 and s.high <= LARGEST_COUNT and is_near_zero else "number"
 
 
+def check_exact(given: Given) -> None:
+    """An error for whole numbers that float64 cannot tell apart, where each is a level of its own."""
+    s, name = given.statistics, shown(given.name)
+    if given.sort == "int" and max(-s.low, s.high) >= MOST_EXACT:
+        raise ValueError(
+            f"X holds {int(s.high)} in column {name}, too large a number to distinguish from its neighbours; "
+            "turn the column into text to use its values as levels"
+        )
+
+
 def constant(given: Given) -> Found:
+    check_exact(given)
     s = given.statistics
     value = plain(s.values[0], "" if given.order is not None else given.sort)
     return Found("constant", (value,), unit="seconds" if given.sort == "time" else "")
@@ -152,11 +163,7 @@ def levels_of(given: Given, kind: str) -> tuple[Any, ...]:
         return (False, True) if given.sort == "bool" else (plain(0.0, given.sort), plain(1.0, given.sort))
     if kind == "yes/no" and s.n_distinct != 2:
         raise refusal(given, kind, f"{s.n_distinct} distinct values")
-    if given.sort == "int" and max(-s.low, s.high) >= MOST_EXACT:
-        raise ValueError(
-            f"X holds {int(s.high)} in column {name}, too large a number to distinguish from its neighbours; "
-            "turn the column into text to use its values as levels"
-        )
+    check_exact(given)
     if given.order is not None:
         values = set(s.values.tolist())
         return tuple(plain(value) for value in given.order if value in values)
