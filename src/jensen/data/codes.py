@@ -18,6 +18,10 @@ from jensen.data.present import ColumnView
 from jensen.runtime.messages import levels_inside
 
 
+class UnseenValueWarning(UserWarning):
+    """A value of a column was not in the training data."""
+
+
 @dataclass(frozen=True)
 class Codes:
     """Rows for a model: x (n, d) float64, NaN where missing or unseen, and unseen (n, d) bool."""
@@ -93,7 +97,7 @@ def warn_of_unseen(cells: Cells, kept: Sequence[int], names: Sequence[Any], unse
     warnings.warn(
         f"X holds {value!r} in row {cells.row(row)}, column {shown(names[place])}, which was not in the training data"
         f"{more}; an unseen value has the probability 1/(n+1) in every component",
-        UserWarning,
+        UnseenValueWarning,
         stacklevel=levels_inside(),
     )
 

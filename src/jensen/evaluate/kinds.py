@@ -24,6 +24,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 
 from jensen.data.claims import WITH_LEVELS
+from jensen.data.codes import UnseenValueWarning
 from jensen.data.columns import Columns
 from jensen.data.edits import LEFT_OUT
 from jensen.data.infer import learn_columns
@@ -265,7 +266,7 @@ def log_seen(ground: Ground, ranked: Measure, trained: Any, held_out: Any) -> np
 def without_unseen_warning() -> Iterator[None]:
     """Silence about unseen levels, which the caption explains."""
     with own_filters():
-        warnings.filterwarnings("ignore", ".*such a value counts as unseen")
+        warnings.simplefilter("ignore", UnseenValueWarning)
         yield
 
 
