@@ -98,13 +98,17 @@ def condition(theta: MixtureTheta[AnyGaussians], x: Tensor) -> MixtureTheta[AnyG
     """The mixture of the missing features of one row x (d,), given the observed ones."""
     missing = x.isnan().nonzero().squeeze(1)
     weights = responsibilities(theta, x[None])[0]
-    components = theta.components
+    means, residual = given_observed(theta.components, x)
+    kept = residual[:, missing][:, :, missing]
+    return MixtureTheta(weights, type(theta.components).from_full(means[:, missing], kept))
+
+
+def given_observed(components: AnyGaussians, x: Tensor) -> tuple[Tensor, Tensor]:
+    """E[x | x_o, k] (K, d) and Cov[x | x_o, k] (K, d, d) of one row x (d,), 0 where an entry is observed."""
     seen = (~x.isnan()).to(x.dtype)
     observed = Observed(components.full(), seen)
     deviation = (x.nan_to_num(nan=0.0) - components.means) * seen
-    means = components.means + (observed.gain @ deviation[..., None]).squeeze(-1)
-    kept = observed.residual[:, missing][:, :, missing]
-    return MixtureTheta(weights, type(components).from_full(means[:, missing], kept))
+    return components.means + (observed.gain @ deviation[..., None]).squeeze(-1), observed.residual
 
 
 def log_joint(theta: AnyTheta, batch: Batch) -> Tensor:

@@ -8,10 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from jensen.formulas.gaussian import Observed
 from jensen.models.mixtures.em import MixtureTheta
 from jensen.models.mixtures.gaussians import Gaussians
-from jensen.models.mixtures.inference import responsibilities
+from jensen.models.mixtures.inference import given_observed, responsibilities
 from jensen.models.mixtures.product import Product
 
 
@@ -33,12 +32,9 @@ def condition(theta: MixtureTheta[Product], x: Tensor, columns: Sequence[int]) -
 
 def given(part: Gaussians[Any], x: Tensor) -> Any:
     """The Gaussians of a row x (d,) given its observed entries; what is observed keeps a place."""
-    seen = (~x.isnan()).to(x.dtype)
-    observed = Observed(part.full(), seen)
-    deviation = (x.nan_to_num(nan=0.0) - part.means) * seen
-    means = part.means + (observed.gain @ deviation[..., None]).squeeze(-1)
+    means, residual = given_observed(part, x)
     # The residual is 0 where an entry is observed; any variance will do there, as the entry is left out.
-    return type(part).from_full(means, observed.residual + torch.diag(seen))
+    return type(part).from_full(means, residual + torch.diag((~x.isnan()).to(x.dtype)))
 
 
 def selected(components: Product, columns: Sequence[int]) -> Product:
