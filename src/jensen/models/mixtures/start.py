@@ -31,7 +31,7 @@ DRAWS_PER_SCALING = {True: 4, False: 2}
 ROUNDS = ((5, 4), (20, 1))
 # Among levels distances mean little, and likelihoods have many maxima: partitions around random rows are tried as well.
 RANDOM_PARTITIONS, ROUNDS_OF_LEVELS = {True: 24, False: 6}, ((10, 8), (60, 1))
-# So many where there are numbers, too.
+# So many where most columns are numbers.
 FEW_RANDOM_PARTITIONS = 4
 
 
@@ -89,7 +89,7 @@ def portfolio(verbs: AnyVerbs, sample: Sample, generator: torch.Generator, means
         for _ in range(DRAWS_PER_SCALING[thorough]):
             assignment = assign(verbs, sample, generator, x, None, 10)
             partitions.setdefault(fingerprint(assignment), (x, assignment))
-    is_of_levels = verbs.family.share_of_levels == 1
+    is_of_levels = verbs.family.share_of_levels > 0.5
     if verbs.family.share_of_levels:
         for _ in range(RANDOM_PARTITIONS[thorough] if is_of_levels else FEW_RANDOM_PARTITIONS):
             assignment = assign(verbs, sample, generator, sample.x, random_centres(verbs, sample, generator), 0)
