@@ -18,7 +18,7 @@ COMMAND = [
 
 
 def run(*arguments: Any) -> Any:
-    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+    return CliRunner().invoke(app, [str(argument) for argument in arguments], prog_name="jensen")
 
 
 def succeed(*arguments: Any) -> str:

@@ -181,6 +181,22 @@ def test_mistakes_in_the_data_of_fit(folder, tmp_path):
     assert "there are 0, 1, 2, 3" in failing("gaussian-mixture", folder / "x.npy", "--label", "species")
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["fit"], "Missing argument 'model' (see jensen fit --help)"),
+        (["score", "a.jensen", "b.csv", "--foo"], "No such option: --foo (see jensen score --help)"),
+        (["sampel"], "No such command 'sampel'. Did you mean 'sample'? (see jensen --help)"),
+    ],
+)
+def test_misspelt_commands_are_one_line(arguments, message):
+    assert fail(*arguments) == f"error: {message}\n"
+
+
+def test_no_command_prints_the_help():
+    assert "jensen fit gaussian-mixture" in succeed()
+
+
 def test_a_warning_is_one_line(folder, tmp_path):
     warnings.simplefilter("always", ConvergenceWarning)
     options = ("--n-components", 3, "--max-iter", 1, "--tol", 0, "--init-params", "random")
@@ -245,6 +261,11 @@ def test_answers_stand_beside_columns_that_are_kept(folder, tmp_path):
         pd.testing.assert_frame_equal(kept[["id", "species"]], table[["id", "species"]])
         pd.testing.assert_frame_equal(kept[list(bare)], bare)
     assert "there is no column 'none'" in fail(*words, "--keep", "none")
+
+
+def test_columns_are_kept_in_a_file_only(folder):
+    message = fail("score", folder / "plain.jensen", folder / "iris.csv", "--keep", "id")
+    assert "--keep id needs --output, the file that gets these columns" in message
 
 
 def test_a_score_of_one_row_has_no_standard_error(folder, tmp_path):

@@ -484,3 +484,18 @@ def test_a_report_shows_the_rows_of_the_user_and_no_noise(tmp_path):
     rows = listed[:, 0].astype(int)
     assert_allclose(listed[:, 1], board.scores["GaussianMixture"].loc[rows])
     assert_array_equal(listed[:, 2:], X.loc[rows])
+
+
+@pytest.mark.parametrize(
+    "name", ["bernoulli-mixture", "poisson-mixture", "latent-class-analysis", "mixture-of-factor-analysers"]
+)
+def test_a_mixture_entered_by_its_name_chooses_its_components(name):
+    rng = np.random.default_rng(0)
+    z = rng.integers(2, size=(200, 1))
+    X = {
+        "poisson-mixture": rng.poisson(1 + 15 * z, (200, 4)),
+        "mixture-of-factor-analysers": rng.normal(9 * z, 1, (200, 4)),
+    }
+    binary = (rng.random((200, 6)) < np.where(z, 0.95, 0.05)).astype(int)
+    board = compare(X.get(name, binary), name, effort="quick", random_state=0)
+    assert len(board.models[name].weights_) == 2

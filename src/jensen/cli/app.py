@@ -28,6 +28,9 @@ from jensen.cli.select import select
 from jensen.runtime.interrupt import InterruptedFitWarning
 from jensen.runtime.progress import hide_progress, shown_progress
 
+# Newer versions of typer hold a copy of click, and export this subclass only.
+UsageError: Any = typer.BadParameter.__base__
+
 
 class Commands(TyperGroup):
     """Reports wrong input in one line. Other exceptions are bugs and keep their traceback."""
@@ -35,7 +38,16 @@ class Commands(TyperGroup):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         # The words of the command, for other processes that run it.
         ctx.meta["words"] = [*args]
-        return super().parse_args(ctx, args)
+        return super().parse_args(ctx, args or ["--help"])
+
+    def main(self, *args: Any, **options: Any) -> Any:
+        """Misspelt commands and options, too, are one line; typer would draw a box around them."""
+        try:
+            sys.exit(super().main(*args, **options | {"standalone_mode": False}) or 0)
+        except UsageError as error:
+            command = error.ctx.command_path if error.ctx else "jensen"
+            show_message(f"error: {error.format_message().rstrip('.')} (see {command} --help)")
+            sys.exit(error.exit_code)
 
     def invoke(self, ctx: Any) -> Any:
         def show(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
@@ -69,7 +81,6 @@ class Commands(TyperGroup):
 
 app = typer.Typer(
     cls=Commands,
-    no_args_is_help=True,
     add_completion=False,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,

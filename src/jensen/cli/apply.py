@@ -90,6 +90,8 @@ def score(
     """
     check_files(model, data, output, keep=keep, label=label)
     check_safe(safe_csv, output, is_printed=False)
+    if keep and not output:
+        raise ValueError(f"--keep {','.join(keep)} needs --output, the file that gets these columns beside the scores")
     import numpy as np
     import pandas as pd
     from sklearn.base import is_regressor

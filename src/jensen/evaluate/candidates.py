@@ -17,14 +17,18 @@ from jensen.registry import model_class
 
 # The command line's names of entrants.
 NAMES = {
+    "bernoulli-mixture": "Bernoulli mixture",
     "diffusion": "diffusion",
     "factor-analysis": "factor analysis",
     "gaussian-mixture": "Gaussian mixture",
     "kmeans": "k-means",
+    "latent-class-analysis": "latent classes",
     "latent-curve": "latent curve",
     "latent-diffusion": "latent diffusion",
     "mixture": "mixture of columns",
+    "mixture-of-factor-analysers": "mixture of factor analysers",
     "mixture-of-ppca": "mixture of PPCA",
+    "poisson-mixture": "Poisson mixture",
     "probabilistic-pca": "PPCA",
     "vae": "VAE",
 }
@@ -127,8 +131,18 @@ def entrants(footing: Footing, n_rows: int, n_classes: int, effort: Effort, seed
     # A pseudo-count for every level, so that new combinations of levels have a probability.
     grid = {"n_components": counts, "covariance_type": structures}
     mixture = {"mixture of columns": chosen_mixture("mixture", grid, alpha=1.0)}
+    sizes, subspaces = (
+        {"n_components": counts},
+        {"n_components": counts, "n_latent": [k for k in m if k <= MOST_LATENT] or m[:1]},
+    )
+    others = {
+        "Bernoulli mixture": chosen("bernoulli-mixture", sizes, alpha=1.0),
+        "latent classes": chosen("latent-class-analysis", sizes, alpha=1.0),
+        "Poisson mixture": chosen("poisson-mixture", sizes),
+        "mixture of factor analysers": chosen_mixture("mixture-of-factor-analysers", subspaces),
+    }
     if footing.unit == "mixed":
-        return Entrants(mixture | deep, {})
+        return Entrants(mixture | deep, others)
     exact: dict[str, Callable[[], Any]] = {
         "k-means": chosen("kmeans", {"n_clusters": [k for k in counts if k > 1] or counts}),
         "Gaussian" if n_classes < 2 else "Gaussian per class": chosen_mixture(
@@ -142,12 +156,10 @@ def entrants(footing: Footing, n_rows: int, n_classes: int, effort: Effort, seed
         exact |= {
             "PPCA": chosen("probabilistic-pca", {"n_components": m}),
             "factor analysis": chosen("factor-analysis", {"n_components": m}),
-            "mixture of PPCA": chosen_mixture(
-                "mixture-of-ppca", {"n_components": counts, "n_latent": [k for k in m if k <= MOST_LATENT] or m[:1]}
-            ),
+            "mixture of PPCA": chosen_mixture("mixture-of-ppca", subspaces),
             "latent curve": lambda: model_class("latent-curve")(random_state=seed),
         }
-    return Entrants(exact | deep, mixture)
+    return Entrants(exact | deep, mixture | others)
 
 
 def deep_entrants(footing: Footing, n_rows: int, effort: Effort, seed: int) -> dict[str, Callable[[], Any]]:
