@@ -37,10 +37,17 @@ class Batch:
 
 @dataclass(frozen=True)
 class Footprint:
-    """Numbers that an E-step holds per row, and per block of rows with the same pattern: they decide a batch's size."""
+    """What an E-step holds, which decides how rows are batched.
+
+    Args:
+        per_row: numbers per row.
+        per_block: numbers per block of rows with the same pattern of missing values.
+        fewest_in_block: patterns of fewer rows come without blocks, every row with a mask of its own.
+    """
 
     per_row: int
     per_block: int = 1
+    fewest_in_block: int = 1
 
 
 class Addable(Protocol):

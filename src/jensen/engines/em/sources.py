@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from typing import Protocol, Self, TypeVar
 
 import numpy as np
@@ -59,8 +60,8 @@ class ArraySource:
         weight: row weights (n,).
         label: class per row (n,), -1 where unknown.
         footprint: what an E-step holds, for the size of batches.
-        by_pattern: whether rows with missing values come in blocks that share a pattern, or as they stand with a mask;
-            or the columns whose pattern they share.
+        by_pattern: whether rows with missing values come in blocks that share a pattern, unless it is rare, or as they
+            stand with a mask; or the columns whose pattern they share.
         in_one: whether all rows come in one batch.
     """
 
@@ -93,7 +94,12 @@ class ArraySource:
         part, seen = x[:, incomplete].nan_to_num_(nan=0.0), ~missing[:, incomplete]
         if by_pattern:
             columns = list(by_pattern) if isinstance(by_pattern, tuple) else None
-            rest = self._patterned(part, seen, incomplete, columns)
+            shared = seen if columns is None else seen[columns]
+            rare = in_rare_patterns(shared, footprint.fewest_in_block)
+            rest: Iterator[Batch] = chain(
+                self._patterned(part[:, ~rare], seen[:, ~rare], incomplete[~rare], columns),
+                self._chunks(part[:, rare], incomplete[rare], seen[:, rare]),
+            )
         elif in_one:
             complete, rest = complete[:0], self._chunks(x.nan_to_num_(nan=0.0), torch.arange(self.n_rows), ~missing)
         else:
@@ -145,6 +151,8 @@ class ArraySource:
         """Blocks of rows with one pattern of missing values, in all columns or in these; blocks of similar length are
         stacked and padded.
         """
+        if not len(rows):
+            return
         shared = observed if columns is None else observed[columns]
         for numbers in stack_by_pattern(shared, self._width, self._blocks):
             padding = numbers < 0
@@ -217,10 +225,23 @@ def in_row_order(source: ArraySource, answer: Callable[[Batch], Tensor]) -> Tens
     return out[:-1]
 
 
+def pattern_numbers(observed: Tensor) -> np.ndarray:
+    """The number of every row's pattern of missing values (N,), of feature-major `observed` (d, N)."""
+    packed = np.packbits(observed.cpu().numpy(), axis=0)
+    return np.unique(packed.T.copy().view(f"V{len(packed)}").ravel(), return_inverse=True)[1]
+
+
+def in_rare_patterns(observed: Tensor, fewest: int) -> Tensor:
+    """Which rows (N,) have a pattern that fewer than `fewest` rows share."""
+    if fewest <= 1:
+        return torch.zeros(observed.shape[1], dtype=torch.bool, device=observed.device)
+    pattern = pattern_numbers(observed)
+    return torch.from_numpy(np.bincount(pattern)[pattern] < fewest).to(observed.device)
+
+
 def stack_by_pattern(observed: Tensor, most_rows: int, most_blocks: int) -> Iterator[Tensor]:
     """Column numbers (P, n) of feature-major `observed` (d, N): a row of them shares one pattern, -1 is padding."""
-    packed = np.packbits(observed.cpu().numpy(), axis=0)
-    _, pattern = np.unique(packed.T.copy().view(f"V{len(packed)}").ravel(), return_inverse=True)
+    pattern = pattern_numbers(observed)
     order = np.argsort(pattern, kind="stable")
     counts = np.bincount(pattern)
     ends = np.cumsum(counts)

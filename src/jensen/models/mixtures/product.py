@@ -79,7 +79,11 @@ class Product(Components[tuple[Any, ...], ProductMoments]):
     def footprint(self) -> Footprint:
         parts = [part.footprint for part in self.parts]
         # Groups are computed one after the other, but their views stay until the M-step.
-        return Footprint(sum(part.per_row for part in parts), max(part.per_block for part in parts))
+        return Footprint(
+            sum(part.per_row for part in parts),
+            max(part.per_block for part in parts),
+            max(part.fewest_in_block for part in parts),
+        )
 
     def view(self, batch: Batch) -> tuple[Any, ...]:
         return tuple(part.view(own) for part, own in self.split(batch))
@@ -270,7 +274,7 @@ def restricted(batch: Batch, columns: Sequence[int], by_pattern: bool) -> Batch:
         # Entries are (*blocks, d, n), patterns of blocks (P, d).
         is_entrywise = observed.ndim == batch.x.ndim
         observed = observed[..., own, :] if is_entrywise else observed[..., own]
-        if is_entrywise and by_pattern:
+        if is_entrywise and by_pattern and observed.ndim == 3:
             observed = observed[..., 0]
     return replace(batch, x=batch.x[..., own, :], observed=observed)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Self
 
@@ -19,8 +19,11 @@ from jensen.formulas.gaussian import (
     clip_eigenvalues,
     quadratic_form,
 )
+from jensen.formulas.quadratic import halves, n_quadratic, quadratic_features, weighted_squares
 from jensen.formulas.wishart import NormalInverseWishart, log_inverse_wishart, log_mean_given_covariance
+from jensen.models.mixtures.components import Conditional
 from jensen.models.mixtures.gaussians.base import Gaussians, Moments, mode_of_means, outer, without_empty
+from jensen.models.mixtures.gaussians.rows import GivenRows, RowsView, has_own_patterns
 
 # From this width on, writing φ (d²/2 entries a row) costs more than the whitened product's extra flops (measured).
 WIDE = 56
@@ -35,10 +38,16 @@ class View:
     observed: Observed
 
 
-class DenseGaussians(Gaussians[View]):
+class DenseGaussians(Gaussians[View | RowsView]):
     """The two structures differ in what they pool over the components."""
 
     is_dense = True
+
+    def rows_view(self, batch: Batch) -> RowsView:
+        return RowsView.of(self.means, self.covariances, batch, self.is_well_conditioned)
+
+    def given(self, batch: Batch) -> Conditional:
+        return GivenRows(self, self.rows_view(batch)) if has_own_patterns(batch) else super().given(batch)
 
     @staticmethod
     @abstractmethod
@@ -203,10 +212,14 @@ class FullGaussians(DenseGaussians):
     def is_expanded(self) -> bool:
         return self.n_features < WIDE and self.is_well_conditioned
 
-    def view(self, batch: Batch) -> View:
+    def view(self, batch: Batch) -> View | RowsView:
+        if has_own_patterns(batch):
+            return self.rows_view(batch)
         return View(batch, quadratic_features(batch.x) if self.is_expanded else batch.x, self.through(batch))
 
-    def log_density(self, view: View) -> Tensor:
+    def log_density(self, view: View | RowsView) -> Tensor:
+        if isinstance(view, RowsView):
+            return view.log_density()
         if not self.is_expanded:
             return self._whitened_log_density(view.features, view.observed)
         whole = view.observed is self.whole
@@ -238,7 +251,10 @@ class FullGaussians(DenseGaussians):
             square = square + y.square_().unflatten(-2, (k, stop - start)).sum(-2)
         return self.constant(observed)[..., None] - 0.5 * square
 
-    def moments(self, responsibilities: Tensor, view: View) -> Moments:
+    def moments(self, responsibilities: Tensor, view: View | RowsView) -> Moments:
+        if isinstance(view, RowsView):
+            raw = view.moments(responsibilities)
+            return replace(raw, second=self.pool(raw.second))
         d = self.n_features
         if self.is_expanded:
             sums = responsibilities @ view.features.mT
@@ -288,11 +304,15 @@ class TiedGaussians(DenseGaussians):
     def pick(self, numbers: Tensor) -> Self:
         return type(self)(self.means[numbers], self.covariances)
 
-    def view(self, batch: Batch) -> View:
+    def view(self, batch: Batch) -> View | RowsView:
+        if has_own_patterns(batch):
+            return self.rows_view(batch)
         observed = self.through(batch)
         return View(batch, observed.whitening.squeeze(-3) @ batch.x, observed)
 
-    def log_density(self, view: View) -> Tensor:
+    def log_density(self, view: View | RowsView) -> Tensor:
+        if isinstance(view, RowsView):
+            return view.log_density()
         y = view.features
         centre = (view.observed.whitening @ self.seen_means(view.observed)[..., None]).squeeze(-1)
         if self.is_well_conditioned:
@@ -301,43 +321,11 @@ class TiedGaussians(DenseGaussians):
             square = (y[..., None, :, :] - centre[..., None]).square().sum(-2)
         return self.constant(view.observed)[..., None] - 0.5 * square
 
-    def moments(self, responsibilities: Tensor, view: View) -> Moments:
+    def moments(self, responsibilities: Tensor, view: View | RowsView) -> Moments:
+        if isinstance(view, RowsView):
+            raw = view.moments(responsibilities)
+            return replace(raw, second=self.pool(raw.second))
         x = view.batch.x
         second = (x * responsibilities.sum(-2, keepdim=True)) @ x.mT
         raw = Moments(responsibilities.sum(-1), responsibilities @ x.mT, second[..., None, :, :])
         return self.completed(raw, view.observed)
-
-
-def weighted_squares(responsibilities: Tensor, x: Tensor) -> Tensor:
-    """Σ_i r_ik x_i x_iᵀ (*blocks, K, d, d): the lower half of the rows against all, the rest by symmetry."""
-    k, d = responsibilities.shape[-2], x.shape[-2]
-    second = x.new_empty(*x.shape[:-2], k, d, d)
-    for start, stop in halves(d):
-        weighted = responsibilities[..., :, None, :] * x[..., None, start:stop, :]
-        second[..., start:stop, :stop] = (weighted.flatten(-3, -2) @ x[..., :stop, :].mT).unflatten(
-            -2, (k, stop - start)
-        )
-    middle = d // 2
-    second[..., :middle, middle:] = second[..., middle:, :middle].mT
-    return second
-
-
-def halves(d: int) -> tuple[tuple[int, int], tuple[int, int]]:
-    return (0, d // 2), (d // 2, d)
-
-
-def n_quadratic(d: int) -> int:
-    return 1 + d + d * (d + 1) // 2
-
-
-def quadratic_features(x: Tensor) -> Tensor:
-    """φ(x) = [1, x, upper(x xᵀ)] of feature-major rows (*blocks, d, n)."""
-    d = x.shape[-2]
-    phi = x.new_empty(*x.shape[:-2], n_quadratic(d), x.shape[-1])
-    phi[..., 0, :] = 1
-    phi[..., 1 : 1 + d, :] = x
-    start = 1 + d
-    for i in range(d):
-        torch.mul(x[..., i:, :], x[..., i : i + 1, :], out=phi[..., start : start + d - i, :])
-        start += d - i
-    return phi

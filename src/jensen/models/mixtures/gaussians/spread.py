@@ -22,7 +22,13 @@ def covariance_of_rows(source: Source, d: int) -> Tensor:
         first += weighted.sum(-1).reshape(-1, d).sum(0)
         second += (weighted @ batch.x.mT).reshape(-1, d, d).sum(0)
         if batch.observed is not None:
-            second.diagonal().add_((weight.sum(-1)[..., None] * ~batch.observed).reshape(-1, d).sum(0))
+            is_of_rows = batch.observed.ndim == batch.x.ndim
+            missing = (
+                (weight[..., None, :] * ~batch.observed).sum(-1)
+                if is_of_rows
+                else weight.sum(-1)[..., None] * ~batch.observed
+            )
+            second.diagonal().add_(missing.reshape(-1, d).sum(0))
     mean = first / mass
     cov = second / mass - mean[:, None] * mean
     return clip_eigenvalues((cov + cov.mT)[None] / 2, LEAST_SPREAD)[0]
