@@ -22,6 +22,7 @@ from jensen import (
     BernoulliMixture,
     Depot,
     Diffusion,
+    DiscriminantAnalysis,
     FactorAnalysis,
     GaussianMixture,
     KMeans,
@@ -268,6 +269,26 @@ def gaussian_mixture(name: str, *, y: np.ndarray | None = None, **arguments: Any
         for_checks=lambda: make().set_params(n_components=None, max_iter=20),
         y=y,
         expected_failed_checks=LABELS_ARE_READ,
+    )
+
+
+def discriminant_analysis() -> Case:
+    def make() -> DiscriminantAnalysis:
+        return DiscriminantAnalysis(unlabelled=-1, random_state=0)
+
+    return Case(
+        "discriminant-analysis",
+        make,
+        three_clusters(),
+        gaussian_mixture_log_joint,
+        is_exact=True,
+        components=lambda model: (model.weights_, model.means_),
+        spreads=full_covariances,
+        objective=lambda model: model.lower_bound_,
+        arrays=("means_", "weights_", "covariances_", "precisions_", "precisions_cholesky_"),
+        for_checks=DiscriminantAnalysis,
+        y=some_labels(),
+        needs_distinct=False,
     )
 
 
@@ -963,6 +984,7 @@ CASES = [
     gaussian_mixture("mixture-diag", covariance_type="diag"),
     gaussian_mixture("mixture-spherical", covariance_type="spherical"),
     gaussian_mixture("mixture-labels", y=some_labels()),
+    discriminant_analysis(),
     your_own_model(),
     bernoulli_mixture(),
     poisson_mixture(),

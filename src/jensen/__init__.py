@@ -21,6 +21,7 @@ _HOMES = {
     "Depot": "jensen.models.clusters.depot",
     "DiffusersUNet": "jensen.nets.diffusers_unet",
     "Diffusion": "jensen.models.diffusion.diffusion",
+    "DiscriminantAnalysis": "jensen.models.mixtures.discriminant_analysis",
     "Elbo": "jensen.models.autoencoders.objective",
     "FactorAnalysis": "jensen.models.factors.factor_analysis",
     "Gaussian": "jensen.nets.likelihoods",

@@ -43,6 +43,7 @@ USUAL = {
     "autoencoder": ("reconstruction", Autoencoder(encoder=TINY, decoder=TINY, max_epochs=1), {"n_components": [1, 2]}),
     "bernoulli-mixture": ("bic", None, {"n_components": [1, 2]}),
     "diffusion": ("held_out", diffusion(), {"n_steps": [5, 6]}),
+    "discriminant-analysis": ("DiscriminantAnalysis requires y to be passed", None, {"tol": [1e-6]}),
     "factor-analysis": ("bic", None, {"n_components": [1, 2]}),
     "gaussian-mixture": ("bic", None, {"n_components": [1, 2]}),
     "kmeans": ("bic", None, {"n_clusters": [2, 3]}),

@@ -13,6 +13,7 @@ N_PARAMETERS = {
     "mixture-diag": 2 + 3 * 3 + 3 * 3,
     "mixture-spherical": 2 + 3 * 3 + 3,
     "mixture-labels": 2 + 3 * 3 + 3 * 6,
+    "discriminant-analysis": 2 + 3 * 3 + 6,
     "your-own-model": 2 + 3 * 3,
     "bernoulli-mixture": 2 + 3 * 3,
     "poisson-mixture": 2 + 3 * 3,

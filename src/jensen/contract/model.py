@@ -23,7 +23,7 @@ from jensen.bound import Bound
 from jensen.contract.capabilities import Capabilities
 from jensen.contract.files import write_model
 from jensen.data.container import Kind, Table, n_entries, n_rows
-from jensen.data.labels import encode_labels
+from jensen.data.labels import UNLABELLED, encode_labels
 from jensen.data.reader import check_columns, check_spread, check_values, column_names, read_table, read_weights
 from jensen.runtime.memory import need_memory
 from jensen.runtime.messages import levels_inside
@@ -51,6 +51,8 @@ class LatentVariableModel(BaseEstimator, ABC):
     theta_: Any
     random_state: Any
     _kind: Kind
+    # A value of y that means unlabelled, beside None and NaN.
+    _unlabelled: Any = UNLABELLED
 
     @abstractmethod
     def _theta_record(self) -> dict[str, Any]:
@@ -128,9 +130,9 @@ class LatentVariableModel(BaseEstimator, ABC):
         x, kind = read_table(self, X, reset=reset)
         weight = read_weights(sample_weight, len(x))
         known = None if reset else getattr(self, "classes_", np.array([]))
-        label, classes = encode_labels(y, len(x), known, None if weight is None else (weight > 0).numpy())
+        kept = None if weight is None else (weight > 0).numpy()
+        label, classes = encode_labels(y, len(x), known, kept, self._unlabelled)
         if weight is not None:
-            kept = weight > 0
             x, weight, label = x[kept], weight[kept], None if label is None else label[kept]
         names = column_names(self)
         if reset:

@@ -27,9 +27,13 @@ def posterior_in_place(log_joint: Tensor, allowed: Tensor | None = None) -> tupl
     return total.log_().add_(largest).squeeze(-2), q
 
 
-def allowed_components(label: Tensor | None, n_components: int) -> Tensor | None:
-    """The components a row may come from (*, K, n): that of its class if it is labelled, otherwise all."""
+def allowed_components(label: Tensor | None, class_of: Tensor) -> Tensor | None:
+    """The components a row may come from (*, K, n): those of its class if it is labelled, otherwise all.
+
+    Args:
+        label: the class of every row (*, n), -1 where unknown.
+        class_of: the class of every component (K,).
+    """
     if label is None:
         return None
-    component = torch.arange(n_components, device=label.device)[:, None]
-    return (label < 0)[..., None, :] | (label[..., None, :] == component)
+    return (label < 0)[..., None, :] | (label[..., None, :] == class_of.to(label.device)[:, None])

@@ -60,6 +60,7 @@ class MixtureVerbs(Generic[C]):
         n_features: d.
         concentration: a of the Dirichlet prior on the weights; None is no prior.
         weights: π, where it is known and kept.
+        class_of: the class of every component (K,) where a class may have several; None: component k is class k.
     """
 
     family: Family[C]
@@ -67,16 +68,22 @@ class MixtureVerbs(Generic[C]):
     n_features: int
     concentration: float | None = None
     weights: Tensor | None = None
+    class_of: Tensor | None = None
 
     @cached_property
     def standard(self) -> C:
         """Components to take sizes and first statistics from."""
         return self.family.standard(self.n_components, self.n_features)
 
+    @cached_property
+    def classes(self) -> Tensor:
+        """The class of every component (K,)."""
+        return torch.arange(self.n_components) if self.class_of is None else self.class_of
+
     def e_step(self, theta: MixtureTheta[C], batch: Batch) -> Summary[Any]:
         view = theta.components.view(batch)
         log_joint = theta.components.log_density(view).add_(theta.log_weights[:, None])
-        log_evidence, q = posterior_in_place(log_joint, allowed_components(batch.label, self.n_components))
+        log_evidence, q = posterior_in_place(log_joint, allowed_components(batch.label, self.classes))
         log_evidence += batch.log_jacobian
         if batch.weight is None:
             weight, bound = log_evidence.new_tensor(log_evidence.shape[-1]), log_evidence.sum()

@@ -59,6 +59,7 @@ def mixture_problem(
     frame: Frame | None = None,
     concentration: float | None = None,
     weights: torch.Tensor | None = None,
+    class_of: torch.Tensor | None = None,
     algorithm: em.Algorithm[Any, Any] = em.plain,
 ) -> tuple[Problem, Frame]:
     """The problem in the frame's units.
@@ -73,6 +74,7 @@ def mixture_problem(
         frame: the engine's coordinates; None takes them from the rows.
         concentration: of a Dirichlet prior on the weights, or None.
         weights: known weights that are kept, or None.
+        class_of: the class of every component (K,) where a class may have several.
         algorithm: how EM steps.
     """
     d = rows.x.shape[1]
@@ -88,7 +90,7 @@ def mixture_problem(
         footprint=standard.footprint,
         by_pattern=standard.by_pattern,
     )
-    verbs = verbs_of(family.prepared(k, frame, source), k, d, concentration, weights)
+    verbs = verbs_of(family.prepared(k, frame, source), k, d, concentration, weights, class_of)
 
     def first(generator: torch.Generator) -> MixtureTheta[C]:
         if start is not None:
@@ -99,11 +101,16 @@ def mixture_problem(
 
 
 def verbs_of(
-    family: Family[C], k: int, d: int, concentration: float | None, weights: torch.Tensor | None
+    family: Family[C],
+    k: int,
+    d: int,
+    concentration: float | None,
+    weights: torch.Tensor | None,
+    class_of: torch.Tensor | None,
 ) -> MixtureVerbs[C]:
     if isinstance(family, SmoothFamily):
-        return SmoothMixtureVerbs(family, k, d, concentration, weights)
-    return MixtureVerbs(family, k, d, concentration, weights)
+        return SmoothMixtureVerbs(family, k, d, concentration, weights, class_of)
+    return MixtureVerbs(family, k, d, concentration, weights, class_of)
 
 
 def start_by(name: str, centres: torch.Tensor | None = None) -> Begin[Any]:

@@ -186,7 +186,7 @@ class GaussianMixture(MixtureModel):
 
     def _problem(self, rows: Rows, start: GaussianTheta | None, frame: Frame | None) -> tuple[Problem, Frame]:
         structure, d = STRUCTURES[self.covariance_type], rows.x.shape[1]
-        k = n_components_of(self, rows, start)
+        k, class_of = self._sizes(rows, start)
         # Covariances, their factors and the statistics of a step are as large as each other.
         need_memory(
             3 * 8 * math.prod(structure.covariance_shape(k, d)),
@@ -214,8 +214,13 @@ class GaussianMixture(MixtureModel):
             frame=frame,
             concentration=None if self.prior is None else self.prior.weight_concentration,
             weights=kept.weights,
+            class_of=class_of,
             algorithm=self._algorithm(),
         )
+
+    def _sizes(self, rows: Rows, start: GaussianTheta | None) -> tuple[int, Tensor | None]:
+        """K, and the class of every component where a class may have several."""
+        return n_components_of(self, rows, start), None
 
     def _algorithm(self) -> em.Algorithm[Any, Any]:
         if self.algorithm == "gradient":

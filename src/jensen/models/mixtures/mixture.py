@@ -27,7 +27,7 @@ from jensen.data.cells import Cells, check_finite
 from jensen.data.codes import Codes
 from jensen.data.columns import Columns
 from jensen.data.container import Kind, Table
-from jensen.data.labels import UNLABELLED, encode_labels, numbers_of_classes, read_posterior
+from jensen.data.labels import encode_labels, numbers_of_classes, read_posterior
 from jensen.data.names import listed
 from jensen.data.reader import LARGEST, known_names, read_rows, read_weights
 from jensen.data.some import check_same_columns, code_of, some_columns
@@ -103,7 +103,6 @@ class Mixture(MixtureModel):
     capabilities = replace(MixtureModel.capabilities, text=True)
     _columns: Columns
     _families: tuple[str, ...]
-    _unlabelled: Any = UNLABELLED
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = MixtureModel._parameter_constraints | {
         "families": [StrOptions({"auto", *FAMILIES}), Mapping],
         "columns": [Mapping, None],

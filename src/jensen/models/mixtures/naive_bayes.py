@@ -10,7 +10,6 @@ Hand & Yu (2001); with unlabelled rows Nigam, McCallum, Thrun & Mitchell (2000).
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from dataclasses import replace
 from numbers import Real
@@ -18,16 +17,15 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import ClassifierMixin
-from sklearn.exceptions import DataConversionWarning
 
 from jensen.contract import Rows
 from jensen.data.cells import Cells
 from jensen.data.columns import Columns
 from jensen.data.container import Table
 from jensen.data.infer import learn_columns
+from jensen.models.mixtures.classifier import check_classes, check_labels
 from jensen.models.mixtures.families.choice import KIND_OF
 from jensen.models.mixtures.mixture import Mixture
-from jensen.runtime.messages import levels_inside
 
 
 class NaiveBayes(ClassifierMixin, Mixture):
@@ -116,16 +114,11 @@ class NaiveBayes(ClassifierMixin, Mixture):
 
         `classes` are optional, as in scikit-learn; the first batch must hold a row of each.
         """
-        known = getattr(self, "classes_", None)
+        is_first = not hasattr(self, "classes_")
         super().partial_fit(X, y, sample_weight)
-        if classes is not None and known is None and not np.isin(classes, self.classes_).all():
-            missing = np.setdiff1d(classes, self.classes_).tolist()
-            raise ValueError(f"the first batch has no row of the classes {missing}; give it rows of every class")
+        if is_first and classes is not None:
+            check_classes(classes, self.classes_)
         return self
-
-    @property
-    def _unlabelled(self) -> Any:
-        return self.unlabelled
 
     def _learn(self, X: Table | Cells) -> Columns:
         """No number has an atom, as in scikit-learn; one family for all columns asks for the kind that it models."""
@@ -140,19 +133,10 @@ class NaiveBayes(ClassifierMixin, Mixture):
             )
         return learn_columns(X, KIND_OF[self.families], kinds="all")
 
+    @property
+    def _unlabelled(self) -> Any:
+        return self.unlabelled
+
     def _read_rows(self, X: Table, y: Any, sample_weight: Any, *, reset: bool) -> Rows:
-        if tuple(getattr(y, "shape", ()))[1:] == (1,):
-            warnings.warn(
-                "A column-vector y was passed when a 1d array was expected; give a vector, such as y.ravel()",
-                DataConversionWarning,
-                stacklevel=levels_inside(),
-            )
         rows = super()._read_rows(X, y, sample_weight, reset=reset)
-        if y is None and reset:
-            raise ValueError(
-                f"{type(self).__name__} requires y to be passed, but the target y is None; give a class per row, None "
-                "or NaN for an unknown one, or fit a Mixture"
-            )
-        if rows.label is None and reset:
-            raise ValueError("y has no label; give the class of at least one row, or fit a Mixture")
-        return rows
+        return check_labels(type(self).__name__, y, rows) if reset else rows

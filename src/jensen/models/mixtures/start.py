@@ -104,7 +104,7 @@ def portfolio(verbs: AnyVerbs, sample: Sample, generator: torch.Generator, means
 
     number, theta = tournament(starts, rounds if thorough else rounds[:1], run)
     x, assignment = tried[number]
-    if sample.is_everything:
+    if sample.is_everything or verbs.class_of is not None:
         return theta
     # More steps would fit these few rows, not all of them: what is worth refining here is the partition.
     centres = torch.stack([cluster_mean(sample, x, assignment == k) for k in range(verbs.n_components)], 1)
@@ -192,6 +192,8 @@ def assign(
     verbs: AnyVerbs, sample: Sample, generator: torch.Generator, x: Tensor, means: Tensor | None, n_steps: int
 ) -> Tensor:
     """A component for every row: around given means (K, d), or the labelled classes' and k-means++ seeds beyond."""
+    if verbs.class_of is not None and means is None:
+        return within_classes(verbs.class_of, sample, x, generator, n_steps)
     if means is None:
         centres = class_means(sample, x)
         n_seeds = verbs.n_components - centres.shape[1]
@@ -201,6 +203,18 @@ def assign(
     else:
         centres = means.T
     return partition(sample, x, centres, n_steps)
+
+
+def within_classes(class_of: Tensor, sample: Sample, x: Tensor, generator: torch.Generator, n_steps: int) -> Tensor:
+    """A component for every labelled row among those of its class; unlabelled rows get any."""
+    assert sample.label is not None
+    assignment = torch.zeros_like(sample.label)
+    for number in class_of.unique().tolist():
+        own, components = sample.label == number, (class_of == number).nonzero().squeeze(1)
+        rows = Sample(x[:, own], sample.weight[own], None, sample.scale, sample.source, sample.is_everything)
+        seeds = kmeans_plus_plus(rows.x, rows.weight, len(components), generator)
+        assignment[own] = components[partition(rows, rows.x, rows.x[:, seeds], n_steps)]
+    return assignment
 
 
 def partition(sample: Sample, x: Tensor, centres: Tensor, n_steps: int) -> Tensor:
@@ -231,6 +245,8 @@ def assignment_with_labels(verbs: AnyVerbs, sample: Sample, assignment: Tensor) 
     """The component of every row, labelled rows to their class's, and the weight it starts with."""
     if sample.label is None:
         return assignment, sample.weight
+    if verbs.class_of is not None:
+        return assignment, torch.where(sample.label >= 0, sample.weight, 0.0)
     assignment = torch.where(sample.label >= 0, sample.label, assignment)
     if needs_seeds(verbs, sample):
         return assignment, sample.weight

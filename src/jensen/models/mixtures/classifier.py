@@ -1,0 +1,41 @@
+"""What makes a classifier of a mixture whose components belong to classes.
+
+p(y=c | x) = Σ_{k of class c} π_k p_k(x) / p(x)
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+from sklearn.exceptions import DataConversionWarning
+
+from jensen.contract import Rows
+from jensen.runtime.messages import levels_inside
+
+
+def check_labels(name: str, y: Any, rows: Rows) -> Rows:
+    """The training rows of a classifier of this name, if some have a label."""
+    if tuple(getattr(y, "shape", ()))[1:] == (1,):
+        warnings.warn(
+            "A column-vector y was passed when a 1d array was expected; give a vector, such as y.ravel()",
+            DataConversionWarning,
+            stacklevel=levels_inside(),
+        )
+    clusters = "fit a Mixture or GaussianMixture for clusters"
+    if y is None:
+        raise ValueError(
+            f"{name} requires y to be passed, but the target y is None; give a class per row, None or NaN for an "
+            f"unknown one, or {clusters}"
+        )
+    if rows.label is None:
+        raise ValueError(f"y has no label; give the class of at least one row, or {clusters}")
+    return rows
+
+
+def check_classes(asked: Any, found: np.ndarray) -> None:
+    """An error if a first batch lacks one of the classes that its caller expects."""
+    missing = np.setdiff1d(asked, found).tolist()
+    if missing:
+        raise ValueError(f"the first batch has no row of the classes {missing}; give it rows of every class")
