@@ -94,6 +94,23 @@ def test_the_mean_is_the_integral(low, high, deviation):
         assert found == pytest.approx(expected[0], rel=1e-11, abs=error)
 
 
+@pytest.mark.parametrize("deviation", [0.0, 0.3, 2.0, 9.0])
+@pytest.mark.parametrize("end", [0.2, 3.0, 1e5])
+def test_the_mean_of_a_number_that_ends(deviation, end):
+    """E[min(x, end)] above 0 by quadrature on both sides of the end, and its mirror image below 1."""
+    for mean in (-2.0, 0.4, 12.0):
+        if deviation == 0:
+            expected = min(math.exp(mean), end)
+        else:
+            u = math.log(end)
+            inside, _ = quad(lambda t, m=mean: math.exp(t) * norm.pdf(t, m, deviation), min(u, mean) - 90, u, limit=400)
+            expected = inside + end * norm.sf(u, mean, deviation)
+        m, v = tensor([mean]), tensor([deviation**2])
+        assert float(expectation(m, v, 0, INF, greatest=end)[0]) == pytest.approx(expected, rel=1e-9)
+        assert float(expectation(-m, v, -INF, 1, least=1 - end)[0]) == pytest.approx(1 - expected, rel=1e-9)
+    assert float(expectation(tensor([3.0]), tensor([900.0]), 0, INF, greatest=5.0)[0]) < 5
+
+
 def test_the_density_of_a_bounded_number_integrates_to_one():
     x = np.linspace(0, 1, 20_001)[1:-1]
     log_density = norm.logpdf(forward(tensor(x), 0, 1), 0.5, 0.7) + log_derivative(tensor(x), 0, 1).numpy()

@@ -207,7 +207,8 @@ def with_asked(kinds: Kinds, asked: Kinds) -> Kinds:
 
 
 def kind_of(kind: Any) -> Any:
-    return kind if isinstance(kind, str) else kind["kind"]
+    # Options without a kind are bounds or atoms of numbers.
+    return kind if isinstance(kind, str) else kind.get("kind", "number" if kind else AUTO)
 
 
 def mixed_footing(footing: Footing, columns: Columns) -> Footing:

@@ -61,17 +61,35 @@ def log_derivative(x: Tensor, low: float, high: float) -> Tensor:
     return value.masked_fill((x <= low) | (x >= high), -torch.inf)
 
 
-def expectation(mean: Tensor, variance: Tensor, low: float, high: float) -> Tensor:
-    """E[x] where g(x) ~ N(mean, variance): that of a log-normal, and by quadrature between two bounds."""
+def expectation(
+    mean: Tensor, variance: Tensor, low: float, high: float, least: float = -math.inf, greatest: float = math.inf
+) -> Tensor:
+    """E[x] where g(x) ~ N(mean, variance): that of a log-normal, and by quadrature between two bounds.
+
+    On a side without a bound x ends at `least` or `greatest`: beyond it stands for the end itself. A log-normal whose
+    variance is hardly known has nearly all of its mean in a tail that no data support.
+    """
     if low == -math.inf and high == math.inf:
         return mean
     if high == math.inf:
-        return low + (mean + variance / 2).clamp(max=LARGEST_EXPONENT).exp()
+        return low + log_normal_mean(mean, variance, greatest - low)
     if low == -math.inf:
-        return high - (variance / 2 - mean).clamp(max=LARGEST_EXPONENT).exp()
+        return high - log_normal_mean(-mean, variance, high - least)
     deviation, total, mass = variance.sqrt(), torch.zeros_like(mean), 0.0
     for step in range(N_STEPS + 1):
         z = REACH * (2 * step / N_STEPS - 1)
         weight = math.exp(-0.5 * z * z)
         total, mass = total + weight * (mean + deviation * z).sigmoid(), mass + weight
     return low + (high - low) * (total / mass)
+
+
+def log_normal_mean(location: Tensor, variance: Tensor, end: float = math.inf) -> Tensor:
+    """E[min(e^u, end)] = e^(m+v/2) Φ((ln end - m - v)/√v) + end Φ((m - ln end)/√v) where u ~ N(m, v)."""
+    exponent = location + variance / 2
+    if end == math.inf:
+        return exponent.clamp(max=LARGEST_EXPONENT).exp()
+    # Without a variance both probabilities are 0 or 1.
+    gap, deviation = math.log(end) - location, variance.sqrt().clamp(min=1e-150)
+    below: Tensor = (exponent + torch.special.log_ndtr((gap - variance) / deviation)).exp()
+    at_end: Tensor = torch.special.ndtr(-gap / deviation)
+    return below + end * at_end

@@ -133,22 +133,24 @@ class Coordinates:
                     "since the first batch; correct the value, or give the column other bounds from the beginning"
                 )
 
-    def expected(self, theta: MixtureTheta[Product], y: Tensor, filled: Tensor) -> Tensor:
+    def expected(self, theta: MixtureTheta[Product], y: Tensor, filled: Tensor, ranges: Tensor | None = None) -> Tensor:
         """Rows (n, d) with missing numbers at their mean, Σ_k q_k [ω_k0 E_k g⁻¹(y) + Σ_a ω_ka a].
 
         Args:
             theta: the mixture.
             y: rows of the engine (n, D), NaN where missing.
             filled: the same rows with all other entries filled.
+            ranges: (d, 2), where numbers end that have a bound on the other side only; None for nowhere.
         """
         x = self.contract(torch.where(y.isnan(), filled, y))
         for j in {**self.bounds, **self.atoms}:
             missing = y[:, self.level_of(j) if j in self.atoms else j].isnan()
             if bool(missing.any()):
-                x[missing, j] = self.mean_of(theta, y[missing], j)
+                ends = () if ranges is None else tuple(ranges[j].tolist())
+                x[missing, j] = self.mean_of(theta, y[missing], j, ends)
         return x
 
-    def mean_of(self, theta: MixtureTheta[Product], y: Tensor, j: int) -> Tensor:
+    def mean_of(self, theta: MixtureTheta[Product], y: Tensor, j: int, ends: tuple[float, ...] = ()) -> Tensor:
         """The posterior mean (n,) of a column with bounds or atoms, in rows where it is missing."""
         atoms = torch.tensor(self.atoms.get(j, ()), dtype=y.dtype)
         shares = theta.weights.new_ones(len(theta.weights), 1)
@@ -162,7 +164,7 @@ class Coordinates:
             if j in self.bounds:
                 centre, variance = given_number(local.components, batch, j)
                 centre, variance = centre * frame.scale[j] + frame.origin[j], variance * frame.scale[j].square()
-                number = expectation(centre, variance.expand_as(centre), *self.bounds[j])
+                number = expectation(centre, variance.expand_as(centre), *self.bounds[j], *ends)
                 return (weighted * number).sum(-2, keepdim=True) + at_atoms
             # Expected rows are linear in the responsibilities.
             number = local.components.given(batch).expected(weighted)[..., j : j + 1, :] * frame.scale[j]

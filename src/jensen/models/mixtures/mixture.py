@@ -217,9 +217,10 @@ class Mixture(MixtureModel):
 
         Observed entries are returned bit for bit.
         """
-        codes, _ = self._codes(X)
+        codes, kind = self._codes(X)
         y = self._coordinates.expand(codes.x)
-        filled = self._coordinates.expected(self.theta_, y, fill(self.theta_, y))
+        ranges = self._columns.ranges if kind.is_frame else None
+        filled = self._coordinates.expected(self.theta_, y, fill(self.theta_, y), ranges)
         return self._columns.restore(X, filled, codes.missing)
 
     def impute_draws(self, X: Table, n_draws: int = 1, random_state: Any = None) -> list[Any]:
