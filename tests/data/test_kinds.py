@@ -15,6 +15,7 @@ from jensen.data.infer import learn_columns
 RNG = np.random.default_rng(0)
 N = 60
 NAN = float("nan")
+HEAD_END = ("missing", "measure")
 
 
 def cycle(values, n=N):
@@ -88,6 +89,14 @@ class TestOneRuleAfterTheOther:
         assert kind(cycle(list(range(1, 12)), 66)) != "level"
         assert kind(cycle([100, 200, 300])) == "number"
         assert kind([1, 2, 3, 2, 3, 1, 1]) != "level"
+
+    def test_codes_in_a_wide_range_need_more_rows(self):
+        """Postcodes of seven towns; measurements rarely have so few values."""
+        codes = [10115, 20095, 50667, 53111, 60311, 70173, 80331]
+        assert kind(cycle(codes, 7 * 30)) == "level"
+        assert kind(cycle(codes, 7 * 30 - 1)) == "number"
+        assert kind(cycle([*codes, 1, 2, 3, 4], 11 * 30)) == "number"
+        assert kind([code + 0.5 for code in cycle(codes, 7 * 30)]) == "number"
 
     def test_a_missing_value_changes_no_kind(self):
         for values in (cycle([1, 2, 3, 4]), RNG.poisson(4, 200).tolist(), RNG.integers(20, 80, 200).tolist()):
@@ -164,7 +173,7 @@ class TestLeftOut:
         assert learn([None] * N, "left out").left_out == ("b",)
         assert not recwarn
 
-    def test_they_come_back_as_missing_and_stay_in_what_is_restored(self):
+    def test_they_do_not_come_back_and_stay_in_what_is_restored(self):
         frame = pd.DataFrame({"id": [f"row {i}" for i in range(N)], "x": RNG.normal(size=N), "y": cycle(["u", "v"])})
         frame.loc[3, "x"], frame.loc[4, "id"] = None, None
         with pytest.warns(UserWarning, match="left out"):
@@ -172,8 +181,7 @@ class TestLeftOut:
         codes = columns.codes(frame)
         assert codes.x.shape == (N, 2)
         back = columns.frame(codes.x)
-        assert back.columns.tolist() == ["id", "x", "y"]
-        assert back["id"].isna().all()
+        assert back.columns.tolist() == ["x", "y"]
         filled = columns.restore(frame, codes.x.nan_to_num(nan=9.0))
         assert filled.loc[3, "x"] == columns.ranges[0, 1]  # a data frame gets no number beyond the observed ones
         pd.testing.assert_frame_equal(filled.drop(index=3), frame.drop(index=3))
@@ -297,6 +305,44 @@ class TestAtoms:
         assert (columns.kinds[1], columns.atoms[1]) == ("number", ())
 
 
+class TestBounds:
+    """The open interval of a density: given bounds, or natural ones at atoms; never an observed range."""
+
+    def support(self, values, asked=None, atoms=True):
+        return tuple(learn(values, asked, atoms=atoms).support[1].tolist())
+
+    def test_given_ones(self):
+        values = RNG.uniform(0.1, 0.9, N)
+        assert self.support(values, {"low": 0}, atoms=False) == (0, np.inf)
+        assert self.support(values, {"high": 1}) == (-np.inf, 1)
+        assert self.support(values, {"low": -3, "high": 5}) == (-3, 5)
+
+    def test_zero_if_it_is_an_atom_and_no_value_is_less(self):
+        rest = RNG.gamma(2, size=970) + 0.01
+        assert self.support(np.r_[rest, np.zeros(30)]) == (0, np.inf)
+        assert self.support(np.r_[rest, np.zeros(30)], atoms=False) == (-np.inf, np.inf)
+        assert self.support(rest) == (-np.inf, np.inf)
+        assert self.support(np.r_[rest, np.zeros(200), -0.5]) == (-np.inf, np.inf)
+        assert self.support(np.r_[rest, np.zeros(30)], {"atoms": [0]}) == (0, np.inf)
+        assert self.support(np.r_[rest, np.zeros(30)], {"atoms": []}) == (-np.inf, np.inf)
+
+    def test_one_if_it_is_an_atom_and_all_values_are_shares(self):
+        rest = RNG.uniform(0.05, 0.95, 900)
+        assert self.support(np.r_[rest, np.ones(200)]) == (-np.inf, 1)
+        assert self.support(np.r_[rest, np.ones(200), np.zeros(30)]) == (0, 1)
+        assert self.support(np.r_[rest, np.ones(200), 1.5]) == (-np.inf, np.inf)
+
+    def test_none_if_none_is_asked_for(self):
+        values = np.r_[RNG.gamma(2, size=970) + 0.01, np.zeros(30)]
+        columns = learn(values, {"low": None}, atoms=True)
+        assert (columns.atoms[1], columns.support[1].tolist()) == ((0.0,), [-np.inf, np.inf])
+
+    def test_other_columns_have_none(self):
+        iris = load_iris(as_frame=True).data
+        assert not learn_columns(iris, kinds="all", atoms=True).support.isfinite().any()
+        assert self.support(RNG.poisson(3, 200)) == (-np.inf, np.inf)
+
+
 class TestUnseen:
     def columns(self):
         frame = pd.DataFrame({"x": [0.5, 1.5, 2.5], "town": ["Bonn", "Rome", None], "one": [1, 1, 1]})
@@ -372,14 +418,21 @@ class TestPrint:
         with pytest.warns(UserWarning, match="left out|one value"):
             columns = learn_columns(frame, kinds="all", atoms=True)
         assert str(columns).splitlines() == [
-            "column  kind      values                             atoms  missing  measure",
-            "gain    number    0 to 3.25                          0      0.0%     both",
-            "day     date      2020-01-01 to 2020-04-09, in days         0.0%     density",
-            "one     constant  1                                         0.0%     probability",
-            "town    level     Bonn, Oslo, Rome                          25.0%    probability",
-            "visits  count     0 to 40                                   0.0%     probability",
+            "column  kind      values                             bounds   atoms  missing  measure",
+            "gain    number    0 to 3.25                          above 0  0      0.0%     both",
+            "day     date      2020-01-01 to 2020-04-09, in days                  0.0%     density",
+            "one     constant  1                                                  0.0%     probability",
+            "town    level     Bonn, Oslo, Rome                                   25.0%    probability",
+            "visits  count     0 to 40                                            0.0%     probability",
             "left out: 'id'",
         ]
+
+    def test_bounds_are_shown_where_there_are_any(self):
+        columns = learn(RNG.uniform(0.1, 0.9, N), {"low": 0, "high": 1})
+        assert str(columns).splitlines()[0].split() == ["column", "kind", "values", "bounds", "atoms", *HEAD_END]
+        assert " 0 to 1 " in str(columns)
+        assert " below 2 " in str(learn(RNG.uniform(0.1, 0.9, N), {"high": 2}))
+        assert "bounds" not in str(learn(RNG.uniform(0.1, 0.9, N)))
 
     def test_scaled_numbers_have_a_mean_and_a_deviation(self):
         assert str(learn_columns(pd.DataFrame({"x": [1.0, 3.0], "y": ["u", "v"]}))).splitlines() == [

@@ -228,6 +228,9 @@ def test_columns_survive_a_file(make, tmp_path):
     assert str(back) == str(columns)
     assert repr(back.record()) == repr(columns.record())
     assert_array_equal(back.codes(x).x, columns.codes(x).x)
+    assert back.support[columns.names.index("float")].tolist() == [-9, np.inf]
+    before = {name: value for name, value in columns.record().items() if name != "support"}
+    assert not Columns.from_record(before).support.isfinite().any()  # a file without it has no transform
 
 
 @pytest.mark.parametrize(
@@ -236,6 +239,8 @@ def test_columns_survive_a_file(make, tmp_path):
         ("bounds", torch.zeros(3, 2)),
         ("bounds", torch.tensor([[1.0, 0.0]] * 3, dtype=torch.float64)),
         ("ranges", None),
+        ("support", torch.zeros(3, 2, dtype=torch.float64)),
+        ("support", torch.tensor([[0.0, torch.inf]] * 3, dtype=torch.float64)),
         ("atoms", ((0.0,), (0.0,), ())),
         ("atoms", ((1,), (), ())),
         ("units", ("days", "", "")),

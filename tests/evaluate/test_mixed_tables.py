@@ -324,6 +324,22 @@ class TestAtoms:
         assert beside.models["one"].measure_ == ("density", "probability", "density")
         assert not beside.failures
 
+    def test_natural_bounds_are_those_of_all_rows_and_change_no_measure(self):
+        """Scores are densities of the numbers themselves, with and without bounds; a fold has no bounds of its own."""
+        X = KEPT[["age", "town"]].assign(gain=self.GAIN)
+        ends = {"bounded": 0, "free": None}
+        models = {name: Mixture(1, columns={"gain": {"atoms": [0.0], "low": low}}) for name, low in ends.items()}
+        alone = compare(X, models, cv=SPLIT)
+        assert not alone.failures
+        assert alone.models["bounded"].columns_.support[2].tolist() == [0, np.inf]
+        assert not alone.models["free"].columns_.support.isfinite().any()
+        assert alone.table["nats"].tolist() == sorted(alone.table["nats"], reverse=True)
+        X.loc[SPLIT[0][1][0], "gain"] = -1.0  # a held-out row has the only number below 0
+        board = compare(X, {"one": Mixture(1)}, cv=SPLIT)
+        assert not board.failures
+        assert board.models["one"].columns_.atoms[2] == (0.0,)
+        assert not board.models["one"].columns_.support.isfinite().any()
+
     def test_models_with_different_atoms_are_not_ranked_together(self):
         X = KEPT[["age", "town"]].assign(gain=self.GAIN)
         own = Mixture(1, columns={"gain": {"kind": "number", "atoms": [0.0]}})

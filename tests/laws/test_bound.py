@@ -22,6 +22,7 @@ N_PARAMETERS = {
     # A mean and a variance, a yes/no, three levels.
     "naive-bayes": 2 + 3 * (2 + 1 + 2),
     "mixture-columns": 2 + 3 * (2 + 1 + 2),
+    "mixture-bounds": 2 + 3 * 3 + 3 * 6,
     # One variance for all.
     "kmeans": 3 * 3 + 1,
     "kmeans-depot": 3 * 3 + 1,

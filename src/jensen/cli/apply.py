@@ -164,8 +164,6 @@ def sample(
     options = options_for(estimator, "sample", steps=steps, sampler=sampler, eta=eta, guidance=guidance)
     check_rows_fit(estimator, output)
     rows, _ = draw(n_samples, y=wanted, random_state=seed, **options)
-    if hasattr(rows, "columns"):
-        rows = rows.drop(columns=list(left_out(estimator)))
     check_complete("sample", rows)
     write_rows(estimator, rows, output, as_json, safe_csv)
 

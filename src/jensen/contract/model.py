@@ -31,13 +31,17 @@ from jensen.runtime.messages import levels_inside
 
 @dataclass(frozen=True)
 class Rows:
-    """Training rows: values (n, d), weights and class numbers, and the kind of table they came in."""
+    """Training rows: values (n, d), weights and class numbers, and the kind of table they came in.
+
+    If the values are not those of the user, `log_jacobian` (n,) takes log-densities back to the user's units.
+    """
 
     x: Tensor
     weight: Tensor | None
     label: Tensor | None
     classes: np.ndarray
     kind: Kind
+    log_jacobian: Tensor | None = None
 
 
 class LatentVariableModel(BaseEstimator, ABC):

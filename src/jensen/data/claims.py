@@ -1,8 +1,8 @@
-"""Which values can describe columns: the claims that a record of them makes, each with its check."""
+"""Which values can describe columns: the claims that a record of them makes, each with its check, and neutral ones."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
 from typing import Any
 
 import torch
@@ -14,6 +14,40 @@ from jensen.data.levels import ALL_KINDS
 
 # Kinds whose encoded values are numbers of levels, beside the grid.
 WITH_LEVELS = ("yes/no", "level", "constant")
+# What a file may lack, because it was written before columns had it.
+LATER = {"support"}
+
+
+def neutral(d: int) -> dict[str, Any]:
+    """The values of d columns of which nothing more is known than kinds, levels and scaling."""
+    unlimited = torch.tensor([-torch.inf, torch.inf], dtype=torch.float64).repeat(d, 1)
+    return {
+        "bounds": unlimited,
+        "atoms": ((),) * d,
+        "units": ("",) * d,
+        "ranges": unlimited.clone(),
+        "whole": (False,) * d,
+        "categories": ((),) * d,
+        "n_observed": torch.zeros(d, dtype=torch.int64),
+        "kept": tuple(range(d)),
+        "support": unlimited.clone(),
+    }
+
+
+def checked_record(record: Any, names: Set[str]) -> dict[str, Any]:
+    """The values of columns in a file, by these names; what does not describe columns is an error."""
+    if not isinstance(record, Mapping) or not names - LATER <= set(record) <= names:
+        given = sorted(map(str, record)) if isinstance(record, Mapping) else record
+        raise ValueError(f"columns are described by {sorted(names)}, got {given}; the file is damaged")
+    values = dict(record)
+    if isinstance(values["kinds"], tuple) and values["kinds"][:1] == ("grid",) and len(values["levels"]) == 1:
+        values["levels"] = values["levels"] * len(values["names"])
+    if isinstance(values["names"], tuple):
+        values = {name: value for name, value in neutral(len(values["names"])).items() if name in LATER} | values
+    for what, is_right in claims(values):
+        if not is_right:
+            raise ValueError(f"{what}={values[what]!r} does not describe columns; the file is damaged")
+    return values
 
 
 def claims(record: Mapping[str, Any]) -> Iterator[tuple[str, bool]]:
@@ -35,8 +69,11 @@ def claims(record: Mapping[str, Any]) -> Iterator[tuple[str, bool]]:
 
 def further_claims(record: Mapping[str, Any], d: int) -> Iterator[tuple[str, bool]]:
     kinds = record["kinds"]
-    for what in ("bounds", "ranges"):
+    for what in ("bounds", "ranges", "support"):
         yield what, is_tensor(record[what], (d, 2)) and bool((record[what][:, 0] <= record[what][:, 1]).all())
+    has_density = torch.tensor([kind == "number" for kind in kinds])
+    low, high = record["support"].T
+    yield "support", bool(((low < high) & (has_density | (low.isneginf() & high.isposinf()))).all())
     atoms, units, whole = record["atoms"], record["units"], record["whole"]
     yield "atoms", isinstance(atoms, tuple) and len(atoms) == d and all(map(are_atoms, atoms, kinds))
     yield "units", isinstance(units, tuple) and len(units) == d and all(map(is_unit, units, kinds))

@@ -22,6 +22,10 @@ class UnseenValueWarning(UserWarning):
     """A value of a column was not in the training data."""
 
 
+class ImpossibleValueWarning(UserWarning):
+    """A value of a column has probability 0, because it is outside of what the column's distribution can have."""
+
+
 @dataclass(frozen=True)
 class Codes:
     """Rows for a model: x (n, d) float64, NaN where missing or unseen, and unseen (n, d) bool."""
@@ -85,21 +89,35 @@ def check_numbers(cells: Cells, column: int, view: ColumnView, numbers: np.ndarr
 
 def warn_of_unseen(cells: Cells, kept: Sequence[int], names: Sequence[Any], unseen: np.ndarray) -> None:
     """One warning for all levels of these cells (n, d) that were not in the training data."""
-    n_unseen = int(unseen.sum())
-    if not n_unseen:
-        return
-    row, place = (int(where[0]) for where in np.nonzero(unseen))
-    column = kept[place]
+    if unseen.any():
+        warnings.warn(
+            f"{first_of(cells, kept, names, unseen, 'was not in the training data')}; an unseen value has the "
+            "probability 1/(n+1) in every component",
+            UnseenValueWarning,
+            stacklevel=levels_inside(),
+        )
+
+
+def warn_of_impossible(cells: Cells, kept: Sequence[int], names: Sequence[Any], impossible: np.ndarray) -> None:
+    """One warning for all numbers of these cells (n, d) that a model excludes."""
+    if impossible.any():
+        warnings.warn(
+            f"{first_of(cells, kept, names, impossible, 'has probability 0 in every component')}; such a row has the "
+            "score -inf: correct the value, make it missing, or give the column another family or other bounds",
+            ImpossibleValueWarning,
+            stacklevel=levels_inside(),
+        )
+
+
+def first_of(cells: Cells, kept: Sequence[int], names: Sequence[Any], chosen: np.ndarray, what: str) -> str:
+    """The first of the chosen cells (n, d) with its value, and how many more there are."""
+    row, place = (int(where[0]) for where in np.nonzero(chosen))
+    column, more = kept[place], int(chosen.sum()) - 1
     value = (
         cells.texts[column][row] if column in cells.texts else plain(cells.numbers[row, column], cells.sorts[column])
     )
-    more = f", and {n_unseen - 1} more cells hold such values" if n_unseen > 1 else ""
-    warnings.warn(
-        f"X holds {value!r} in row {cells.row(row)}, column {shown(names[place])}, which was not in the training data"
-        f"{more}; an unseen value has the probability 1/(n+1) in every component",
-        UnseenValueWarning,
-        stacklevel=levels_inside(),
-    )
+    text = f"X holds {value!r} in row {cells.row(row)}, column {shown(names[place])}, which {what}"
+    return f"{text}, and {more} more cells hold such values" if more else text
 
 
 # For networks

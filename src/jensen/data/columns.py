@@ -9,7 +9,7 @@
     constant  one level -> 0                                                            probability
     grid      equal steps -> 0, 1, 2, ... (all columns or none)                         probability
 The density of the data follows from that of encoded values: ln p(x) = ln p(encoded) - Σ ln scale over observed cells.
-An atom has a probability of its own beside the density of the other numbers.
+An atom has a probability of its own beside the density of the other numbers, which may end at bounds, their `support`.
 
 A level that was not in the training data is *unseen*. All unseen values of column j share one slot of probability
 ε_j = 1 / (n_j + 1), with n_j observed training entries; beside it a seen level has (1 - ε_j) times its probability.
@@ -27,13 +27,13 @@ import torch
 from torch import Tensor
 
 from jensen.data.cells import Cells, read_cells
-from jensen.data.claims import WITH_LEVELS, claims
+from jensen.data.claims import WITH_LEVELS, checked_record, neutral
 from jensen.data.codes import Codes, codes_of_column, encoded_rows, known_cells, warn_of_unseen
 from jensen.data.container import FRAMES, Kind, Table, fill_frame, fill_matrix, is_frame
 from jensen.data.describe import describe
 from jensen.data.expand import Plan, expand, without_nan
 from jensen.data.names import listed, shown
-from jensen.data.present import ColumnView, decode_column, decode_matrix, make_frame, restored_column
+from jensen.data.present import ColumnView, decode_column, decode_matrix, make_frame, restored_column, views_of
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -48,7 +48,7 @@ class Columns:
         scale: (d,) float64, by which numbers are divided, for a grid its step; 1 for levels without an order.
         dtypes: the types of the columns as their container writes them.
         container: "numpy", "torch", "pandas", "polars" or "pyarrow".
-        bounds: (d, 2) float64, the least and the greatest possible number, ∓inf where there is none.
+        bounds: (d, 2) float64, the least and the greatest number that is no error, ∓inf where there is none.
         atoms: numbers that have a probability of their own, () for most columns.
         units: "days" or "seconds" of a date, "" for others.
         ranges: (d, 2) float64, observed; a data frame gets no number outside of it. ∓inf for no such limit.
@@ -57,7 +57,8 @@ class Columns:
         n_observed: (d,) int64, training entries that were not missing; 0 if they were not counted.
         n_rows: of the training table; 0 if they were not counted.
         left_out: names of the columns of the table that are not modelled.
-        kept: numbers, in the table, of the columns that are; everything above is about these.
+        kept: numbers, in the table, of the columns that are; everything else is about these.
+        support: (d, 2) float64, the open interval in which numbers have a density, by bounds that are given or natural.
 
     Example:
         >>> import pandas as pd
@@ -91,6 +92,7 @@ class Columns:
     n_rows: int = 0
     left_out: tuple[str | int, ...] = ()
     kept: tuple[int, ...] = ()
+    support: Tensor = None  # type: ignore[assignment]
 
     def __post_init__(self) -> None:
         d = len(self.names)
@@ -207,29 +209,27 @@ class Columns:
     def frame(self, values: Tensor, index: Any = None, container: str = "pandas") -> Any:
         """`decode` as a data frame, in pandas with an index; with its own types if it came from the same library.
 
-        Columns that were left out are there, and missing.
+        Columns that were left out are not in it.
         """
         numbers = self.as_array(values)
         if container not in FRAMES:
             raise ValueError(f'container={container!r} is not known; choose "pandas" or "polars" or "pyarrow"')
         # Dates keep their type, which both libraries can read.
         own = [v if container == self.container or v.unit else replace(v, dtype="") for v in self.views]
-        views: list[ColumnView | None] = [None] * len(self.table_names)
-        for number, view in zip(self.kept, own, strict=True):
-            views[number] = view
-        return make_frame(container, self.table_names, views, numbers, index)
+        return make_frame(container, own, numbers, index)
 
     def table(self, x: Tensor, kind: Kind, index: Any = None) -> Any:
         """Encoded rows (n, d) as the kind of table that the user gave, with the types that came in.
 
         Data frames get whole numbers in the observed range where all training values were whole; arrays and tensors
-        get numbers as they are. Columns that were left out are missing.
+        get numbers as they are. Columns that were left out are not in a data frame; in an array they are missing.
         """
         if kind.is_frame:
             own = kind.index if kind.index is not None and len(kind.index) == len(x) else None
             made = self.frame(x, own if index is None else index, kind.container)
             if kind.container == "pandas" and kind.columns is not None:
-                made.columns = kind.columns  # names that are neither text nor whole numbers
+                # Names that are neither text nor whole numbers.
+                made.columns = [kind.columns[j] for j in self.kept]
             return made
         decoded = decode_matrix(self.views, self.as_array(x))
         if self.left_out:
@@ -284,14 +284,7 @@ class Columns:
     @cached_property
     def views(self) -> tuple[ColumnView, ...]:
         """The columns one by one."""
-        rest = (self.dtypes, self.units, self.whole, self.categories)
-        described = zip(self.names, self.kinds, self.levels, *rest, strict=True)
-        location, scale = self.location.tolist(), self.scale.tolist()
-        low, high = self.ranges.T.tolist()
-        return tuple(
-            ColumnView(name, kind, levels, location[j], scale[j], dtype, unit, whole, low[j], high[j], categories)
-            for j, (name, kind, levels, dtype, unit, whole, categories) in enumerate(described)
-        )
+        return views_of(vars(self))
 
     def record(self) -> dict[str, Any]:
         """Values that a file can hold; the levels of a grid, which all columns share, once."""
@@ -301,17 +294,7 @@ class Columns:
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> Columns:
         """Undo `record`; what does not describe columns is an error."""
-        names = {field.name for field in fields(cls)}
-        if not isinstance(record, Mapping) or set(record) != names:
-            given = sorted(map(str, record)) if isinstance(record, Mapping) else record
-            raise ValueError(f"columns are described by {sorted(names)}, got {given}; the file is damaged")
-        values = dict(record)
-        if isinstance(values["kinds"], tuple) and values["kinds"][:1] == ("grid",) and len(values["levels"]) == 1:
-            values["levels"] = values["levels"] * len(values["names"])
-        for what, is_right in claims(values):
-            if not is_right:
-                raise ValueError(f"{what}={record[what]!r} does not describe columns; the file is damaged")
-        return cls(**values)
+        return cls(**checked_record(record, {field.name for field in fields(cls)}))
 
     def check_names(self, cells: Cells) -> None:
         names = self.table_names
@@ -333,18 +316,3 @@ class Columns:
         if values.ndim != 2 or values.shape[1] != len(self.names):
             raise ValueError(f"values has shape {tuple(values.shape)}; expected (n, {len(self.names)}), as encoded")
         return np.asarray(values.detach().to("cpu", torch.float64))
-
-
-def neutral(d: int) -> dict[str, Any]:
-    """The values of d columns of which nothing more is known than kinds, levels and scaling."""
-    unlimited = torch.tensor([-torch.inf, torch.inf], dtype=torch.float64).repeat(d, 1)
-    return {
-        "bounds": unlimited,
-        "atoms": ((),) * d,
-        "units": ("",) * d,
-        "ranges": unlimited.clone(),
-        "whole": (False,) * d,
-        "categories": ((),) * d,
-        "n_observed": torch.zeros(d, dtype=torch.int64),
-        "kept": tuple(range(d)),
-    }

@@ -12,14 +12,16 @@ from jensen.data.dates import SECONDS, what_is
 from jensen.data.names import listed
 
 MOST_LINES, MOST_LETTERS = 40, 44
-HEAD = ("column", "kind", "values", "atoms", "missing", "measure")
+HEAD = ("column", "kind", "values", "bounds", "atoms", "missing", "measure")
 
 
 def describe(record: Mapping[str, Any], measure: tuple[str, ...]) -> str:
-    """A line per column: name, kind, levels or range, atoms, share of missing values, measure."""
+    """A line per column: name, kind, levels or range, bounds if some have any, atoms, missing share, measure."""
     names = record["names"]
     lines = [HEAD] + [line(record, j, measure[j]) for j in range(min(len(names), MOST_LINES))]
-    width = [max(len(cells[k]) for cells in lines) for k in range(len(HEAD))]
+    if not any(cells[HEAD.index("bounds")] for cells in lines[1:]):
+        lines = [tuple(cell for cell, head in zip(cells, HEAD, strict=True) if head != "bounds") for cells in lines]
+    width = [max(map(len, column)) for column in zip(*lines, strict=True)]
     text = ["  ".join(cell.ljust(size) for cell, size in zip(cells, width, strict=True)).rstrip() for cells in lines]
     if len(names) > MOST_LINES:
         text.append(f"... and {len(names) - MOST_LINES} more columns")
@@ -32,7 +34,15 @@ def line(record: Mapping[str, Any], j: int, measure: str) -> tuple[str, ...]:
     n_rows, n_observed = record["n_rows"], int(record["n_observed"][j])
     missing = f"{1 - n_observed / n_rows:.1%}" if n_rows else ""
     atoms = ", ".join(f"{atom:g}" for atom in record["atoms"][j])
-    return str(record["names"][j]), record["kinds"][j], values_of(record, j), atoms, missing, measure
+    bounds = bounds_text(*record["support"][j].tolist())
+    return str(record["names"][j]), record["kinds"][j], values_of(record, j), bounds, atoms, missing, measure
+
+
+def bounds_text(low: float, high: float) -> str:
+    """Bounds of a density, which does not reach them."""
+    if np.isfinite([low, high]).all():
+        return f"{low:g} to {high:g}"
+    return f"above {low:g}" if np.isfinite(low) else f"below {high:g}" if np.isfinite(high) else ""
 
 
 def values_of(record: Mapping[str, Any], j: int) -> str:

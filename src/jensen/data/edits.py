@@ -21,16 +21,17 @@ OPTIONS = ("kind", "atoms", "low", "high")
 
 @dataclass(frozen=True)
 class Asked:
-    """What is asked of one column: its kind or "auto", its atoms (None: found by the rule) and its bounds."""
+    """What is asked of one column: its kind or "auto", its atoms and its bounds, None where these follow the rules."""
 
     kind: str = "auto"
     atoms: tuple[float, ...] | None = None
-    low: float = -math.inf
-    high: float = math.inf
+    low: float | None = None
+    high: float | None = None
 
     @property
-    def has_bounds(self) -> bool:
-        return self.low > -math.inf or self.high < math.inf
+    def bounds(self) -> tuple[float, float]:
+        """Those that are given, ∓∞ where there is none."""
+        return -math.inf if self.low is None else self.low, math.inf if self.high is None else self.high
 
 
 def asked_columns(columns: Any, names: Sequence[str | int]) -> list[Asked]:
@@ -65,7 +66,7 @@ def asked_of(value: Any, where: str) -> Asked:
         raise ValueError(f"{where} asks for {kind!r}; choose one of {', '.join(map(repr, CHOICES))}")
     if kind != "number" and len(options) > 1:
         raise ValueError(f"{where} has bounds or atoms, which only a column of the kind 'number' can have")
-    low, high = (options.get("low"), options.get("high"))
+    low, high = options.get("low"), options.get("high")
     atoms = options.get("atoms")
     for given in (low, high, *(() if atoms is None else atoms)):
         if given is not None and not (isinstance(given, Real) and math.isfinite(given)):
@@ -73,10 +74,11 @@ def asked_of(value: Any, where: str) -> Asked:
     asked = Asked(
         kind,
         None if atoms is None else tuple(sorted({float(atom) for atom in atoms})),
-        -math.inf if low is None else float(low),
-        math.inf if high is None else float(high),
+        # A bound that is given as None is none, not even a natural one.
+        (-math.inf if low is None else float(low)) if "low" in options else None,
+        (math.inf if high is None else float(high)) if "high" in options else None,
     )
-    if asked.low >= asked.high:
+    if asked.bounds[0] >= asked.bounds[1]:
         raise ValueError(f"{where} has low={low} and high={high}; low must be less than high")
     return asked
 

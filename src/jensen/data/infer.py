@@ -46,22 +46,24 @@ def learn_columns(
        floats, and must not change what the column is.
        a. At least 30 that are all distinct and fill at least half of their range, in any order, are running numbers and
           left out: they tell rows apart and nothing else.
-       b. At most 10 values within a range of less than 20, with at least 5 rows per value, are a "level": answers of a
-          survey, grades, the number of vessels. Probabilities of levels can describe a count as well, but no count
-          describes codes.
+       b. At most 10 values are a "level" if there are at least 5 rows per value on average and their range is less
+          than 20, or at least 30 rows per value in any range: answers of a survey, grades, the number of vessels,
+          postcodes of a few towns. Probabilities of levels can describe a count as well, but no count describes codes.
        c. From 0 up to at most 1000, with a mean of less than two standard deviations, they are a "count": a Gaussian
           would reach below 0. Above that a count looks like a Gaussian, which also has a covariance with other numbers.
        d. All others are a "number", such as age, years of schooling, hours per week and capital gain.
 
-    A number has no bounds unless they are given, a count is 0 or more. A value at a given bound is an atom. With
-    atoms=True a value of a column of numbers is an atom, too, if it has at least 10 % of the observed rows and at least
-    five times the rows of its neighbours, the two next values on either side; for 0 as the least value 1 % suffice.
+    A count is 0 or more. A value at a given bound is an atom. With atoms=True a value of a column of numbers is an
+    atom, too, if it has at least 10 % of the observed rows and at least five times the rows of its neighbours, the two
+    next values on either side; for 0 as the least value 1 % suffice. An atom may be a natural bound of the other
+    numbers: 0 if no value is less, and 1 if all values are from 0 to 1. Numbers have no other bounds, unless given.
 
     Args:
         X: a data frame, or numbers (n, d) as an array or tensor; NaN and its like are missing.
         columns: a kind for all columns, or {name or number: kind or options} for some. For mixtures kinds are "auto",
             "number", "count", "level", "yes/no", "date", "constant" and "left out", and options are a dictionary of
-            "kind", "low", "high" and "atoms". For networks kinds are "auto", "number", "yes/no" and "level".
+            "kind", "low", "high" and "atoms"; a bound of None is none, not even a natural one. For networks kinds are
+            "auto", "number", "yes/no" and "level".
         kinds: "all" or "scaled".
         shared_scale: one location and scale for all numbers, as for the pixels of images; only if "scaled".
         atoms: whether frequent numbers may be atoms; only if "all".
@@ -115,6 +117,7 @@ def columns_from(table: TableStatistics, asked: Sequence[Asked], atoms: bool = F
         tuple(type_of(head, j) for j in kept),
         head.kind.container,
         bounds=torch.tensor([(column.least, column.greatest) for column in used], dtype=torch.float64),
+        support=torch.tensor([column.support for column in used], dtype=torch.float64),
         atoms=tuple(column.atoms for column in used),
         units=tuple(column.unit for column in used),
         ranges=torch.tensor([(column.low, column.high) for column in used], dtype=torch.float64),

@@ -6,7 +6,7 @@ beyond the range of the training values.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,6 +43,19 @@ class ColumnView:
     def own_dtype(self) -> str:
         """The type in which a data frame gets the column; "" for numbers of an integer column that are not whole."""
         return "" if self.kind == "number" and "int" in self.dtype.lower() and not self.is_whole else self.dtype
+
+
+def views_of(columns: Mapping[str, Any]) -> tuple[ColumnView, ...]:
+    """The columns one by one, from the fields of `Columns`."""
+    each = ("names", "kinds", "levels", "dtypes", "units", "whole", "categories")
+    location, scale = columns["location"].tolist(), columns["scale"].tolist()
+    low, high = columns["ranges"].T.tolist()
+    return tuple(
+        ColumnView(name, kind, levels, location[j], scale[j], dtype, unit, whole, low[j], high[j], categories)
+        for j, (name, kind, levels, dtype, unit, whole, categories) in enumerate(
+            zip(*(columns[what] for what in each), strict=True)
+        )
+    )
 
 
 def numbers_in_units(view: ColumnView, numbers: np.ndarray, is_for_frame: bool) -> np.ndarray:
@@ -101,26 +114,17 @@ def decode_matrix(views: Sequence[ColumnView], numbers: np.ndarray) -> np.ndarra
     return decoded
 
 
-def make_frame(
-    container: str, names: Sequence[str | int], views: Sequence[ColumnView | None], numbers: np.ndarray, index: Any
-) -> Any:
-    """A data frame of all columns of the table; None stands for a column that was left out and is missing.
-
-    The views' types may be "", which leaves the type to the container.
-    """
-    n, place, made = len(numbers), 0, {}
-    for j, view in enumerate(views):
-        made[j] = empty_column(container, str(names[j]), n) if view is None else None
-        if view is not None:
-            made[j] = frame_column(container, str(names[j]), view, numbers[:, place], index)
-            place += 1
+def make_frame(container: str, views: Sequence[ColumnView], numbers: np.ndarray, index: Any) -> Any:
+    """A data frame of columns; the views' types may be "", which leaves the type to the container."""
+    made = {j: frame_column(container, str(view.name), view, numbers[:, j], index) for j, view in enumerate(views)}
     if container == "pandas":
         import pandas as pd
 
         frame = pd.DataFrame(made, index=index)
-        frame.columns = pd.Index(names)
+        frame.columns = pd.Index([view.name for view in views])
         return frame
-    return nw.from_dict({str(names[j]): made[j] for j in made}, backend=backend_of(container)).to_native()
+    named = {str(view.name): made[j] for j, view in enumerate(views)}
+    return nw.from_dict(named, backend=backend_of(container)).to_native()
 
 
 def frame_column(container: str, name: str, view: ColumnView, numbers: np.ndarray, index: Any) -> Any:
@@ -141,8 +145,3 @@ def restored_column(X: Any, column: int, view: ColumnView, numbers: np.ndarray) 
         return pandas_times(seconds_in(view, numbers), view.dtype if own == "object" else own).array
     # A missing number would make floats of whole numbers.
     return decode_column(view, np.nan_to_num(numbers) if view.is_whole else numbers)
-
-
-def empty_column(container: str, name: str, n: int) -> Any:
-    nothing = np.full(n, None, dtype=object)
-    return nothing if container == "pandas" else nw.new_series(name, nothing.tolist(), backend=backend_of(container))

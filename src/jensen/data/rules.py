@@ -19,9 +19,9 @@ from jensen.data.statistics import ColumnStatistics
 
 # Below this many rows all values may well differ.
 MANY_ROWS = 30
-# Whole numbers are codes of levels if there are at most so many of them, in less than so wide a range, and each has at
-# least so many rows on average.
-FEW_LEVELS, CODE_RANGE, ROWS_PER_LEVEL = 10, 20, 5
+# Whole numbers are codes of levels if there are at most so many of them, and each has at least so many rows on average:
+# in less than so wide a range, or in any range.
+FEW_LEVELS, CODE_RANGE, ROWS_PER_LEVEL, ROWS_PER_CODE = 10, 20, 5, 30
 # The greatest count, and the deviations that separate a Gaussian's mean from 0 if it has little mass below 0.
 LARGEST_COUNT, FAR_FROM_ZERO = 1000, 2
 # An atom has at least this share of the rows, at 0 as the least value that one, and so many times the rows of its
@@ -52,6 +52,7 @@ class Found:
     is_whole: bool = False
     least: float = -math.inf
     greatest: float = math.inf
+    support: tuple[float, float] = (-math.inf, math.inf)
 
 
 def find_column(given: Given, asked: Asked, with_atoms: bool) -> Found:
@@ -113,13 +114,14 @@ def is_running_number(s: ColumnStatistics) -> bool:
     return bool(s.n_observed >= MANY_ROWS and are_distinct and s.high - s.low + 1 <= 2 * s.n_observed)
 
 
-def has_rows(s: ColumnStatistics) -> bool:
+def has_rows(s: ColumnStatistics, per_level: int = ROWS_PER_LEVEL) -> bool:
     """Whether there are enough rows for levels, on average."""
-    return s.n_observed >= ROWS_PER_LEVEL * s.n_distinct
+    return s.n_observed >= per_level * s.n_distinct
 
 
 def kind_of_whole(s: ColumnStatistics) -> str:
-    if s.n_distinct <= FEW_LEVELS and s.high - s.low < CODE_RANGE and has_rows(s):
+    is_narrow = s.high - s.low < CODE_RANGE
+    if s.n_distinct <= FEW_LEVELS and has_rows(s, ROWS_PER_LEVEL if is_narrow else ROWS_PER_CODE):
         return "level"
     is_near_zero = s.mean < FAR_FROM_ZERO * s.std
     return "count" if s.low >= 0 and s.high <= LARGEST_COUNT and is_near_zero else "number"
@@ -192,17 +194,19 @@ def number(given: Given, kind: str, asked: Asked, with_atoms: bool) -> Found:
     found = Found(kind, is_whole=s.is_whole, low=s.low, high=s.high)
     if kind == "count":
         return replace(found, least=0.0)
-    if s.low < asked.low or s.high > asked.high:
-        wrong = s.low if s.low < asked.low else s.high
-        raise refusal(given, kind, f"{wrong:g}", f", outside of its bounds {asked.low:g} and {asked.high:g}")
+    low, high = asked.bounds
+    if s.low < low or s.high > high:
+        wrong = s.low if s.low < low else s.high
+        raise refusal(given, kind, f"{wrong:g}", f", outside of its bounds {low:g} and {high:g}")
     atoms = atoms_of(given, asked, with_atoms)
-    return replace(found, atoms=atoms, least=asked.low, greatest=asked.high)
+    support = support_of(given, asked, atoms if with_atoms else ())
+    return replace(found, atoms=atoms, least=low, greatest=high, support=support)
 
 
 def atoms_of(given: Given, asked: Asked, with_atoms: bool) -> tuple[float, ...]:
     """The numbers with a probability of their own: those asked for, or values at given bounds and those of the rule."""
     s = given.statistics
-    at_bounds = {bound for bound in (s.low, s.high) if bound in (asked.low, asked.high)}
+    at_bounds = {bound for bound in (s.low, s.high) if bound in asked.bounds}
     if asked.atoms is not None and not at_bounds <= set(asked.atoms):
         raise refusal(
             given, "number", f"its bound {min(at_bounds):g}", ", which has no density there; add it to its atoms"
@@ -212,6 +216,14 @@ def atoms_of(given: Given, asked: Asked, with_atoms: bool) -> tuple[float, ...]:
         more = found | frequent(s)
         found = more if s.n_distinct - len(more) >= 2 else found
     return tuple(sorted(found))
+
+
+def support_of(given: Given, asked: Asked, atoms: tuple[float, ...]) -> tuple[float, float]:
+    """The open interval in which numbers have a density: bounds that are given, and natural ones at these atoms."""
+    s = given.statistics
+    low = 0.0 if asked.low is None and s.low >= 0 and 0 in atoms else asked.bounds[0]
+    high = 1.0 if asked.high is None and s.low >= 0 and s.high <= 1 and 1 in atoms else asked.bounds[1]
+    return low, high
 
 
 def frequent(s: ColumnStatistics) -> set[float]:

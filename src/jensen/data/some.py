@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from jensen.data.columns import Columns
@@ -26,6 +27,44 @@ def some_columns(columns: Columns, places: Sequence[int]) -> Columns:
         for name, value in own.items()
     }
     return replace(columns, **chosen, left_out=(), kept=tuple(range(len(places))))
+
+
+def row_of(columns: Columns, given: Any) -> Tensor:
+    """One row (1, d) of codes from {column: value}, NaN in the other columns, of which there must be some."""
+    if not isinstance(given, Mapping):
+        raise ValueError(f"given={given!r} must be a dictionary of values by column, {example(columns)}")
+    if not given:
+        raise ValueError(f"given={{}} names no column; give the value of at least one, {example(columns)}")
+    places = [place_of(columns, name) for name in given]
+    if len(given) == len(columns.names):
+        raise ValueError(f"given names all {len(given)} columns; leave at least one")
+    x = torch.full((1, len(columns.names)), torch.nan, dtype=torch.float64)
+    for place, value in zip(places, given.values(), strict=True):
+        x[0, place] = code_of(columns, place, value)
+    return x
+
+
+def places_of(columns: Columns, names: Any) -> list[int]:
+    """The numbers of modelled columns, each named once."""
+    if isinstance(names, str) or not isinstance(names, Iterable):
+        raise ValueError(f"columns={names!r} must be a list of columns, such as [{names!r}]")
+    places = [place_of(columns, name) for name in names]
+    if not places or len(set(places)) < len(places):
+        raise ValueError(f"columns={list(names)!r} must name at least one column, and none twice")
+    return places
+
+
+def place_of(columns: Columns, name: Any) -> int:
+    if name not in columns.names:
+        raise ValueError(f"column {name!r} is not among {listed(columns.names)}")
+    return columns.names.index(name)
+
+
+def example(columns: Columns) -> str:
+    """How a value of a column can be given."""
+    view = columns.views[0]
+    value = view.levels[0] if view.levels else round(min(max(0.0, view.low), view.high), 3)
+    return f"such as {{{view.name!r}: {'date' if view.unit else repr(value)}}}"
 
 
 def code_of(columns: Columns, place: int, value: Any) -> float:
@@ -49,8 +88,10 @@ def check_same_columns(old: Columns, new: Columns) -> None:
     if old.names != new.names:
         raise ValueError(f"warm_start: the last fit had the columns {listed(old.names)}, X has {listed(new.names)}")
     for j, name in enumerate(old.names):
-        for what in ("kinds", "levels", "atoms", "units"):
-            before, now = getattr(old, what)[j], getattr(new, what)[j]
+        for what in ("kinds", "levels", "atoms", "units", "support"):
+            before, now = (getattr(columns, what)[j] for columns in (old, new))
+            if what == "support":
+                before, now = tuple(before.tolist()), tuple(now.tolist())
             if before != now:
                 raise ValueError(
                     f"warm_start: column {shown(name)} has other {what} than in the last fit, {now!r} and {before!r}; "

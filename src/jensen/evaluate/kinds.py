@@ -5,7 +5,7 @@ rows, and given to every model that takes them, so that folds agree. In a table 
 - columns that identify rows, and constants, are left out for all models;
 - counts and whole numbers that are levels have a probability: a model with a density there is dequantised;
 - dates are numbers, in days or seconds;
-- numbers have no atoms, unless every model that reads text finds them or the user asks for them.
+- numbers have no atoms and no bounds, unless every model that reads text finds them or the user asks for them.
 In a table of numbers the footing decides as it does without such a model, and no column is left out.
 
 All values of column j that are not among its n_j training entries share the probability 1 / (n_j + 1), so a seen level
@@ -162,9 +162,10 @@ def silently_learnt(X: Any, asked: Kinds | None = None, atoms: bool = False) -> 
         return learn_columns(X, asked, kinds="all", atoms=atoms)
 
 
-def plain_number(atoms: Sequence[float] = ()) -> dict[str, Any]:
-    """A column of numbers that has these atoms and no others."""
-    return {"kind": "number", "atoms": list(atoms)}
+def plain_number(atoms: Sequence[float] = (), low: float = -np.inf, high: float = np.inf) -> dict[str, Any]:
+    """A column of numbers that has these atoms and bounds and no others."""
+    ends = {"low": None if low == -np.inf else low, "high": None if high == np.inf else high}
+    return {"kind": "number", "atoms": list(atoms)} | ends
 
 
 def other_atoms(models: Mapping[str, Any], X: Any) -> dict[str, str]:
@@ -192,8 +193,8 @@ def numeric_kinds(footing: Footing, columns: Columns, asked: Kinds) -> Kinds:
 
 
 def mixed_kinds(columns: Columns, asked: Kinds) -> Kinds:
-    found = zip(columns.names, columns.kinds, columns.atoms, strict=True)
-    kinds: Kinds = {name: plain_number(atoms) if kind == "number" else kind for name, kind, atoms in found}
+    found = zip(columns.names, columns.kinds, columns.atoms, columns.support.tolist(), strict=True)
+    kinds: Kinds = {name: plain_number(atoms, *ends) if kind == "number" else kind for name, kind, atoms, ends in found}
     return with_asked(kinds, asked)
 
 
@@ -206,7 +207,8 @@ def with_asked(kinds: Kinds, asked: Kinds) -> Kinds:
 
 
 def kind_of(kind: Any) -> Any:
-    return kind if isinstance(kind, str) else kind["kind"]
+    # Options without a kind are bounds or atoms of numbers.
+    return kind if isinstance(kind, str) else kind.get("kind", "number" if kind else AUTO)
 
 
 def mixed_footing(footing: Footing, columns: Columns) -> Footing:

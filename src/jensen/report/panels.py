@@ -120,7 +120,7 @@ def samples(subject: Subject) -> Made:
 
 def cloud(real: pd.DataFrame, new: pd.DataFrame, names: Sequence[str]) -> str:
     """Real rows and samples in the plane of the two most correlated columns."""
-    names = [name for name in names if real[name].nunique() > 1]
+    names = [name for name in names if name in new and real[name].nunique() > 1]
     if len(names) < 2:
         return ""
     together = real[names].corr().abs().to_numpy(copy=True)

@@ -157,5 +157,6 @@ def new_rows(made: Any) -> Any:
 def as_frame(rows: Any, names: Sequence[str]) -> pd.DataFrame:
     if is_frame(rows):
         frame = pd.DataFrame({str(name): np.asarray(rows[name]) for name in names_in(rows)})
-        return frame[list(names)]
+        # A sample has no columns that the model leaves out.
+        return frame[[name for name in names if name in frame]]
     return pd.DataFrame(as_array(rows).reshape(len(rows), -1), columns=list(names))

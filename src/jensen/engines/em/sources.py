@@ -59,6 +59,7 @@ class ArraySource:
         frame: the coordinates to hold them in.
         weight: row weights (n,).
         label: class per row (n,), -1 where unknown.
+        log_jacobian: (n,), if x is already a transform of the user's own numbers, ln |dx/d own|; None if it is them.
         footprint: what an E-step holds, for the size of batches.
         by_pattern: whether rows with missing values come in blocks that share a pattern, unless it is rare, or as they
             stand with a mask; or the columns whose pattern they share.
@@ -72,6 +73,7 @@ class ArraySource:
         *,
         weight: Tensor | None = None,
         label: Tensor | None = None,
+        log_jacobian: Tensor | None = None,
         footprint: Footprint,
         by_pattern: Patterns = True,
         in_one: bool = False,
@@ -79,6 +81,7 @@ class ArraySource:
         self.n_rows: int = x.shape[1]
         self.n_numbers = self.n_rows * footprint.per_row
         self._weight, self._label, self._frame = weight, label, frame
+        self._log_jacobian = log_jacobian
         self._rows: Tensor | None = None
         self._log_scale = frame.scale.log()
         width = max(FEWEST_ROWS, min(MOST_ROWS, BATCH_BYTES // (8 * footprint.per_row)))
@@ -114,12 +117,21 @@ class ArraySource:
         *,
         weight: Tensor | None = None,
         label: Tensor | None = None,
+        log_jacobian: Tensor | None = None,
         footprint: Footprint,
         by_pattern: Patterns = True,
     ) -> ArraySource:
         """Of the user's rows (n, d), which are copied."""
         own = x.T.clone(memory_format=torch.contiguous_format)
-        source = cls(own, frame, weight=weight, label=label, footprint=footprint, by_pattern=by_pattern)
+        source = cls(
+            own,
+            frame,
+            weight=weight,
+            label=label,
+            log_jacobian=log_jacobian,
+            footprint=footprint,
+            by_pattern=by_pattern,
+        )
         source._rows = x
         return source
 
@@ -135,6 +147,10 @@ class ArraySource:
     def _take(self, values: Tensor | None, rows: Tensor) -> Tensor | None:
         return None if values is None else values[rows]
 
+    def _with_own(self, log_jacobian: Tensor, rows: Tensor) -> Tensor:
+        """The log-Jacobian of the frame, and that of the rows before it."""
+        return log_jacobian if self._log_jacobian is None else log_jacobian + self._log_jacobian[rows]
+
     def _chunks(self, x: Tensor, rows: Tensor, observed: Tensor | None = None) -> Iterator[Batch]:
         """Rows as they stand: complete, or with a mask (d, n) of what is observed."""
         log_jacobian = -self._log_scale.sum()[None]
@@ -143,7 +159,7 @@ class ArraySource:
             weight, label = self._take(self._weight, where), self._take(self._label, where)
             seen = None if observed is None else observed[:, part]
             of_seen = log_jacobian if seen is None else -(self._log_scale @ seen.to(x.dtype))
-            yield Batch(x[:, part], where, weight, seen, label, of_seen)
+            yield Batch(x[:, part], where, weight, seen, label, self._with_own(of_seen, where))
 
     def _patterned(
         self, x: Tensor, observed: Tensor, rows: Tensor, columns: list[int] | None = None
@@ -171,7 +187,7 @@ class ArraySource:
                 weight.masked_fill(padding, 0.0),
                 seen,
                 self._take(self._label, rows[kept]),
-                log_jacobian,
+                self._with_own(log_jacobian, rows[kept]),
             )
 
 

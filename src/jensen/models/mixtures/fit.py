@@ -87,6 +87,7 @@ def mixture_problem(
         frame,
         weight=rows.weight,
         label=rows.label,
+        log_jacobian=rows.log_jacobian,
         footprint=standard.footprint,
         by_pattern=standard.by_pattern,
     )

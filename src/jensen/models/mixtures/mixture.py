@@ -4,19 +4,19 @@
     E:  q_ik ∝ π_k p_k(x_i) over the observed columns
     M:  weighted means, covariances, frequencies and rates of each component
 Numbers share a covariance within a component; counts, yes/no and levels are independent given the component. A missing
-entry is a factor 1. The bound is exact.
+entry is a factor 1. Numbers with bounds are Gaussian after a monotone g, with its log-Jacobian. The bound is exact.
 McLachlan & Peel (2000), chapter 5; latent classes: Lazarsfeld & Henry (1968); mixed columns: Hunt & Jorgensen (1999).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import warnings
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
-import torch
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
@@ -24,18 +24,17 @@ from torch import Tensor
 from jensen.bound import Bound
 from jensen.contract import Problem, Rows, whole_number
 from jensen.data.cells import Cells, check_finite
-from jensen.data.codes import Codes
+from jensen.data.codes import Codes, warn_of_impossible
 from jensen.data.columns import Columns
 from jensen.data.container import Kind, Table
 from jensen.data.labels import encode_labels, numbers_of_classes, read_posterior
-from jensen.data.names import listed
 from jensen.data.reader import LARGEST, known_names, read_rows, read_weights
-from jensen.data.some import check_same_columns, code_of, some_columns
+from jensen.data.some import check_same_columns, places_of, row_of
 from jensen.engines.em import loop as em
 from jensen.engines.em.frame import Frame
-from jensen.models.mixtures.atoms import Atoms, engine_families
 from jensen.models.mixtures.base import MixtureModel
 from jensen.models.mixtures.conjugate_prior import ConjugatePrior
+from jensen.models.mixtures.coordinates import Coordinates
 from jensen.models.mixtures.em import MixtureTheta
 from jensen.models.mixtures.families.choice import (
     FAMILIES,
@@ -52,7 +51,8 @@ from jensen.models.mixtures.fit import mixture_problem, n_components_of, start_b
 from jensen.models.mixtures.gaussians import STRUCTURES
 from jensen.models.mixtures.inference import bound_terms, draw, fill, fill_draws, log_evidence
 from jensen.models.mixtures.product import Product, ProductFamily
-from jensen.models.mixtures.subset import condition, marginal
+from jensen.models.mixtures.subset import check_possible, condition, derived, marginal
+from jensen.runtime.messages import own_filters
 
 
 class Mixture(MixtureModel):
@@ -65,7 +65,7 @@ class Mixture(MixtureModel):
             "exponential", "log-normal", "poisson", "negative binomial", "multinomial" (one for all its columns, such as
             words), "bernoulli" or "categorical" for some.
         columns: {column: kind} for columns that are not what they look like: "number", "count", "level", "yes/no" or
-            "date".
+            "date"; or {column: {"low": 0, "high": 1}} for numbers that have bounds.
         covariance_type: of the Gaussian columns, "full", "tied", "diag" or "spherical".
         alpha: pseudo-counts of every level, and of both values of yes/no; 0 is maximum likelihood.
         prior: None for maximum likelihood, or a `ConjugatePrior` of means and covariances.
@@ -86,7 +86,8 @@ class Mixture(MixtureModel):
         weights_: π (K,).
         columns_: what every column is.
         families_: the family of every modelled column.
-        parameters_: {column: {name: array (K, ...)}}, such as mean and variance, rate or probabilities.
+        parameters_: {column: {name: array (K, ...)}}, such as mean and variance, rate or probabilities; of numbers with
+            bounds the location and variance of g(x).
         theta_: the same parameters as one frozen value of tensors.
         lower_bound_, lower_bounds_, n_iter_, converged_, total_weight_, classes_: as in `GaussianMixture`.
 
@@ -169,7 +170,9 @@ class Mixture(MixtureModel):
         """The parameters of every modelled column, by name, with the components first."""
         check_is_fitted(self)
         found, d = column_parameters(self.theta_.components), len(self._columns.names)
-        for j, extra in zip(self._atoms.columns, found[d:], strict=True):
+        for j in self._coordinates.bounds:
+            found[j] = {"location": found[j]["mean"], "variance": found[j]["variance"]}
+        for j, extra in zip(self._coordinates.atoms, found[d:], strict=True):
             found[j]["atoms"] = extra["probabilities"][:, 1:]
         return dict(zip(self._columns.names, found, strict=False))
 
@@ -190,15 +193,22 @@ class Mixture(MixtureModel):
         All values of a column that were not in the training rows share one probability, 1/(n+1), in every component.
         """
         codes, kind = self._codes(X)
-        y = self._atoms.expand(codes.x)
-        return kind.values(log_evidence(self.theta_, y) + self._columns.log_unseen(codes.unseen))
+        y = self._coordinates.expand(codes.x)
+        return kind.values(log_evidence(self.theta_, y) + self._log_rest(codes))
+
+    def can_score(self, X: Table) -> np.ndarray:
+        """Which rows (n,) have a score above -inf: a number outside of its bounds, or of its family's, has none."""
+        check_is_fitted(self)
+        with own_filters():
+            warnings.simplefilter("ignore")
+            return np.asarray(~self._coordinates.outside(self._codes(X)[0].x).any(1))
 
     def bound(self, X: Table, q: Any = None) -> Bound:
         """E_q[ln p(x|z)] and KL(q ‖ π) per row: exact with the posterior as q, a lower bound with any other (n, K)."""
         codes, kind = self._codes(X)
         given = None if q is None else read_posterior(q, len(codes.x), len(self.theta_.weights))
-        reconstruction, kl = bound_terms(self.theta_, self._atoms.expand(codes.x), given)
-        reconstruction = reconstruction + self._columns.log_unseen(codes.unseen)
+        reconstruction, kl = bound_terms(self.theta_, self._coordinates.expand(codes.x), given)
+        reconstruction = reconstruction + self._log_rest(codes)
         return Bound(kind.values(reconstruction), {name: kind.values(v) for name, v in kl.items()}, is_exact=q is None)
 
     def impute(self, X: Table) -> Any:
@@ -206,16 +216,18 @@ class Mixture(MixtureModel):
 
         Observed entries are returned bit for bit.
         """
-        codes, _ = self._codes(X)
-        y = self._atoms.expand(codes.x)
-        return self._columns.restore(X, self._atoms.expected(self.theta_, y, fill(self.theta_, y)), codes.missing)
+        codes, kind = self._codes(X)
+        y = self._coordinates.expand(codes.x)
+        ranges = self._columns.ranges if kind.is_frame else None
+        filled = self._coordinates.expected(self.theta_, y, fill(self.theta_, y), ranges)
+        return self._columns.restore(X, filled, codes.missing)
 
     def impute_draws(self, X: Table, n_draws: int = 1, random_state: Any = None) -> list[Any]:
         """Copies of X with missing entries drawn from their posterior, for multiple imputation."""
         codes, _ = self._codes(X)
         n, generator = whole_number("n_draws", n_draws), self._generator(random_state)
-        drawn = fill_draws(self.theta_, self._atoms.expand(codes.x), n, generator)
-        return [self._columns.restore(X, self._atoms.contract(y), codes.missing) for y in drawn]
+        drawn = fill_draws(self.theta_, self._coordinates.expand(codes.x), n, generator)
+        return [self._columns.restore(X, self._coordinates.contract(y), codes.missing) for y in drawn]
 
     def sample(self, n_samples: int = 1, y: Any = None, random_state: Any = None) -> tuple[Any, Any]:
         """Rows and the component that generated each; y selects a class (or component), one for all or one per row."""
@@ -224,67 +236,42 @@ class Mixture(MixtureModel):
         classes = getattr(self, "classes_", np.arange(len(self.theta_.weights)))
         component = None if y is None else numbers_of_classes(y, classes, n)
         y, component = draw(self.theta_, n, self._generator(random_state), component)
-        return self._columns.table(self._atoms.contract(y), self._kind), self._kind.values(component)
+        return self._columns.table(self._coordinates.contract(y), self._kind), self._kind.values(component)
 
     def marginal(self, columns: Sequence[str | int]) -> Mixture:
         """The mixture of some columns, by name or number, in the order given."""
-        if isinstance(columns, str) or not isinstance(columns, Iterable):
-            raise ValueError(f"columns={columns!r} must be a list of columns, such as [{columns!r}]")
-        places = [self._place(column) for column in columns]
-        if not places or len(set(places)) < len(places):
-            raise ValueError(f"columns={list(columns)!r} must name at least one column, and none twice")
-        return self._derived(marginal(self.theta_, self._atoms.of_columns(places)), places)
+        check_is_fitted(self)
+        places = places_of(self._columns, columns)
+        part: Mixture = derived(self, marginal(self.theta_, self._coordinates.of_columns(places)), places)
+        return part
 
     def condition(self, given: Mapping[str | int, Any]) -> Mixture:
         """The mixture of the other columns given values of some, by name or number."""
         check_is_fitted(self)
-        known = {self._place(column): value for column, value in given.items()}
-        rest = [j for j in range(len(self._columns.names)) if j not in known]
-        if not known or not rest:
-            raise ValueError(f"given names {len(known)} of {len(self._columns.names)} columns; leave at least one")
-        x = torch.full((1, len(self._columns.names)), torch.nan, dtype=torch.float64)
-        for j, value in known.items():
-            x[0, j] = code_of(self._columns, j, value)
-        y = self._atoms.expand(x)[0]
-        return self._derived(condition(self.theta_, y, self._atoms.of_columns(rest)), rest)
-
-    def _place(self, column: str | int) -> int:
-        """The number of a modelled column."""
-        check_is_fitted(self)
-        if column not in self._columns.names:
-            raise ValueError(f"column {column!r} is not among {listed(self._columns.names)}")
-        return self._columns.names.index(column)
-
-    def _derived(self, theta: MixtureTheta[Product], places: list[int]) -> Mixture:
-        """A fitted mixture of some of the columns."""
-        params: dict[str, Any] = self.get_params(deep=False)
-        model = type(self)(**params)
-        if "n_components" in params:
-            model.n_components = len(theta.weights)
-        model.theta_, model.total_weight_ = theta, self.total_weight_
-        model._columns = some_columns(self._columns, places)
-        model._families = tuple(self._families[j] for j in places)
-        model.n_features_in_ = len(places)
-        kept = [self._columns.kept[j] for j in places]
-        names = getattr(self, "feature_names_in_", None)
-        if names is not None:
-            model.feature_names_in_ = names[kept]
-        own = None if self._kind.columns is None else [self._kind.columns[j] for j in kept]
-        model._kind = replace(self._kind, index=None, columns=own)
-        if hasattr(self, "classes_"):
-            model.classes_ = self.classes_
-        return model
+        x, coordinates = row_of(self._columns, given), self._coordinates
+        check_possible(self.theta_, coordinates, x, given, places_of(self._columns, given))
+        rest = x[0].isnan().nonzero().flatten().tolist()
+        theta = condition(self.theta_, coordinates.expand(x)[0], coordinates.of_columns(rest))
+        part: Mixture = derived(self, theta, rest)
+        return part
 
     def _codes(self, X: Table) -> tuple[Codes, Kind]:
         """Rows for a fitted model as codes."""
         check_is_fitted(self)
         cells = read_rows(self, X, reset=False)
         check_finite(cells, LARGEST, known_names(self))
-        return self._columns.codes(cells), cells.kind
+        codes = self._columns.codes(cells)
+        outside = self._coordinates.outside(codes.x).numpy()
+        warn_of_impossible(cells, self._columns.kept, self._columns.names, outside)
+        return codes, cells.kind
+
+    def _log_rest(self, codes: Codes) -> Tensor:
+        """What a score (n,) has beside the engine's: unseen levels, and the log-Jacobian of numbers with bounds."""
+        return self._columns.log_unseen(codes.unseen) + self._coordinates.log_jacobian(codes.x)
 
     def _read(self, X: Table) -> tuple[Tensor, Kind]:
         codes, kind = self._codes(X)
-        return self._atoms.expand(codes.x), kind
+        return self._coordinates.expand(codes.x), kind
 
     def _read_rows(self, X: Table, y: Any, sample_weight: Any, *, reset: bool) -> Rows:
         cells = read_rows(self, X, reset=reset)
@@ -303,25 +290,27 @@ class Mixture(MixtureModel):
                 check_same_columns(self._columns, columns)
             self._columns = columns
             self._families = chosen_families(self.families, self._columns)
-        x = self._atoms.expand(self._columns.codes(cells).x)
-        return Rows(x, weight, label, classes, cells.kind)
+        x, coordinates = self._columns.codes(cells).x, self._coordinates
+        coordinates.check(x, self._columns.names)
+        log_jacobian = coordinates.log_jacobian(x) if coordinates.bounds else None
+        return Rows(coordinates.expand(x), weight, label, classes, cells.kind, log_jacobian)
 
     def _learn(self, X: Table | Cells) -> Columns:
         return learn_for_families(X, self.families, self.columns)
 
     @property
-    def _atoms(self) -> Atoms:
-        return Atoms.of(self._columns)
+    def _coordinates(self) -> Coordinates:
+        return Coordinates.of(self._columns, self._families)
 
     def _family(self, rows: Rows, k: int) -> ProductFamily:
         options = Options(self.covariance_type, self.reg_covar, self.prior, self.alpha)
         labels = [str(name) for name in self._columns.names]
-        labels += [labels[j] for j in self._atoms.columns]
-        return product_family(engine_families(self._families, self._atoms), self._n_levels, labels, rows.x, options)
+        labels += [labels[j] for j in self._coordinates.atoms]
+        return product_family(self._coordinates.engine_families, self._n_levels, labels, rows.x, options)
 
     @property
     def _n_levels(self) -> tuple[int, ...]:
-        return (*self._columns.n_levels, *self._atoms.n_levels)
+        return (*self._columns.n_levels, *self._coordinates.n_levels)
 
     def _problem(self, rows: Rows, start: Any, frame: Frame | None) -> tuple[Problem, Frame]:
         k = n_components_of(self, rows, start)
@@ -338,8 +327,7 @@ class Mixture(MixtureModel):
         )
 
     def _theta_record(self) -> dict[str, Any]:
-        names = engine_families(self._families, self._atoms)
-        return theta_record(self.theta_, names) | {"columns": self._columns.record()}
+        return theta_record(self.theta_, self._coordinates.engine_families) | {"columns": self._columns.record()}
 
     def _theta_from(self, record: dict[str, Any]) -> MixtureTheta[Product]:
         self._columns = Columns.from_record(record["columns"])

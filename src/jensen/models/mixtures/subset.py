@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from jensen.data.names import shown
+from jensen.data.some import some_columns
+from jensen.models.mixtures.coordinates import Coordinates
 from jensen.models.mixtures.em import MixtureTheta
 from jensen.models.mixtures.gaussians import Gaussians
-from jensen.models.mixtures.inference import given_observed, responsibilities
+from jensen.models.mixtures.inference import given_observed, log_evidence, responsibilities
 from jensen.models.mixtures.product import Product
 
 
@@ -28,6 +33,49 @@ def condition(theta: MixtureTheta[Product], x: Tensor, columns: Sequence[int]) -
         # Other families are independent of what is observed, given the component.
         parts.append(given(part, known) if isinstance(part, Gaussians) else part)
     return MixtureTheta(weights, selected(Product(tuple(parts), theta.components.columns), columns))
+
+
+def derived(model: Any, theta: MixtureTheta[Product], places: list[int]) -> Any:
+    """A fitted mixture of some of the columns of a model."""
+    params: dict[str, Any] = model.get_params(deep=False)
+    other = type(model)(**params)
+    if "n_components" in params:
+        other.n_components = len(theta.weights)
+    other.theta_, other.total_weight_ = theta, model.total_weight_
+    other._columns = some_columns(model._columns, places)
+    other._families = tuple(model._families[j] for j in places)
+    other.n_features_in_ = len(places)
+    kept = [model._columns.kept[j] for j in places]
+    names = getattr(model, "feature_names_in_", None)
+    if names is not None:
+        other.feature_names_in_ = names[kept]
+    own = None if model._kind.columns is None else [model._kind.columns[j] for j in kept]
+    other._kind = replace(model._kind, index=None, columns=own)
+    if hasattr(model, "classes_"):
+        other.classes_ = model.classes_
+    return other
+
+
+def check_possible(
+    theta: MixtureTheta[Product], coordinates: Coordinates, x: Tensor, given: Mapping[Any, Any], places: Sequence[int]
+) -> None:
+    """An error for a row x (1, d) of probability 0, which names the value of these that no component can have."""
+    if log_density(theta, coordinates, x) > -math.inf:
+        return
+    for (name, value), j in zip(given.items(), places, strict=True):
+        alone = torch.full_like(x, torch.nan)
+        alone[:, j] = x[:, j]
+        if log_density(theta, coordinates, alone) == -math.inf:
+            raise ValueError(
+                f"given holds {value!r} for column {shown(name)}, which has probability 0 in every component; give a "
+                "value that the column can have"
+            )
+    raise ValueError(f"given={dict(given)!r} has probability 0: no component has all of these values; give other ones")
+
+
+def log_density(theta: MixtureTheta[Product], coordinates: Coordinates, x: Tensor) -> float:
+    """ln p of one row x (1, d)."""
+    return float(log_evidence(theta, coordinates.expand(x)) + coordinates.log_jacobian(x))
 
 
 def given(part: Gaussians[Any], x: Tensor) -> Any:

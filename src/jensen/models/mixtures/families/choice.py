@@ -27,6 +27,7 @@ from jensen.models.mixtures.conjugate_prior import ConjugatePrior
 from jensen.models.mixtures.em import MixtureTheta
 from jensen.models.mixtures.families.bernoulli import BernoulliFamily, Bernoullis
 from jensen.models.mixtures.families.categorical import CategoricalFamily, Categoricals
+from jensen.models.mixtures.families.entries import ColumnFamily
 from jensen.models.mixtures.families.gamma import GammaFamily, Gammas
 from jensen.models.mixtures.families.log_normal import LogNormalFamily, LogNormals
 from jensen.models.mixtures.families.multinomial import MultinomialFamily, Multinomials
@@ -59,6 +60,12 @@ KIND_OF = {
     "categorical": "level",
 }
 FAMILIES = tuple(KIND_OF)
+# Those of positive numbers; counts and levels are checked when they are read.
+POSITIVE: dict[str, ColumnFamily[Any]] = {
+    "gamma": GammaFamily(),
+    "exponential": GammaFamily(shape=1.0),
+    "log-normal": LogNormalFamily(),
+}
 
 
 def learn_for_families(
@@ -110,7 +117,20 @@ def chosen_families(families: str | Mapping[str | int, str], columns: Columns) -
     for name, kind in zip(columns.names, columns.kinds, strict=True):
         usual = asked.get(name) or (wanted if wanted is not None and can_be(wanted, kind) else AUTO[kind])
         found.append(usual if can_be(usual, kind) else AUTO[kind])
+    check_bounds(columns, found)
     return tuple(found)
+
+
+def check_bounds(columns: Columns, families: Sequence[str]) -> None:
+    """An error for given bounds that a family does not have; a Gaussian takes any."""
+    for name, family, ends in zip(columns.names, families, columns.support.tolist(), strict=True):
+        low, high = ends
+        if family in POSITIVE and (low not in (0, -np.inf) or high != np.inf):
+            raise ValueError(
+                f"families asks for {family!r} in column {shown(name)}, which has no bound but 0, and columns gives "
+                f"the bounds {low:g} and {high:g}; give it the family 'gaussian', which takes any bounds, or leave "
+                "them out"
+            )
 
 
 def measure_of(columns: Columns, families: Sequence[str]) -> tuple[str, ...]:
