@@ -249,6 +249,9 @@ class Mixture(MixtureModel):
         y = self._atoms.expand(x)[0]
         return self._derived(condition(self.theta_, y, self._atoms.of_columns(rest)), rest)
 
+    def _find_constants(self, x: Any) -> None:
+        """None: `columns_` has them, as columns with one level."""
+
     def _place(self, column: str | int) -> int:
         """The number of a modelled column."""
         check_is_fitted(self)
