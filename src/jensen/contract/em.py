@@ -122,6 +122,8 @@ class EMEstimator(LatentVariableModel):
             start = self.theta_
             check_same_constants(self._kind.constants, rows.kind.constants, column_names(self))
         problem, frame = self._problem(rows, start, None)
+        if not rows.x.shape[1]:
+            return self._fit_constants(problem, rows)
         n_init, every = getattr(self, "n_init", 1), getattr(self, "verbose_interval", 1)
         fitted = self._run(problem, self._generator(), n_init, every)
         self.theta_ = self._presented(fitted.theta.outside(frame))
@@ -131,6 +133,16 @@ class EMEstimator(LatentVariableModel):
         self._remember(rows)
         running = em.Running(fitted.stats * (1 / fitted.weight), fitted.weight)
         self._stream = Stream(frame, problem.verbs, running, fitted.theta)
+        return self
+
+    def _fit_constants(self, problem: Problem, rows: Rows) -> Self:
+        """Keep the start, because no column varies and so no step changes anything."""
+        self.theta_ = problem.start(self._generator())
+        self.converged_, self.n_iter_ = True, 0
+        self.lower_bound_, self.lower_bounds_ = 0.0, []
+        self.total_weight_ = float(len(rows.x) if rows.weight is None else rows.weight.sum())
+        self._remember(rows)
+        self._stream = None
         return self
 
     def _run(
@@ -184,6 +196,8 @@ class EMEstimator(LatentVariableModel):
         self._validate_params()
         rows = self._read_rows(X, y if self.capabilities.labels else None, sample_weight, reset=False)
         rows = self._varying(rows, is_first=False)
+        if not rows.x.shape[1]:
+            return self  # constants stay what they are
         stream, source = self._resume(rows)
         with threads_for(source.n_numbers):
             theta, running = em.stepwise(stream.verbs, stream.theta, source, stream.running, stream.exponent)

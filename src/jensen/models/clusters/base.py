@@ -114,7 +114,8 @@ class CentreModel(EMEstimator):
     def n_parameters_(self) -> int:
         """Free parameters: the centres and σ²."""
         check_is_fitted(self)
-        return self.theta_.centres.numel() + 1
+        n = self.theta_.centres.numel()
+        return n + 1 if n else 0
 
     @property
     def _n_features_out(self) -> int:

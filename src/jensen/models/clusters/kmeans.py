@@ -173,7 +173,11 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ce
         )
         if pull is not None and pull.chooses and isinstance(self.init, str):
             start = drawn_to(pull, start)
-        if is_plain:
+        if not rows.shape[1]:
+            # Constants alone: one cluster, and every row in it.
+            self.n_iter_, self.converged_, labels = 0, True, np.zeros(rows.shape[0], dtype=np.int64)
+            self._keep(outcome(np.zeros((1, 0)), np.array([total]), 0.0, 0.0, 0.0), None)
+        elif is_plain:
             labels = self._fit_complete(rows, mass, start, generator)
         else:
             labels = self._fit_engine(rows, mass, start, generator, pull, limits)

@@ -215,7 +215,8 @@ class LatentCurve(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EMEstimator
     def n_parameters_(self) -> int:
         """Free parameters: the coefficients of f, and σ²."""
         check_is_fitted(self)
-        return self.theta_.coefficients.numel() + 1
+        n = self.theta_.coefficients.numel()
+        return n + 1 if n else 0
 
     @property
     def _n_features_out(self) -> int:
@@ -237,7 +238,7 @@ class LatentCurve(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EMEstimator
 
     def _problem(self, rows: Rows, start: CurveTheta | None, frame: Frame | None) -> tuple[Problem, Frame]:
         n_features = rows.x.shape[1]
-        if start is None and self.n_latent > n_features:
+        if start is None and self.n_latent > n_features > 0:
             raise ValueError(
                 f"n_latent={self.n_latent} needs at least {self.n_latent} features that vary, but X has "
                 f"n_features={n_features} of them; lower n_latent"
@@ -249,6 +250,8 @@ class LatentCurve(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EMEstimator
         source = ArraySource(x, frame, weight=rows.weight, footprint=space.footprint(n_features), by_pattern=False)
 
         def begin(generator: torch.Generator) -> CurveTheta:
+            if not n_features:
+                return CurveTheta(torch.zeros(space.n_features, 0, dtype=torch.float64), 1.0, space)
             with threads_for(source.n_numbers):
                 return verbs.project(STARTS[self.init](verbs, rows, frame, source))
 

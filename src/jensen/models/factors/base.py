@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import replace
-from typing import Any, Self
+from numbers import Integral
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
@@ -24,7 +25,7 @@ from jensen.engines.em.frame import too_large
 from jensen.engines.em.sources import ArraySource
 from jensen.models.factors.fit import SubspaceTheta, covariance_of, need_square, one, stream_of
 from jensen.models.factors.principal import RowMoments, row_moments
-from jensen.models.factors.subspace import SubspaceGaussians
+from jensen.models.factors.subspace import SubspaceGaussians, SubspaceStructure
 from jensen.models.mixtures.gaussians import FullGaussians
 from jensen.models.mixtures.inference import answers, bound_terms, fill, fill_draws, log_evidence, responsibilities
 from jensen.runtime.threads import threads_for
@@ -51,6 +52,7 @@ class LinearLatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EMEst
     """z ~ N(0, I), x | z ~ N(μ + W z, Ψ)."""
 
     theta_: SubspaceTheta
+    _is_isotropic: ClassVar[bool]
     capabilities = Capabilities(score="exact", missing_in_fit=True, missing_in_score=True, weights=True, batches=True)
     _answers = Answers(log_evidence, fill, fill_draws)
     mean_ = Fitted(lambda model: model.theta_.components.means[0], columns=(0,), constant=None)
@@ -74,11 +76,21 @@ class LinearLatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EMEst
         warn_unused(self, self._unused(rows))
         self._kind = rows.kind.of_other_rows()
         self.total_weight_ = float(len(rows.x) if rows.weight is None else rows.weight.sum())
+        if not rows.x.shape[1]:
+            return self._keep_constants()
         with threads_for(rows.x.numel()):
             moments = complete_moments(rows)
             theta = self._solve_rows(rows) if moments is None else self._solve(moments, None)
         self.theta_ = self._presented(theta)
         self._stream = None if moments is None else stream_of(moments, self.theta_, self._solve)
+        return self
+
+    def _keep_constants(self) -> Self:
+        """A table without a column that varies: latent dimensions, if asked for, change nothing."""
+        wanted: Any = self.n_components
+        m = int(wanted) if isinstance(wanted, Integral) else 0
+        self.theta_, self._stream = one(SubspaceStructure(m, self._is_isotropic).standard(1, 0)), None
+        self.lower_bound_, self.n_iter_, self.converged_ = 0.0, 0, True
         return self
 
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
@@ -124,10 +136,10 @@ class LinearLatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EMEst
 
         def both(local: SubspaceTheta, batch: Batch) -> Tensor:
             view = local.components.view(batch)
-            return torch.cat([view.mean[0], view.cov[0].reshape(m * m, -1).expand(-1, view.mean.shape[2])])
+            return torch.cat([view.mean[0], view.cov[0].flatten(0, 1).expand(-1, view.mean.shape[2])])
 
         values = answers(self.theta_, x, both)
-        return torch.distributions.MultivariateNormal(values[:, :m], values[:, m:].reshape(-1, m, m))
+        return torch.distributions.MultivariateNormal(values[:, :m], values[:, m:].reshape(len(x), m, m))
 
     def transform(self, X: Any) -> Any:
         """The posterior mean of z (n, m)."""

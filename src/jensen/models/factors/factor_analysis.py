@@ -66,6 +66,7 @@ class FactorAnalysis(LinearLatentModel):
     components_ = Fitted(lambda model: model.theta_.components.loadings[0].mT, columns=(1,))
     noise_variance_ = Fitted(lambda model: model.theta_.components.noise[0], columns=(0,))
 
+    _is_isotropic = False
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "n_components": [Interval(Integral, 0, None, closed="left"), None],
         "tol": [Interval(Real, 0.0, None, closed="left")],

@@ -49,7 +49,7 @@ def subspace_mixture_problem(
 ) -> tuple[Problem, Frame]:
     """The problem that EM solves, in the frame's units."""
     k, d = n_components_of(model, rows, start), rows.x.shape[1]
-    if structure.n_latent > d:
+    if structure.n_latent > d > 0:
         raise ValueError(
             f"n_latent={structure.n_latent} is more than the {d} features of X{that_vary(rows.kind)}; lower it"
         )
@@ -70,6 +70,8 @@ def subspace_start(structure: SubspaceStructure, name: str) -> Begin[SubspaceGau
     """The best of short runs from several partitions, or one partition where `name` is "kmeans" or rows are many."""
 
     def begin(verbs: Verbs, rows: Rows, source: Source, frame: Frame, generator: torch.Generator) -> SubspaceTheta:
+        if verbs.standard.n_parameters == 0:
+            return verbs.equal()  # constants
         sample = Sample.of(source, verbs, frame)
         with threads_for(sample.source.n_numbers):
             if name == "kmeans" or not sample.is_everything or verbs.n_components == 1:

@@ -112,6 +112,7 @@ class ProbabilisticPCA(LinearLatentModel):
     singular_values_ = Fitted(lambda model: (model.total_weight_ * axis_variances(model)).sqrt())
     loadings_ = Fitted(lambda model: model.theta_.components.loadings[0], columns=(0,))
 
+    _is_isotropic = True
     # False of files that were written before BIC chose.
     chosen_by_bic_: bool = False
 
@@ -152,7 +153,7 @@ class ProbabilisticPCA(LinearLatentModel):
     @property
     def noise_variance_(self) -> float:
         check_is_fitted(self)
-        return float(self.theta_.components.noise)
+        return float(self.theta_.components.noise) if self._n_varying else 0.0
 
     @property
     def n_components_(self) -> int:
