@@ -1,6 +1,6 @@
 """A column with one value: 0 nats at the value, one slot of 1 / (n + 1) elsewhere, and no part in the model.
 
-With it a fit of numbers is the fit without it, but for rounding; in a table of columns of any kind the start may differ.
+With it a fit of numbers is the fit without it, but for rounding. Mixtures of any columns may start from elsewhere.
 """
 
 import warnings
@@ -115,7 +115,9 @@ def test_another_value_has_the_unseen_slot(case, both):
 
 
 def test_one_warning_names_them(case):
-    with pytest.warns(UserWarning, match=r"X has columns with one value: 0 \(1.0\), 3 \(1.0\); this value has") as heard:
+    with pytest.warns(
+        UserWarning, match=r"X has columns with one value: 0 \(1.0\), 3 \(1.0\); this value has"
+    ) as heard:
         case.brief().fit(wide(case.learnt), case.y)
     assert sum("one value" in str(one.message) for one in heard) == 1
 

@@ -120,7 +120,8 @@ class EMEstimator(LatentVariableModel):
         start = None
         if getattr(self, "warm_start", False) and hasattr(self, "theta_"):
             start = self.theta_
-            check_same_constants(self._kind.constants, rows.kind.constants, column_names(self))
+            if hasattr(self, "_kind"):  # not if theta_ is all that was set
+                check_same_constants(self._kind.constants, rows.kind.constants, column_names(self))
         problem, frame = self._problem(rows, start, None)
         if not rows.x.shape[1]:
             return self._fit_constants(problem, rows)

@@ -249,8 +249,7 @@ class Mixture(MixtureModel):
         y = self._atoms.expand(x)[0]
         return self._derived(condition(self.theta_, y, self._atoms.of_columns(rest)), rest)
 
-    def _find_constants(self, x: Any) -> None:
-        """None: `columns_` has them, as columns with one level."""
+    def _find_constants(self, x: Any) -> None: ...  # they are in `columns_`, as columns with one level
 
     def _place(self, column: str | int) -> int:
         """The number of a modelled column."""
