@@ -18,6 +18,7 @@ from jensen import (
     FactorAnalysis,
     GaussianMixture,
     KMeans,
+    KMedoids,
     Mixture,
     MixtureOfPPCA,
     ProbabilisticPCA,
@@ -186,6 +187,12 @@ class TestRows:
             assert model.score(rows) == pytest.approx(other.score(rows))
         assert model.n_iter_ == other.n_iter_
 
+    @pytest.mark.parametrize("metric", ["euclidean", "seuclidean", "mahalanobis", "manhattan"])
+    def test_medoids_do_not_depend_on_it(self, metric):
+        found, other = (KMedoids(3, metric=metric, random_state=0).fit(rows) for rows in (WIDE, IRIS))
+        np.testing.assert_array_equal(found.medoid_indices_, other.medoid_indices_)
+        assert found.inertia_ == pytest.approx(other.inertia_)
+
     def test_sparse_rows(self):
         rows = np.where(IRIS > 5, IRIS, 0.0)
         wide = np.column_stack([np.zeros(150), rows, np.full(150, 2.0)])
@@ -196,6 +203,14 @@ class TestRows:
         np.testing.assert_allclose(sparse.score_samples(scipy.sparse.csr_matrix(wide)), dense.score_samples(wide))
         np.testing.assert_allclose(dense.score_samples(wide), KMeans(3, random_state=0).fit(rows).score_samples(rows))
         np.testing.assert_allclose(sparse.cluster_centers_[:, [0, -1]], [[0.0, 2.0]] * 3)
+        wide[4, 0] = 1.0
+        with pytest.warns(UnseenValueWarning, match="X holds 1.0 in row 4, column 0"):
+            lost = sparse.score_samples(scipy.sparse.csr_matrix(wide))
+        np.testing.assert_allclose(lost, dense.score_samples(np.where(np.arange(6) == 0, 0.0, wide)) - unseen_cost(4))
+
+
+def unseen_cost(row):
+    return np.where(np.arange(150) == row, np.log(151), 0.0)
 
 
 class TestBatches:

@@ -72,6 +72,14 @@ class Constants:
         found = Constants(self.values[list(columns)], self.n_observed[list(columns)])
         return found if len(found.columns) else None
 
+    def differing(self, x: Any) -> Constants | None:
+        """Those columns in which rows (n, d) of a sparse matrix hold another value, or none; None without any."""
+        low, high = ends_of_sparse(x)
+        values, seen = self.values.numpy(), np.isfinite(low)
+        differs = torch.from_numpy(~seen | (low != values) | (high != values))
+        found = Constants(torch.where(differs, self.values, torch.nan), self.n_observed)
+        return found if len(found.columns) else None
+
     def beside(self, x: Any) -> Tensor:
         """The constant columns (n, c) of rows (n, d), which may be sparse."""
         numbers, is_sparse = self.columns.numpy(), bool(issparse(x))
@@ -132,10 +140,12 @@ def find_constants(x: Any) -> Constants | None:
     if not is_constant.any():
         return None
     values = np.where(is_constant, low, np.nan).astype(np.float64)
-    n_observed = np.zeros(len(values), dtype=np.int64)
-    for j in np.flatnonzero(is_constant):
-        n_missing = np.isnan(x[:, [j]].data if is_sparse else x[:, j]).sum()
-        n_observed[j] = x.shape[0] - n_missing
+    n_missing = np.zeros(len(values), dtype=np.int64)
+    if is_sparse:
+        n_missing += np.bincount(x.indices[np.isnan(x.data)], minlength=len(values))
+    else:
+        n_missing[is_constant] = np.isnan(x[:, is_constant]).sum(0)
+    n_observed = np.where(is_constant, x.shape[0] - n_missing, 0)
     return Constants(torch.from_numpy(values), torch.from_numpy(n_observed))
 
 

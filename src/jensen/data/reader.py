@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 from torch import Tensor
@@ -108,12 +109,17 @@ def beside_model(
     """
     if constants is None:
         return x, kind
-    beside, names = constants.beside(x), known_names(estimator)
+    x, given, names = constants.narrowed(x, 1), x, known_names(estimator)
+    # Of a sparse matrix, which may have thousands of empty columns, those that have anything to tell.
+    used = constants.differing(given) if issparse(given) else constants
+    if used is None:
+        return x, replace(kind, constants=constants)
+    constants, beside = used, used.beside(given)
     if not may_differ:
         constants.refuse_unseen(beside, column_names(estimator))
     own = [names[j] for j in constants.columns.tolist()]
     warn_of_unseen(cells_of_numbers(beside.numpy(), kind), range(len(own)), own, constants.unseen(beside).numpy())
-    return constants.narrowed(x, 1), replace(kind, constants=constants, beside=beside)
+    return x, replace(kind, constants=constants, beside=beside)
 
 
 def known_names(estimator: BaseEstimator) -> Sequence[Any]:

@@ -221,6 +221,10 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ce
         # A depot draws the stores away from a value that all customers share.
         return super()._find_constants(x) if self.depot is None else None
 
+    def _share_of(self, x: Matrix) -> float:
+        """The share of columns that vary: as in scikit-learn, `tol` is relative to the mean variance of all of them."""
+        return float(x.shape[1] / self.n_features_in_)
+
     def _own_init(self, rows: Matrix, kind: Kind) -> Any:
         """`init` for the columns that vary; a function gets rows with all of them."""
         init, d, k = self.init, rows.shape[1], self.n_clusters
@@ -249,7 +253,7 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ce
             weight,
             [start(generator) for _ in range(self._n_init)],
             max_iter=self.max_iter,
-            tol=self.tol,
+            tol=self._share_of(x) * self.tol,
             algorithm=algorithm,
             may_overwrite=not self.copy_x,
             progress="KMeans" if self.verbose else None,
@@ -276,7 +280,7 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ce
             raise ValueError(
                 "algorithm='elkan' is for complete rows without depot and size_limits; use algorithm='lloyd'"
             )
-        problem, frame = kmeans_problem(x, weight, start, self.tol, pull, limits)
+        problem, frame = kmeans_problem(x, weight, start, self._share_of(x) * self.tol, pull, limits)
         fitted = self._run(problem, generator, self._n_init)
         self.n_iter_, self.converged_ = fitted.n_iter, fitted.converged
         running = em.Running(fitted.stats * (1 / fitted.weight), fitted.weight)
