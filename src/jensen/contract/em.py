@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
@@ -14,6 +14,8 @@ from sklearn.exceptions import ConvergenceWarning
 from torch import Tensor
 
 from jensen.contract.model import LatentVariableModel, Rows, warn_unused, whole_number
+from jensen.data.constants import Constants
+from jensen.data.reader import column_names
 from jensen.engines.em import loop as em
 from jensen.engines.em.frame import Frame
 from jensen.engines.em.sources import Source
@@ -107,11 +109,22 @@ class EMEstimator(LatentVariableModel):
             y: labels (n,), -1, None or NaN where unknown; None ignores labels, and so do models without classes.
             sample_weight: a count per row: 2 is the row twice, 0 leaves it out.
         """
+        return self._fit(X, y, sample_weight)
+
+    def _fit(self, X: Any, y: Any, sample_weight: Any, *, is_batch: bool = False) -> Self:
+        """Fit all rows, or the first batch of them: a column with one value may vary in the next."""
         self._validate_params()
         rows = self._read_rows(X, y if self.capabilities.labels else None, sample_weight, reset=True)
+        rows = rows if is_batch else self._varying(rows, is_first=True)
         warn_unused(self, self._unused(rows))
-        start = self.theta_ if getattr(self, "warm_start", False) and hasattr(self, "theta_") else None
+        start = None
+        if getattr(self, "warm_start", False) and hasattr(self, "theta_"):
+            start = self.theta_
+            if hasattr(self, "_kind"):  # not if theta_ is all that was set
+                check_same_constants(self._kind.constants, rows.kind.constants, column_names(self))
         problem, frame = self._problem(rows, start, None)
+        if not rows.x.shape[1]:
+            return self._fit_constants(problem, rows)
         n_init, every = getattr(self, "n_init", 1), getattr(self, "verbose_interval", 1)
         fitted = self._run(problem, self._generator(), n_init, every)
         self.theta_ = self._presented(fitted.theta.outside(frame))
@@ -121,6 +134,16 @@ class EMEstimator(LatentVariableModel):
         self._remember(rows)
         running = em.Running(fitted.stats * (1 / fitted.weight), fitted.weight)
         self._stream = Stream(frame, problem.verbs, running, fitted.theta)
+        return self
+
+    def _fit_constants(self, problem: Problem, rows: Rows) -> Self:
+        """Keep the start, because no column varies and so no step changes anything."""
+        self.theta_ = problem.start(self._generator())
+        self.converged_, self.n_iter_ = True, 0
+        self.lower_bound_, self.lower_bounds_ = 0.0, []
+        self.total_weight_ = float(len(rows.x) if rows.weight is None else rows.weight.sum())
+        self._remember(rows)
+        self._stream = None
         return self
 
     def _run(
@@ -166,12 +189,16 @@ class EMEstimator(LatentVariableModel):
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """One step of stepwise EM with a batch of rows; the first batch is a `fit`, which sets units and classes.
 
-        After `fit` or `jensen.load` it resumes from there. A batch changes less the more weight was seen before it.
+        After `fit` or `jensen.load` it resumes from there. A batch changes less the more weight was seen before it. A
+        column with one value in the first batch may vary in later ones, but not a column with one value in `fit`.
         """
         if not hasattr(self, "theta_"):
-            return self.fit(X, y, sample_weight)
+            return self._fit(X, y, sample_weight, is_batch=True)
         self._validate_params()
         rows = self._read_rows(X, y if self.capabilities.labels else None, sample_weight, reset=False)
+        rows = self._varying(rows, is_first=False)
+        if not rows.x.shape[1]:
+            return self  # constants stay what they are
         stream, source = self._resume(rows)
         with threads_for(source.n_numbers):
             theta, running = em.stepwise(stream.verbs, stream.theta, source, stream.running, stream.exponent)
@@ -216,18 +243,18 @@ class EMEstimator(LatentVariableModel):
     def score_samples(self, X: Any) -> Any:
         """ln p(x) per row, over the features that are observed; a row with none has ln p = 0."""
         x, kind = self._read(X)
-        return kind.values(self._answers.log_evidence(self.theta_, x))
+        return kind.scores(self._answers.log_evidence(self.theta_, x))
 
     def impute(self, X: Any) -> Any:
         """X with missing entries replaced by their posterior mean; observed entries are returned bit for bit."""
         x, kind = self._read(X)
-        return kind.table(self._answers.fill(self.theta_, x))
+        return kind.completed(self._answers.fill(self.theta_, x))
 
     def impute_draws(self, X: Any, n_draws: int = 1, random_state: Any = None) -> list[Any]:
         """Copies of X with missing entries drawn from their posterior, for multiple imputation."""
         x, kind = self._read(X)
         n = whole_number("n_draws", n_draws)
-        return [kind.table(v) for v in self._answers.fill_draws(self.theta_, x, n, self._generator(random_state))]
+        return [kind.completed(v) for v in self._answers.fill_draws(self.theta_, x, n, self._generator(random_state))]
 
     @property
     @abstractmethod
@@ -242,3 +269,16 @@ class EMEstimator(LatentVariableModel):
     def aic(self, X: Any) -> float:
         """-2 Σ ln p(x) + 2 (number of parameters), ln p or its bound; smaller is better (Akaike 1974)."""
         return float(-2 * self.score_samples(X).sum() + 2 * self.n_parameters_)
+
+
+def check_same_constants(before: Constants | None, now: Constants | None, names: Sequence[str]) -> None:
+    """An error for a warm start where other columns vary than in the last fit."""
+    last, own = (set() if one is None else set(one.columns.tolist()) for one in (before, now))
+    if last != own:
+        j = min(last ^ own)
+        what = (
+            "had one value in the last fit and varies now"
+            if j in last
+            else "varied in the last fit, and has one value now"
+        )
+        raise ValueError(f"warm_start: column {names[j]} {what}; fit with warm_start=False")

@@ -11,6 +11,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
+from jensen.data.constants import Constants
 from jensen.data.container import CONTAINERS, Kind
 from jensen.files.records import write_record
 
@@ -20,6 +21,8 @@ def write_model(model: Any, path: str | os.PathLike[str]) -> None:
     check_is_fitted(model)
     attributes = {name: value for name, value in vars(model).items() if is_attribute(name) and name != "theta_"}
     kind = {"container": model._kind.container, "dtype": model._kind.dtype, "columns": model._kind.columns}
+    if model._kind.constants is not None:
+        kind["constants"] = model._kind.constants.record()
     fitted = {"theta": model._theta_record(), "kind": kind, "attributes": attributes}
     write_record(path, {"class": type(model).__name__, "params": model.get_params(deep=False), "fitted": fitted})
 
@@ -54,7 +57,8 @@ def check_features(model: Any) -> None:
 
 def kind_from(record: dict[str, Any], n_features: int) -> Kind:
     """The kind of table that the model in a file was fitted on."""
-    kind = Kind(**record)
+    given = record.get("constants")
+    kind = Kind(**record | {"constants": None if given is None else Constants.from_record(given, n_features)})
     columns = kind.columns is None or (isinstance(kind.columns, list) and len(kind.columns) == n_features)
     if not (columns and kind.container in CONTAINERS and kind.dtype in ("float32", "float64")):
         raise ValueError(f"{kind} is no kind of table; the file is damaged")

@@ -25,6 +25,9 @@ class Fitted:
         read: takes the model to a tensor, or to another value that is returned as it is.
         write: takes the model and a new value to the theta that has it; None makes the attribute read-only.
         dtype: the dtype of the array; None is that of the training rows. Whole numbers keep theirs.
+        columns: the axes along which the tensor has an entry for every column of X, or a function of the model to them.
+            A column with one value in the training rows is not in `theta_`, but in the array.
+        constant: what the array has for it; None is its value.
     """
 
     def __init__(
@@ -33,8 +36,11 @@ class Fitted:
         write: Callable[[Any, Any], Any] | None = None,
         *,
         dtype: str | None = None,
+        columns: tuple[int, ...] | Callable[[Any], tuple[int, ...]] = (),
+        constant: float | None = 0.0,
     ) -> None:
         self.read, self.write, self.dtype = read, write, dtype
+        self.columns, self.constant = columns, constant
 
     def __set_name__(self, owner: type, name: str) -> None:
         self.name = name
@@ -46,11 +52,33 @@ class Fitted:
         value = self.read(model)
         if not isinstance(value, Tensor):
             return value
+        value = model._kind.wide(value, *self.axes(model), fill=self.constant)
         dtype = (self.dtype or model._kind.dtype) if value.is_floating_point() else None
         array = np.array(value.cpu().numpy(), dtype=dtype)
         # A change of this copy would not reach the model, so it is an error.
         array.flags.writeable = False
         return array[()]
+
+    def narrow(self, model: Any, value: Any) -> Any:
+        """A new value for the columns that vary; what it has for the others cannot change."""
+        axes = self.axes(model)
+        if model._kind.constants is None or not axes:
+            return value
+        given = torch.as_tensor(np.array(value, dtype=np.float64))
+        shape = np.shape(getattr(model, self.name))
+        if given.shape != shape:
+            raise ValueError(f"{self.name} has shape {tuple(given.shape)}, but {shape} is needed for this model")
+        narrow = model._kind.narrow(given, *axes)
+        if not torch.equal(model._kind.wide(narrow, *axes, fill=self.constant), given):
+            names = ", ".join(str(j) for j in model._kind.constants.columns.tolist())
+            raise ValueError(
+                f"{self.name} cannot change in column {names}, which had one value in the training rows; leave it as "
+                "it is there"
+            )
+        return narrow
+
+    def axes(self, model: Any) -> tuple[int, ...]:
+        return self.columns(model) if callable(self.columns) else self.columns
 
     def __set__(self, model: Any, value: Any) -> None:
         if self.write is None:
@@ -61,7 +89,7 @@ class Fitted:
                 f"build one with {name}.from_parameters" if hasattr(model, "from_parameters") else "call fit first"
             )
             raise AttributeError(f"{self.name} can only be set on a fitted {name}; {instead}")
-        model.theta_ = self.write(model, value)
+        model.theta_ = self.write(model, self.narrow(model, value))
         # The running statistics of partial_fit belong to the old theta.
         model._stream = None
 
@@ -93,7 +121,7 @@ class Values:
         tensor = torch.from_numpy(given.astype(np.int64 if self.is_whole else np.float64))
         expected = tuple(sizes.get(size, size) if isinstance(size, str) else size for size in self.shape)
         axes = zip(tensor.shape, expected, strict=False)
-        fits = (have == need or (isinstance(need, str) and have > 0) for have, need in axes)
+        fits = (have == need or (isinstance(need, str) and (have > 0 or not tensor.numel())) for have, need in axes)
         if tensor.ndim != len(expected) or not all(fits):
             shown = f"({', '.join(map(str, expected))}{',' if len(expected) == 1 else ''})"
             raise ValueError(f"{name} has shape {tuple(tensor.shape)}, but {shown} is needed for this model and data")

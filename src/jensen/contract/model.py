@@ -7,7 +7,7 @@ import os
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -22,9 +22,20 @@ from torch import Tensor
 from jensen.bound import Bound
 from jensen.contract.capabilities import Capabilities
 from jensen.contract.files import write_model
+from jensen.data.constants import Constants, find_constants, warn_of_constants
 from jensen.data.container import Kind, Table, n_entries, n_rows
 from jensen.data.labels import UNLABELLED, encode_labels
-from jensen.data.reader import check_columns, check_spread, check_values, column_names, read_table, read_weights
+from jensen.data.reader import (
+    beside_model,
+    check_columns,
+    check_spread,
+    check_values,
+    column_names,
+    known_names,
+    read_array,
+    read_table,
+    read_weights,
+)
 from jensen.runtime.memory import need_memory
 from jensen.runtime.messages import levels_inside
 
@@ -103,12 +114,13 @@ class LatentVariableModel(BaseEstimator, ABC):
         """For each column whether its score is a "density" (of numbers) or a "probability" (of values)."""
         check_is_fitted(self)
         self.score_samples  # noqa: B018 (raises the reason if the model has no scores)
-        return (self.capabilities.measure,) * int(self.n_features_in_)
+        return with_constants((self.capabilities.measure,) * int(self.n_features_in_), self._kind.constants)
 
     def find_measure(self, X: Table) -> tuple[str, ...]:
         """`measure_` of a fit to X, without fitting."""
         self.score_samples  # noqa: B018
-        return (self.capabilities.measure,) * n_entries(X)
+        constants = self._find_constants(read_array(BaseEstimator(), X, reset=True, sparse=True)[0])
+        return with_constants((self.capabilities.measure,) * n_entries(X), constants)
 
     def can_score(self, X: Table) -> np.ndarray:
         """Which rows (n,) have a score."""
@@ -127,10 +139,10 @@ class LatentVariableModel(BaseEstimator, ABC):
     def _read(self, X: Table) -> tuple[Tensor, Kind]:
         """Rows for a fitted model."""
         check_is_fitted(self)
-        return read_table(self, X, reset=False)
+        return beside_model(self, *read_table(self, X, reset=False), self._kind.constants)
 
     def _read_rows(self, X: Table, y: Any, sample_weight: Any, *, reset: bool) -> Rows:
-        """Rows to train on; rows of weight 0 are left out."""
+        """Rows to train on, with all columns; rows of weight 0 are left out."""
         x, kind = read_table(self, X, reset=reset)
         weight = read_weights(sample_weight, len(x))
         known = None if reset else getattr(self, "classes_", np.array([]))
@@ -145,6 +157,29 @@ class LatentVariableModel(BaseEstimator, ABC):
         if self.capabilities.values != "real":
             check_values(x.numpy(), names, type(self).__name__, is_count=self.capabilities.values == "counts")
         return Rows(x, weight, label, classes, kind)
+
+    def _varying(self, rows: Rows, *, is_first: bool) -> Rows:
+        """Rows of the columns that vary; in rows after the first ones the others must still be constant."""
+        constants = self._constants_of(rows.x.numpy()) if is_first else self._kind.constants
+        x, kind = beside_model(self, rows.x, rows.kind, constants, may_differ=False)
+        return replace(rows, x=x, kind=kind)
+
+    def _constants_of(self, x: Any) -> Constants | None:
+        """The constant columns of training rows (n, d); one warning names them."""
+        constants = self._find_constants(x)
+        if constants is not None:
+            names = known_names(self)
+            warn_of_constants({names[j]: constants.values[j].item() for j in constants.columns.tolist()})
+        return constants
+
+    def _find_constants(self, x: Any) -> Constants | None:
+        """The columns of rows (n, d) that are beside the model."""
+        return find_constants(x)
+
+    @property
+    def _n_varying(self) -> int:
+        """d less the constant columns."""
+        return int(self.n_features_in_) - (0 if self._kind.constants is None else len(self._kind.constants.columns))
 
     def _column(self, column: int | str) -> int:
         """The number of a feature given by its number or name."""
@@ -173,6 +208,15 @@ class LatentVariableModel(BaseEstimator, ABC):
         tags.estimator_type = "density_estimator"
         self.capabilities.write_tags(tags)
         return tags
+
+
+def with_constants(measure: tuple[str, ...], constants: Constants | None) -> tuple[str, ...]:
+    """The measure of columns; one with a single value has a probability."""
+    if constants is None:
+        return measure
+    return tuple(
+        "probability" if value == value else word for word, value in zip(measure, constants.values, strict=True)
+    )
 
 
 def whole_number(name: str, value: Any) -> int:

@@ -19,6 +19,7 @@ from scipy.sparse import sparray, spmatrix
 from torch import Tensor
 from torch.utils.data import Dataset, Subset
 
+from jensen.data.constants import Constants
 from jensen.data.names import name_to_keep
 
 # Rows as a user may give them.
@@ -38,6 +39,8 @@ class Kind:
         index: a pandas index, for results that belong to the same rows.
         columns: the names of a data frame's columns.
         device: where a tensor is.
+        constants: the columns that are beside the model, because they have one value; None if all vary.
+        beside: these columns (n, c) of the rows, for results that belong to the same rows.
     """
 
     container: str
@@ -45,14 +48,37 @@ class Kind:
     index: Any = None
     columns: list[Any] | None = None
     device: str = "cpu"
+    constants: Constants | None = None
+    beside: Tensor | None = None
 
     @property
     def is_frame(self) -> bool:
         return self.container in FRAMES
 
     def of_other_rows(self) -> Kind:
-        """The same without the index, which belongs to the rows it came with."""
-        return replace(self, index=None)
+        """The same without what belongs to the rows it came with."""
+        return replace(self, index=None, beside=None)
+
+    def narrow(self, value: Any, *axes: int) -> Any:
+        """The entries of the columns that vary, along these axes of a tensor, an array or a sparse matrix."""
+        return value if self.constants is None else self.constants.narrowed(value, *axes)
+
+    def wide(self, tensor: Tensor, *axes: int, fill: float | None = None) -> Tensor:
+        """All columns along these axes; a column beside the model has its constant, or `fill`."""
+        return tensor if self.constants is None else self.constants.widened(tensor, *axes, fill=fill)
+
+    def scores(self, tensor: Tensor) -> Any:
+        """Nats (n,) of the model, and of the columns beside it."""
+        if self.constants is not None and self.beside is not None:
+            tensor = tensor + self.constants.log_unseen(self.beside)
+        return self.values(tensor)
+
+    def completed(self, tensor: Tensor) -> Any:
+        """The rows that the user gave, whose missing entries the model has filled."""
+        if self.constants is None or self.beside is None:
+            return self.table(tensor)
+        wide = self.wide(tensor, 1).index_copy_(1, self.constants.columns, self.constants.completed(self.beside))
+        return replace(self, constants=None).table(wide)
 
     def values(self, tensor: Tensor) -> Any:
         """One value, or a vector of them, per row: a tensor for tensors, else an array."""
@@ -62,7 +88,7 @@ class Kind:
 
     def table(self, tensor: Tensor) -> Any:
         """Rows with the features of the input: a data frame for a data frame."""
-        values = self.values(tensor)
+        values = self.values(self.wide(tensor, 1))
         if self.container == "pandas":
             import pandas as pd
 

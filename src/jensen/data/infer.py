@@ -10,11 +10,12 @@ import torch
 
 from jensen.data.cells import Cells, read_cells
 from jensen.data.columns import Columns
+from jensen.data.constants import warn_of_constants
 from jensen.data.container import Table
 from jensen.data.edits import LEFT_OUT, Asked, asked_columns, with_asked_numbers
 from jensen.data.levels import plain
 from jensen.data.names import shown
-from jensen.data.rules import Found, Given, find_column
+from jensen.data.rules import Given, find_column
 from jensen.data.scaled import learn_scaled
 from jensen.data.statistics import TableStatistics, statistics_of
 from jensen.runtime.messages import levels_inside
@@ -106,7 +107,8 @@ def columns_from(table: TableStatistics, asked: Sequence[Asked], atoms: bool = F
     warn_of_left_out({head.names[j]: head.sorts[j] == "text" for j in left_out if asked[j].kind != LEFT_OUT})
     if not kept:
         raise ValueError("X has no column left to model; give columns={name: kind} for those that were left out")
-    warn_of_constants([(head.names[j], found[j]) for j in kept if found[j].kind == "constant"])
+    constants = {head.names[j]: found[j] for j in kept if found[j].kind == "constant"}
+    warn_of_constants({name: None if one.unit else one.levels[0] for name, one in constants.items()})
     used = [found[j] for j in kept]
     return Columns(
         tuple(head.names[j] for j in kept),
@@ -144,18 +146,6 @@ def warn_of_left_out(is_text: Mapping[str | int, bool]) -> None:
             "X has columns that identify rows or hold free text, which are left out: "
             f"{', '.join(map(shown, is_text))}; keep one by its kind, such as columns={{{first!r}: {own!r}}}, "
             "or drop it",
-            UserWarning,
-            stacklevel=levels_inside(),
-        )
-
-
-def warn_of_constants(constants: Sequence[tuple[str | int, Found]]) -> None:
-    if constants:
-        values = ", ".join(
-            shown(name) if column.unit else f"{shown(name)} ({column.levels[0]!r})" for name, column in constants
-        )
-        warnings.warn(
-            f"X has columns with one value: {values}; this value has probability 1, so the column changes no score",
             UserWarning,
             stacklevel=levels_inside(),
         )

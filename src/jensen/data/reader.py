@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from numbers import Real
 from typing import Any
 
 import numpy as np
 import torch
+from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 from torch import Tensor
 
 from jensen.data.cells import Cells, cells_of_numbers, check_finite, read_frame
+from jensen.data.codes import warn_of_unseen
+from jensen.data.constants import Constants
 from jensen.data.container import Kind, Table, as_array, is_frame
 from jensen.data.names import shown
 
@@ -94,6 +98,28 @@ def check_shape(X: Any) -> None:
         )
     if isinstance(X, Tensor) and X.ndim != 2:
         raise ValueError(f"X has shape {shape}; expected rows and features (n, d): reshape it")
+
+
+def beside_model(
+    estimator: BaseEstimator, x: Any, kind: Kind, constants: Constants | None, *, may_differ: bool = True
+) -> tuple[Any, Kind]:
+    """Rows of the columns that vary, and a kind that has the constant ones beside them.
+
+    Another value in a constant column is a warning, or an error unless it `may_differ`.
+    """
+    if constants is None:
+        return x, kind
+    x, given, names = constants.narrowed(x, 1), x, known_names(estimator)
+    # Of a sparse matrix, which may have thousands of empty columns, those that have anything to tell.
+    used = constants.differing(given) if issparse(given) else constants
+    if used is None:
+        return x, replace(kind, constants=constants)
+    constants, beside = used, used.beside(given)
+    if not may_differ:
+        constants.refuse_unseen(beside, column_names(estimator))
+    own = [names[j] for j in constants.columns.tolist()]
+    warn_of_unseen(cells_of_numbers(beside.numpy(), kind), range(len(own)), own, constants.unseen(beside).numpy())
+    return x, replace(kind, constants=constants, beside=beside)
 
 
 def known_names(estimator: BaseEstimator) -> Sequence[Any]:

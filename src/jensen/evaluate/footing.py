@@ -133,6 +133,7 @@ def find_footing(X: Any, discrete: Any) -> Footing:
         return Footing("mixed", None, 0, shape, measure, reason)
     densities, probabilities = ((word,) * math.prod(shape) for word in ("density", "probability"))
     numbers = numbers_of(X) if cells is None else np.asarray(cells.numbers)
+    densities = measure_of_numbers(numbers, densities)
     whole = (numbers == np.rint(numbers)) | np.isnan(numbers)
     has_flags = hasattr(X, "columns") and bool((whole.all(0) & (numbers == 0).any(0) & (numbers == 1).any(0)).any())
     if discrete is False:
@@ -145,6 +146,12 @@ def find_footing(X: Any, discrete: Any) -> Footing:
     size = f"steps of {steps[0]:g}" if np.ptp(steps) == 0 and steps[0] != 1 else "whole numbers"
     reason = f"all values are {size} with at most {n_levels} levels: probabilities"
     return Footing("probability", steps, n_levels, shape, probabilities, reason)
+
+
+def measure_of_numbers(numbers: np.ndarray, densities: Measure) -> Measure:
+    """The measure of numbers (n, d) that have a density, but for columns with one value, which has a probability."""
+    has_one = np.fmin.reduce(numbers, 0) == np.fmax.reduce(numbers, 0)
+    return tuple("probability" if one else word for one, word in zip(has_one, densities, strict=True))
 
 
 def names_of(X: Any) -> list[str]:

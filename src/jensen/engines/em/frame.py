@@ -51,7 +51,7 @@ class Frame:
         """From means and variances (d,); `units` turns variances into scales."""
         # A constant column has no spread of its own: it gets the average one, and the floor on variances binds there.
         constant = variance <= (16 * torch.finfo(variance.dtype).eps * origin).square()
-        usual = variance[~constant].mean() if not constant.all() else torch.ones_like(variance[0])
+        usual = variance[~constant].mean() if not constant.all() else variance.new_ones(())
         return cls(origin, units(torch.where(constant, usual, variance)))
 
     def standardise(self, x: Tensor) -> Tensor:

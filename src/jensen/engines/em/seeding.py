@@ -106,6 +106,8 @@ def order_by_content(x: Any) -> np.ndarray:
     """An order of distinct rows that survives a change of their units, for the draws from them to survive it too."""
     x = written_out(x)
     d, is_sparse = x.shape[1], bool(issparse(x))
+    if d == 0:
+        return np.arange(x.shape[0])
     if is_sparse:
         # Rows are too wide to sort by every column: a fixed projection sorts them, and scales as they do.
         projection = mixed(np.arange(d, dtype=np.uint64)).astype(np.float64) / 2.0**64

@@ -86,7 +86,7 @@ class ArraySource:
         self._log_scale = frame.scale.log()
         width = max(FEWEST_ROWS, min(MOST_ROWS, BATCH_BYTES // (8 * footprint.per_row)))
         self._width = self.n_rows if in_one else width
-        self._blocks = max(1, BATCH_BYTES // (8 * footprint.per_block))
+        self._blocks = max(1, BATCH_BYTES // (8 * max(1, footprint.per_block)))
         x = frame.standardise(x)
         missing = x.isnan()
         is_incomplete = missing.any(0)
@@ -214,7 +214,7 @@ def over_rows(
     local = theta.within(frame)
     parts = []
     # Rows are read once, so they are copied a part at a time.
-    n_at_once = max(MOST_ROWS, PART_BYTES // (8 * x.shape[1]))
+    n_at_once = max(MOST_ROWS, PART_BYTES // (8 * max(1, x.shape[1])))
     for start in range(0, len(x), n_at_once):
         part = x[start : start + n_at_once]
         source = ArraySource.of_rows(part, frame, footprint=footprint, by_pattern=by_pattern)

@@ -17,7 +17,7 @@ from jensen.bound import Bound
 from jensen.contract import EMEstimator, Stream, whole_number
 from jensen.contract.fitted import Fitted, Values, not_negative, positive, read_values
 from jensen.data.container import Kind
-from jensen.data.reader import read_array, read_weights
+from jensen.data.reader import beside_model, read_array, read_weights
 from jensen.models.clusters.centres import Pull, hard_log_density
 from jensen.models.clusters.depot import Depot
 from jensen.models.clusters.inference import Assignment, Centres, assign
@@ -33,8 +33,15 @@ SCHEMA = {
 def moved(model: CentreModel, value: Any) -> Centres:
     """Theta with other centres; as their rows are unknown, all get the mean weight."""
     theta = model.theta_
-    centres = checked_centres(value, model.n_features_in_, len(theta.centres))
+    centres = checked_centres(value, theta.centres.shape[1], len(theta.centres))
     return Centres(torch.from_numpy(centres), theta.variance, theta.weights.mean().expand(len(centres)).clone())
+
+
+def beyond(kind: Kind) -> Tensor | float:
+    """The squared distance of rows to every centre in columns that were constant in the training rows (n,)."""
+    if kind.constants is None or kind.beside is None:
+        return 0.0
+    return kind.constants.squared_distance(kind.beside)
 
 
 class CentreModel(EMEstimator):
@@ -43,7 +50,7 @@ class CentreModel(EMEstimator):
     theta_: Centres
     depot: Depot | None
     _stream: Stream | None
-    cluster_centers_ = Fitted(lambda model: model.theta_.centres, moved)
+    cluster_centers_ = Fitted(lambda model: model.theta_.centres, moved, columns=(1,), constant=None)
     cluster_weights_ = Fitted(lambda model: model.theta_.weights, dtype="float64")
 
     def predict(self, X: Any) -> Any:
@@ -53,21 +60,22 @@ class CentreModel(EMEstimator):
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """-Σ w ‖x - μ_y‖², as in scikit-learn; `score_samples` returns nats per row."""
-        found, _ = self._assign(X)
-        weight = read_weights(sample_weight, len(found.distance))
-        return -float(found.distance.sum() if weight is None else found.distance @ weight)
+        found, kind = self._assign(X)
+        distance = found.distance + beyond(kind)
+        weight = read_weights(sample_weight, len(distance))
+        return -float(distance.sum() if weight is None else distance @ weight)
 
     def score_samples(self, X: Any) -> Any:
         """ln N(x; μ_y, σ²I) - ln K per row, a lower bound of ln p(x); -ln K for a row without observed values."""
         found, kind = self._assign(X)
-        return kind.values(self._log_density(found) - math.log(self._n_features_out))
+        return kind.scores(self._log_density(found) - math.log(self._n_features_out))
 
     def bound(self, X: Any) -> Bound:
         """The ELBO per row: ln N(x; μ_y, σ²I), and KL(one-hot ‖ 1/K) = ln K."""
         found, kind = self._assign(X)
         log_density = self._log_density(found)
         kl = torch.full_like(log_density, math.log(self._n_features_out))
-        return Bound(kind.values(log_density), {"cluster": kind.values(kl)}, is_exact=False)
+        return Bound(kind.scores(log_density), {"cluster": kind.values(kl)}, is_exact=False)
 
     def posterior(self, X: Any) -> torch.distributions.Categorical:
         """q(z|x), one-hot: probability 1 for the row's own cluster."""
@@ -86,36 +94,41 @@ class CentreModel(EMEstimator):
             if values.shape not in ((), (n,)) or not np.isin(values, np.arange(k)).all():
                 raise ValueError(f"y={y!r} must be the number of a cluster, 0..{k - 1}, or {n} such numbers")
             z = torch.from_numpy(np.broadcast_to(values, (n,)).astype(np.int64))
-        noise = torch.randn(n, self.n_features_in_, generator=generator, dtype=torch.float64)
+        noise = torch.randn(n, self._n_varying, generator=generator, dtype=torch.float64)
         x = self.theta_.centres[z] + math.sqrt(self.theta_.variance) * noise
         return self._kind.table(x), self._kind.values(z)
 
     def impute(self, X: Any) -> Any:
         """X with missing values taken from the row's centre; observed values are returned bit for bit."""
         x, means, kind = self._centres_of(X)
-        return kind.table(torch.where(x.isnan(), means, x))
+        return kind.completed(torch.where(x.isnan(), means, x))
 
     def impute_draws(self, X: Any, n_draws: int = 1, random_state: Any = None) -> list[Any]:
         """Copies of X with missing values drawn from a Gaussian around the row's centre, with variance σ²."""
         x, means, kind = self._centres_of(X)
         n, generator, std = whole_number("n_draws", n_draws), self._generator(random_state), self.theta_.variance**0.5
         draws = (means + std * torch.randn(x.shape, generator=generator, dtype=x.dtype) for _ in range(n))
-        return [kind.table(torch.where(x.isnan(), drawn, x)) for drawn in draws]
+        return [kind.completed(torch.where(x.isnan(), drawn, x)) for drawn in draws]
 
     @property
     def n_parameters_(self) -> int:
         """Free parameters: the centres and σ²."""
         check_is_fitted(self)
-        return self.theta_.centres.numel() + 1
+        n = self.theta_.centres.numel()
+        return n + 1 if n else 0
 
     @property
     def _n_features_out(self) -> int:
         return len(self.theta_.centres)
 
     def _assign(self, X: Any) -> tuple[Assignment, Kind]:
-        check_is_fitted(self)
-        x, kind = read_array(self, X, reset=False, sparse=True)
+        x, kind = self._read_array(X)
         return assign(self.theta_, x, self._pull()), kind
+
+    def _read_array(self, X: Any) -> tuple[Any, Kind]:
+        """Rows in their own floating type, which may be sparse."""
+        check_is_fitted(self)
+        return beside_model(self, *read_array(self, X, reset=False, sparse=True), self._kind.constants)
 
     def _log_density(self, found: Assignment) -> Tensor:
         return hard_log_density(found.distance, found.n_observed, self.theta_.variance)
@@ -137,5 +150,5 @@ class CentreModel(EMEstimator):
         }
 
     def _theta_from(self, record: dict[str, Tensor]) -> Centres:
-        found = read_values(record, SCHEMA, d=self.n_features_in_)
+        found = read_values(record, SCHEMA, d=self._n_varying)
         return Centres(found["centres"], float(found["variance"]), found["weights"])

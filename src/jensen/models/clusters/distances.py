@@ -116,7 +116,8 @@ def spread_params(metric: Metric, x: np.ndarray, weight: np.ndarray) -> dict[str
     away = x - np.average(x, axis=0, weights=weight)
     freedom = max(weight.sum() - 1, np.finfo(np.float64).tiny)
     if metric == "seuclidean":
-        return {"V": weight @ away**2 / freedom}
+        # A column with one value has no variance to divide by; between rows that share it the distance is 0 anyway.
+        return {"V": np.where(np.ptp(x, axis=0) > 0, weight @ away**2 / freedom, 1.0)}
     return {"VI": np.linalg.pinv((weight * away.T) @ away / freedom)}
 
 

@@ -50,6 +50,8 @@ def assign(theta: Centres, x: Matrix, pull: Pull | None = None) -> Assignment:
     """Assign each row of x, an array or a CSR matrix, to its nearest centre, or to the cheapest if the depot counts."""
     n, d = x.shape
     label, distance, n_observed = np.empty(n, dtype=np.int64), np.empty(n), np.full(n, float(d))
+    if d == 0:
+        return Assignment(torch.zeros(n, dtype=torch.int64), *torch.zeros(2, n, dtype=torch.float64))
     counts_supply = pull is not None and pull.chooses
     is_sparse = bool(issparse(x))
     if is_sparse and not counts_supply and not np.isnan(x.data).any():
@@ -72,6 +74,8 @@ def assign(theta: Centres, x: Matrix, pull: Pull | None = None) -> Assignment:
 
 def distances(theta: Centres, x: Matrix) -> Tensor:
     """‖x_i - μ_j‖ (n, K) over the observed features."""
+    if x.shape[1] == 0:
+        return torch.zeros(x.shape[0], len(theta.centres), dtype=torch.float64)
     frame = theta.frame()
     centres = (theta.centres - frame.origin) / frame.scale
     out = torch.empty(x.shape[0], len(centres), dtype=torch.float64)

@@ -22,15 +22,16 @@ from scipy.sparse import issparse
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted
+from torch import Tensor
 
 from jensen.contract import Rows, Stream, warn_unused
 from jensen.contract.capabilities import Capabilities
+from jensen.data.constants import Constants
 from jensen.data.container import Kind
 from jensen.data.reader import check_columns, check_spread, column_names, read_array, read_weights
 from jensen.engines.em import loop as em
 from jensen.engines.em.sources import ArraySource
-from jensen.models.clusters.base import CentreModel
+from jensen.models.clusters.base import CentreModel, beyond
 from jensen.models.clusters.centres import Matrix, Pull
 from jensen.models.clusters.depot import Depot
 from jensen.models.clusters.inference import Centres, assign, distances
@@ -43,7 +44,7 @@ from jensen.models.clusters.kmeans_em import (
     tensor_of,
     without_effect,
 )
-from jensen.models.clusters.kmeans_start import Start, centre_starts, drawn_to
+from jensen.models.clusters.kmeans_start import Start, centre_starts, checked_centres, drawn_to
 from jensen.models.clusters.lloyd import best_partition
 from jensen.models.clusters.outcome import Outcome, outcome, outcome_of_stream, resumed
 from jensen.runtime.messages import levels_inside
@@ -148,6 +149,9 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ce
             y: ignored.
             sample_weight: a count per row: 2 is the row twice, 0 leaves it out.
         """
+        return self._fit(X, y, sample_weight)
+
+    def _fit(self, X: Any, y: Any, sample_weight: Any, *, is_batch: bool = False) -> Self:
         self._validate_params()
         x, weight, kind = self._read_training(X, sample_weight, reset=True)
         counted = slice(None) if weight is None else np.flatnonzero(weight > 0)
@@ -155,16 +159,25 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ce
         if not issparse(rows):
             check_columns(rows, column_names(self))
             check_spread(rows, column_names(self))
+        kind = replace(kind, constants=None if is_batch else self._constants_of(rows))
+        x, everything, rows = kind.narrow(x, 1), rows, kind.narrow(rows, 1)
         pull = self._pull()
         total = float(rows.shape[0] if mass is None else mass.sum())
         limits = checked_limits(self.size_limits, self.n_clusters, total)
         is_plain = self.max_iter > 0 and pull is None and limits is None and is_complete(rows)
         rows = rows if is_plain else dense_rows(rows)
         warn_unused(self, without_effect(self.depot, is_plain, limits, total))
-        start, generator = centre_starts(rows, mass, self.n_clusters, self.init), self._generator()
+        start, generator = (
+            centre_starts(rows, mass, self.n_clusters, self._own_init(everything, kind)),
+            self._generator(),
+        )
         if pull is not None and pull.chooses and isinstance(self.init, str):
             start = drawn_to(pull, start)
-        if is_plain:
+        if not rows.shape[1]:
+            # Constants alone: one cluster, and every row in it.
+            self.n_iter_, self.converged_, labels = 0, True, np.zeros(rows.shape[0], dtype=np.int64)
+            self._keep(outcome(np.zeros((1, 0)), np.array([total]), 0.0, 0.0, 0.0), None)
+        elif is_plain:
             labels = self._fit_complete(rows, mass, start, generator)
         else:
             labels = self._fit_engine(rows, mass, start, generator, pull, limits)
@@ -184,9 +197,9 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ce
 
     def transform(self, X: Any) -> Any:
         """Distances to the centres (n, K), over the observed features."""
-        check_is_fitted(self)
-        x, kind = read_array(self, X, reset=False, sparse=True)
-        return kind.values(distances(self.theta_, x))
+        x, kind = self._read_array(X)
+        found, more = distances(self.theta_, x), beyond(kind)
+        return kind.values((found.square() + more[:, None]).sqrt() if isinstance(more, Tensor) else found)
 
     @property
     def _n_init(self) -> int:
@@ -203,6 +216,25 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ce
         if self.n_init == "auto":
             return 1 if isinstance(self.init, str) and self.init == "k-means++" else 10
         return int(self.n_init)
+
+    def _find_constants(self, x: Any) -> Constants | None:
+        # A depot draws the stores away from a value that all customers share.
+        return super()._find_constants(x) if self.depot is None else None
+
+    def _share_of(self, x: Matrix) -> float:
+        """The share of columns that vary: as in scikit-learn, `tol` is relative to the mean variance of all of them."""
+        return float(x.shape[1] / self.n_features_in_)
+
+    def _own_init(self, rows: Matrix, kind: Kind) -> Any:
+        """`init` for the columns that vary; a function gets rows with all of them."""
+        init, d, k = self.init, rows.shape[1], self.n_clusters
+        if kind.constants is None or isinstance(init, str):
+            return init
+        if callable(init):
+            return lambda x, n_clusters, random_state: kind.narrow(
+                checked_centres(init(rows, n_clusters, random_state=random_state), d, k), 1
+            )
+        return kind.narrow(checked_centres(init, d, k), 1)
 
     def _fit_complete(
         self, x: Matrix, weight: np.ndarray | None, start: Start, generator: torch.Generator
@@ -221,7 +253,7 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ce
             weight,
             [start(generator) for _ in range(self._n_init)],
             max_iter=self.max_iter,
-            tol=self.tol,
+            tol=self._share_of(x) * self.tol,
             algorithm=algorithm,
             may_overwrite=not self.copy_x,
             progress="KMeans" if self.verbose else None,
@@ -248,7 +280,7 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ce
             raise ValueError(
                 "algorithm='elkan' is for complete rows without depot and size_limits; use algorithm='lloyd'"
             )
-        problem, frame = kmeans_problem(x, weight, start, self.tol, pull, limits)
+        problem, frame = kmeans_problem(x, weight, start, self._share_of(x) * self.tol, pull, limits)
         fitted = self._run(problem, generator, self._n_init)
         self.n_iter_, self.converged_ = fitted.n_iter, fitted.converged
         running = em.Running(fitted.stats * (1 / fitted.weight), fitted.weight)

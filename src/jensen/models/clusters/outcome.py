@@ -34,7 +34,7 @@ def outcome(centres: np.ndarray, weights: np.ndarray, inertia: float, supply: fl
         raise ValueError("X has values too large to square; rescale it")
     total = weights.sum()
     between = float(weights @ np.square(centres - weights @ centres / total).sum(1))
-    variance = max(inertia, RESOLUTION * (inertia + between)) / n_entries or 1.0
+    variance = max(inertia, RESOLUTION * (inertia + between)) / (n_entries or 1.0) or 1.0
     log_density = -0.5 * (n_entries * math.log(2 * math.pi * variance) + inertia / variance)
     theta = Centres(torch.from_numpy(centres), variance, torch.from_numpy(weights))
     return Outcome(theta, inertia, supply, float(log_density / total) - math.log(len(centres)))

@@ -69,12 +69,12 @@ class CurveTheta:
         """From the user's units to the frame's, which has one unit for all features."""
         coefficients = self.coefficients.clone()
         coefficients[0] -= frame.origin
-        unit = float(frame.scale[0])
+        unit = float(frame.scale[:1].prod())
         return CurveTheta(coefficients / unit, self.variance / unit**2, self.space)
 
     def outside(self, frame: Frame) -> CurveTheta:
         """From the frame's units to the user's."""
-        unit = float(frame.scale[0])
+        unit = float(frame.scale[:1].prod())
         coefficients = self.coefficients * unit
         coefficients[0] += frame.origin
         return CurveTheta(coefficients, self.variance * unit**2, self.space)

@@ -114,7 +114,7 @@ class LatentCurve(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EMEstimator
     capabilities = Capabilities(score="exact", missing_in_fit=True, missing_in_score=True, weights=True, batches=True)
     _answers = Answers(log_evidence, fill, fill_draws)
     grid_ = Fitted(lambda model: model.theta_.space.grid)
-    points_ = Fitted(lambda model: model.theta_.points)
+    points_ = Fitted(lambda model: model.theta_.points, columns=(1,), constant=None)
     noise_variance_ = Fitted(lambda model: model.theta_.variance)
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -197,7 +197,7 @@ class LatentCurve(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EMEstimator
         x, kind = self._read(X)
         given = None if q is None else read_posterior(q, len(x), len(self.theta_.points))
         reconstruction, kl = bound_terms(self.theta_, x, given)
-        return Bound(kind.values(reconstruction), {"latent": kind.values(kl)}, is_exact=q is None)
+        return Bound(kind.scores(reconstruction), {"latent": kind.values(kl)}, is_exact=q is None)
 
     def posterior(self, X: Any) -> torch.distributions.Categorical:
         """q(z|x): for each row of X, a distribution over the rows of `grid_`."""
@@ -215,7 +215,8 @@ class LatentCurve(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EMEstimator
     def n_parameters_(self) -> int:
         """Free parameters: the coefficients of f, and σ²."""
         check_is_fitted(self)
-        return self.theta_.coefficients.numel() + 1
+        n = self.theta_.coefficients.numel()
+        return n + 1 if n else 0
 
     @property
     def _n_features_out(self) -> int:
@@ -237,10 +238,10 @@ class LatentCurve(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EMEstimator
 
     def _problem(self, rows: Rows, start: CurveTheta | None, frame: Frame | None) -> tuple[Problem, Frame]:
         n_features = rows.x.shape[1]
-        if start is None and self.n_latent > n_features:
+        if start is None and self.n_latent > n_features > 0:
             raise ValueError(
-                f"n_latent={self.n_latent} needs at least {self.n_latent} features, but X has n_features={n_features}; "
-                "lower n_latent"
+                f"n_latent={self.n_latent} needs at least {self.n_latent} features that vary, but X has "
+                f"n_features={n_features} of them; lower n_latent"
             )
         space = self._space() if start is None else start.space
         x = rows.x.T.clone(memory_format=torch.contiguous_format)
@@ -249,6 +250,8 @@ class LatentCurve(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EMEstimator
         source = ArraySource(x, frame, weight=rows.weight, footprint=space.footprint(n_features), by_pattern=False)
 
         def begin(generator: torch.Generator) -> CurveTheta:
+            if not n_features:
+                return CurveTheta(torch.zeros(space.n_features, 0, dtype=torch.float64), 1.0, space)
             with threads_for(source.n_numbers):
                 return verbs.project(STARTS[self.init](verbs, rows, frame, source))
 
@@ -259,7 +262,7 @@ class LatentCurve(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EMEstimator
         check_is_fitted(self)
         n = whole_number("n_points", n_points)
         z = lattice(torch.linspace(0, 1, n, dtype=torch.float64), self.theta_.space.n_latent)
-        return self.theta_.at(z).numpy().astype(self._kind.dtype)
+        return self._kind.wide(self.theta_.at(z), 1).numpy().astype(self._kind.dtype)
 
     def _places(self, Z: Any) -> Tensor:
         """Given points z (n, L); an error if one is outside [0,1]^L."""
@@ -288,7 +291,7 @@ class LatentCurve(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EMEstimator
         if n_grid**n_latent > MOST_POINTS:
             raise ValueError(f"{space=} has more than {MOST_POINTS} grid points; give fewer")
         # The number of coefficients is checked before the basis functions are built.
-        found = read_values(record, SCHEMA, B=1 + n_latent + n_basis**n_latent, d=self.n_features_in_)
+        found = read_values(record, SCHEMA, B=1 + n_latent + n_basis**n_latent, d=self._n_varying)
         latent = LatentSpace(n_latent, n_grid, n_basis, float(found["width"]))
         return CurveTheta(found["coefficients"], float(found["variance"]), latent)
 

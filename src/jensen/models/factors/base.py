@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import replace
-from typing import Any, Self
+from numbers import Integral
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
@@ -24,7 +25,7 @@ from jensen.engines.em.frame import too_large
 from jensen.engines.em.sources import ArraySource
 from jensen.models.factors.fit import SubspaceTheta, covariance_of, need_square, one, stream_of
 from jensen.models.factors.principal import RowMoments, row_moments
-from jensen.models.factors.subspace import SubspaceGaussians
+from jensen.models.factors.subspace import SubspaceGaussians, SubspaceStructure
 from jensen.models.mixtures.gaussians import FullGaussians
 from jensen.models.mixtures.inference import answers, bound_terms, fill, fill_draws, log_evidence, responsibilities
 from jensen.runtime.threads import threads_for
@@ -51,9 +52,10 @@ class LinearLatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EMEst
     """z ~ N(0, I), x | z ~ N(μ + W z, Ψ)."""
 
     theta_: SubspaceTheta
+    _is_isotropic: ClassVar[bool]
     capabilities = Capabilities(score="exact", missing_in_fit=True, missing_in_score=True, weights=True, batches=True)
     _answers = Answers(log_evidence, fill, fill_draws)
-    mean_ = Fitted(lambda model: model.theta_.components.means[0])
+    mean_ = Fitted(lambda model: model.theta_.components.means[0], columns=(0,), constant=None)
 
     @abstractmethod
     def _solve(self, moments: RowMoments, start: SubspaceTheta | None) -> SubspaceTheta:
@@ -67,24 +69,28 @@ class LinearLatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EMEst
     def _presented(self, theta: SubspaceTheta) -> SubspaceTheta:
         """The rotation to keep, among all that are the same model."""
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Fit the model.
-
-        Args:
-            X: rows (n, d), NaN where missing.
-            y: ignored.
-            sample_weight: a count per row: 2 is the row twice, 0 leaves it out.
-        """
+    def _fit(self, X: Any, y: Any, sample_weight: Any, *, is_batch: bool = False) -> Self:
         self._validate_params()
         rows = self._read_rows(X, None, sample_weight, reset=True)
+        rows = rows if is_batch else self._varying(rows, is_first=True)
         warn_unused(self, self._unused(rows))
         self._kind = rows.kind.of_other_rows()
         self.total_weight_ = float(len(rows.x) if rows.weight is None else rows.weight.sum())
+        if not rows.x.shape[1]:
+            return self._keep_constants()
         with threads_for(rows.x.numel()):
             moments = complete_moments(rows)
             theta = self._solve_rows(rows) if moments is None else self._solve(moments, None)
         self.theta_ = self._presented(theta)
         self._stream = None if moments is None else stream_of(moments, self.theta_, self._solve)
+        return self
+
+    def _keep_constants(self) -> Self:
+        """A table without a column that varies: latent dimensions, if asked for, change nothing."""
+        wanted: Any = self.n_components
+        m = int(wanted) if isinstance(wanted, Integral) else 0
+        self.theta_, self._stream = one(SubspaceStructure(m, self._is_isotropic).standard(1, 0)), None
+        self.lower_bound_, self.n_iter_, self.converged_ = 0.0, 0, True
         return self
 
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
@@ -121,7 +127,7 @@ class LinearLatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EMEst
         x, kind = self._read(X)
 
         reconstruction, kl = bound_terms(self.theta_, x)
-        return Bound(kind.values(reconstruction), {"latent": kind.values(kl["latent"])}, is_exact=True)
+        return Bound(kind.scores(reconstruction), {"latent": kind.values(kl["latent"])}, is_exact=True)
 
     def posterior(self, X: Any) -> torch.distributions.MultivariateNormal:
         """q(z|x), a Gaussian (n, m) per row."""
@@ -130,10 +136,10 @@ class LinearLatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EMEst
 
         def both(local: SubspaceTheta, batch: Batch) -> Tensor:
             view = local.components.view(batch)
-            return torch.cat([view.mean[0], view.cov[0].reshape(m * m, -1).expand(-1, view.mean.shape[2])])
+            return torch.cat([view.mean[0], view.cov[0].flatten(0, 1).expand(-1, view.mean.shape[2])])
 
         values = answers(self.theta_, x, both)
-        return torch.distributions.MultivariateNormal(values[:, :m], values[:, m:].reshape(-1, m, m))
+        return torch.distributions.MultivariateNormal(values[:, :m], values[:, m:].reshape(len(x), m, m))
 
     def transform(self, X: Any) -> Any:
         """The posterior mean of z (n, m)."""
@@ -150,7 +156,7 @@ class LinearLatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EMEst
         z = torch.from_numpy(given.astype(np.float64))
         if not z.isfinite().all():
             raise ValueError("X holds NaN or infinity; a latent vector must be finite")
-        x = self.theta_.components.means + z @ self.theta_.components.loadings[0].mT
+        x = self._kind.wide(self.theta_.components.means + z @ self.theta_.components.loadings[0].mT, 1)
         return x.to(X.dtype) if is_tensor else x.numpy().astype(self._kind.dtype)
 
     def reconstruct(self, X: Any) -> Any:
@@ -171,7 +177,7 @@ class LinearLatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EMEst
     def get_covariance(self) -> Any:
         """C = W Wᵀ + Ψ (d, d)."""
         check_is_fitted(self)
-        return covariance_of(self.theta_).numpy().astype(self._kind.dtype)
+        return self._square(covariance_of(self.theta_))
 
     def get_precision(self) -> Any:
         """C⁻¹ (d, d), by the inversion of an m×m matrix."""
@@ -179,7 +185,11 @@ class LinearLatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EMEst
         components = self.theta_.components
         need_square(components.n_features)
         a = components.whitened[0]
-        return (torch.diag(components.precision[0]) - a.mT @ a).numpy().astype(self._kind.dtype)
+        return self._square(torch.diag(components.precision[0]) - a.mT @ a)
+
+    def _square(self, matrix: Tensor) -> np.ndarray:
+        """A matrix (d, d) of all columns; 0 for those that do not vary."""
+        return self._kind.wide(matrix, 0, 1, fill=0.0).numpy().astype(self._kind.dtype)
 
     @property
     def n_parameters_(self) -> int:
@@ -198,7 +208,7 @@ class LinearLatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EMEst
     def _theta_from(self, record: dict[str, Tensor]) -> SubspaceTheta:
         # One noise variance, or one for every feature.
         schema = SCHEMA | {"noise": Values(1 if len(record["noise"]) == 1 else "d", check=positive)}
-        found = read_values(record, schema, d=self.n_features_in_)
+        found = read_values(record, schema, d=self._n_varying)
         return one(SubspaceGaussians(found["mean"][None], found["loadings"][None], found["noise"][None]))
 
 

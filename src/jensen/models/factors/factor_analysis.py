@@ -20,11 +20,11 @@ from jensen.contract.fitted import Fitted, Values
 from jensen.engines.em import loop as em
 from jensen.engines.em.frame import Frame
 from jensen.models.factors.base import LinearLatentModel
-from jensen.models.factors.fit import SubspaceTheta, compressed, one, subspace_problem
+from jensen.models.factors.fit import SubspaceTheta, compressed, one, subspace_problem, that_vary
 from jensen.models.factors.principal import RowMoments
 from jensen.models.factors.rotation import ROTATIONS, rotated
 from jensen.models.factors.subspace import SubspaceStructure
-from jensen.models.mixtures.conjugate_prior import ConjugatePrior
+from jensen.models.mixtures.conjugate_prior import ConjugatePrior, prior_of_columns
 from jensen.runtime.messages import levels_inside
 
 
@@ -63,9 +63,10 @@ class FactorAnalysis(LinearLatentModel):
         (1797, 7)
     """
 
-    components_ = Fitted(lambda model: model.theta_.components.loadings[0].mT)
-    noise_variance_ = Fitted(lambda model: model.theta_.components.noise[0])
+    components_ = Fitted(lambda model: model.theta_.components.loadings[0].mT, columns=(1,))
+    noise_variance_ = Fitted(lambda model: model.theta_.components.noise[0], columns=(0,))
 
+    _is_isotropic = False
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "n_components": [Interval(Integral, 0, None, closed="left"), None],
         "tol": [Interval(Real, 0.0, None, closed="left")],
@@ -149,17 +150,20 @@ class FactorAnalysis(LinearLatentModel):
         d = len(x)
         m = d if self.n_components is None else self.n_components
         if m > d:
-            raise ValueError(f"n_components={m} is more than the {d} features of X; lower it")
-        noise = self.noise_variance_init
+            raise ValueError(f"n_components={m} is more than the {d} features of X{that_vary(self._kind)}; lower it")
+        noise, prior = self.noise_variance_init, prior_of_columns(self.prior, self._kind)
+        if noise is not None:
+            n_all = int(self.n_features_in_)
+            noise = self._kind.narrow(Values(n_all).read("noise_variance_init", noise), 0)
         problem, frame = subspace_problem(
             x,
             weight,
             SubspaceStructure(m, is_isotropic=False),
-            None if self.prior is None else self.prior.about(about.origin),
+            None if prior is None else prior.about(about.origin),
             lambda mass: em.small_gain(self.tol / mass),
             em.squarem if self.acceleration == "squarem" else em.plain,
             start,
-            None if noise is None else Values(d).read("noise_variance_init", noise),
+            noise,
             self.iterated_power if self.svd_method == "randomized" else None,
         )
         return self._run(problem, self._generator(), n_init=1), frame

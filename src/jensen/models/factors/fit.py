@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from jensen.contract import Problem, Stream
+from jensen.data.container import Kind
 from jensen.engines.em import loop as em
 from jensen.engines.em.batch import Batch, Summary
 from jensen.engines.em.frame import Frame
@@ -56,6 +57,11 @@ class ClosedForm:
     theta: SubspaceTheta
     objective: float
     is_floored: bool
+
+
+def that_vary(kind: Kind) -> str:
+    """For a message about the number of features."""
+    return "" if kind.constants is None else " that vary"
 
 
 def one(components: SubspaceGaussians) -> SubspaceTheta:

@@ -16,10 +16,10 @@ from jensen.engines.em import loop as em
 from jensen.engines.em.frame import Frame
 from jensen.engines.em.sources import Source
 from jensen.engines.em.tournament import tournament
-from jensen.models.factors.fit import LEAST_LOADING, SubspaceTheta
+from jensen.models.factors.fit import LEAST_LOADING, SubspaceTheta, that_vary
 from jensen.models.factors.principal import leading_spectrum, principal_subspace
 from jensen.models.factors.subspace import SubspaceGaussians, SubspaceStructure
-from jensen.models.mixtures.conjugate_prior import ConjugatePrior
+from jensen.models.mixtures.conjugate_prior import ConjugatePrior, prior_of_columns
 from jensen.models.mixtures.em import MixtureTheta, MixtureVerbs
 from jensen.models.mixtures.fit import Begin, mixture_problem, n_components_of
 from jensen.models.mixtures.gaussians.family import GaussianFamily
@@ -49,11 +49,13 @@ def subspace_mixture_problem(
 ) -> tuple[Problem, Frame]:
     """The problem that EM solves, in the frame's units."""
     k, d = n_components_of(model, rows, start), rows.x.shape[1]
-    if structure.n_latent > d:
-        raise ValueError(f"n_latent={structure.n_latent} is more than the {d} features of X; lower it")
+    if structure.n_latent > d > 0:
+        raise ValueError(
+            f"n_latent={structure.n_latent} is more than the {d} features of X{that_vary(rows.kind)}; lower it"
+        )
     return mixture_problem(
         model,
-        GaussianFamily(structure, model.reg_covar, model.prior),
+        GaussianFamily(structure, model.reg_covar, prior_of_columns(model.prior, rows.kind)),
         k,
         rows,
         subspace_start(structure, model.init_params),
@@ -68,6 +70,8 @@ def subspace_start(structure: SubspaceStructure, name: str) -> Begin[SubspaceGau
     """The best of short runs from several partitions, or one partition where `name` is "kmeans" or rows are many."""
 
     def begin(verbs: Verbs, rows: Rows, source: Source, frame: Frame, generator: torch.Generator) -> SubspaceTheta:
+        if verbs.standard.n_parameters == 0:
+            return verbs.equal()  # constants
         sample = Sample.of(source, verbs, frame)
         with threads_for(sample.source.n_numbers):
             if name == "kmeans" or not sample.is_everything or verbs.n_components == 1:

@@ -33,8 +33,8 @@ class SubspaceMixture(MixtureModel):
     """What both have in common; a final class sets whether the noise has one variance for all features."""
 
     theta_: SubspaceTheta
-    means_ = Fitted(lambda model: model.theta_.components.means)
-    loadings_ = Fitted(lambda model: model.theta_.components.loadings)
+    means_ = Fitted(lambda model: model.theta_.components.means, columns=(1,), constant=None)
+    loadings_ = Fitted(lambda model: model.theta_.components.loadings, columns=(1,))
     _components = SubspaceGaussians
     _is_isotropic: ClassVar[bool]
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = MixtureModel._parameter_constraints | {
@@ -203,4 +203,4 @@ class MixtureOfFactorAnalysers(SubspaceMixture):
     """
 
     _is_isotropic = False
-    noise_variance_ = Fitted(lambda model: model.theta_.components.noise)
+    noise_variance_ = Fitted(lambda model: model.theta_.components.noise, columns=(1,))

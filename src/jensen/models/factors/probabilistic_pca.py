@@ -34,6 +34,7 @@ from jensen.models.factors.fit import (
     one,
     start_of_least_bic,
     subspace_problem,
+    that_vary,
 )
 from jensen.models.factors.principal import (
     RowMoments,
@@ -44,7 +45,7 @@ from jensen.models.factors.principal import (
     spectrum_of_rows,
 )
 from jensen.models.factors.subspace import SubspaceStructure
-from jensen.models.mixtures.conjugate_prior import ConjugatePrior
+from jensen.models.mixtures.conjugate_prior import ConjugatePrior, prior_of_columns
 from jensen.runtime.messages import levels_inside
 from jensen.runtime.threads import threads_for
 
@@ -103,14 +104,15 @@ class ProbabilisticPCA(LinearLatentModel):
         (-404.9628, (150, 2))
     """
 
-    components_ = Fitted(lambda model: axes(model).mT)
+    components_ = Fitted(lambda model: axes(model).mT, columns=(1,))
     explained_variance_ = Fitted(axis_variances)
     explained_variance_ratio_ = Fitted(
         lambda model: axis_variances(model) / model.theta_.components.feature_variances().sum()
     )
     singular_values_ = Fitted(lambda model: (model.total_weight_ * axis_variances(model)).sqrt())
-    loadings_ = Fitted(lambda model: model.theta_.components.loadings[0])
+    loadings_ = Fitted(lambda model: model.theta_.components.loadings[0], columns=(0,))
 
+    _is_isotropic = True
     # False of files that were written before BIC chose.
     chosen_by_bic_: bool = False
 
@@ -151,7 +153,7 @@ class ProbabilisticPCA(LinearLatentModel):
     @property
     def noise_variance_(self) -> float:
         check_is_fitted(self)
-        return float(self.theta_.components.noise)
+        return float(self.theta_.components.noise) if self._n_varying else 0.0
 
     @property
     def n_components_(self) -> int:
@@ -166,8 +168,9 @@ class ProbabilisticPCA(LinearLatentModel):
             m = start.components.n_latent
         else:
             m = self._n_latent(len(moments.mean), moments.mass, spectrum)
-        if self.prior is not None:
-            return self._take(closed_mode(moments, m, self.prior), m)
+        prior = prior_of_columns(self.prior, self._kind)
+        if prior is not None:
+            return self._take(closed_mode(moments, m, prior), m)
         return self._take(closed_form(moments.mean, spectrum, m), m)
 
     def _solve_rows(self, rows: Rows) -> SubspaceTheta:
@@ -197,7 +200,8 @@ class ProbabilisticPCA(LinearLatentModel):
         algorithm = em.squarem if self.acceleration == "squarem" else em.plain
         x = rows.x.T.clone(memory_format=torch.contiguous_format)
         structure, stop = SubspaceStructure(m, is_isotropic=True), em.small_gain(self.tol)
-        return subspace_problem(x, rows.weight, structure, self.prior, lambda mass: stop, algorithm, start)
+        prior = prior_of_columns(self.prior, rows.kind)
+        return subspace_problem(x, rows.weight, structure, prior, lambda mass: stop, algorithm, start)
 
     def _take(self, found: ClosedForm, m: int) -> SubspaceTheta:
         if found.is_floored:
@@ -221,7 +225,9 @@ class ProbabilisticPCA(LinearLatentModel):
             return d if rank == d else max(1, rank - 1)
         if isinstance(wanted, Integral):
             if wanted > d:
-                raise ValueError(f"n_components={wanted} is more than the {d} features of X; lower it")
+                raise ValueError(
+                    f"n_components={wanted} is more than the {d} features of X{that_vary(self._kind)}; lower it"
+                )
             if spectrum is not None and wanted > len(spectrum.values):
                 raise ValueError(f"n_components={wanted} is more than the {len(spectrum.values)} rows of X; lower it")
             return int(wanted)

@@ -99,7 +99,7 @@ class MixtureModel(EMEstimator):
         x, kind = self._read(X)
         given = None if q is None else read_posterior(q, len(x), len(self.theta_.weights))
         reconstruction, kl = bound_terms(self.theta_, x, given)
-        return Bound(kind.values(reconstruction), {name: kind.values(v) for name, v in kl.items()}, is_exact=q is None)
+        return Bound(kind.scores(reconstruction), {name: kind.values(v) for name, v in kl.items()}, is_exact=q is None)
 
     def predict_proba(self, X: Any) -> Any:
         """q(k|x), (n, K)."""
@@ -185,5 +185,5 @@ class MixtureModel(EMEstimator):
 
     def _theta_from(self, record: dict[str, Tensor]) -> MixtureTheta[Any]:
         schema = {"weights": Values("K", check=probabilities), **self._schema()}
-        found = read_values(record, schema, d=self.n_features_in_)
+        found = read_values(record, schema, d=self._n_varying)
         return MixtureTheta(found.pop("weights"), self._components(**found))

@@ -60,7 +60,7 @@ class BernoulliMixture(MixtureModel):
 
     theta_: MixtureTheta[Bernoullis]
     capabilities = replace(MixtureModel.capabilities, values="counts")
-    probabilities_ = Fitted(lambda model: model.theta_.components.probabilities)
+    probabilities_ = Fitted(lambda model: model.theta_.components.probabilities, columns=(1,), constant=None)
     _components = Bernoullis
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = MixtureModel._parameter_constraints | {
         "alpha": [Interval(Real, 0.0, None, closed="left")],
@@ -98,7 +98,7 @@ class BernoulliMixture(MixtureModel):
 
     def _family(self, rows: Rows, k: int) -> BernoulliFamily:
         family = BernoulliFamily(1.0 + self.alpha, 1.0 + self.alpha)
-        family.check(rows.x, [str(name) for name in known_names(self)])
+        family.check(rows.kind.wide(rows.x, 1), [str(name) for name in known_names(self)])
         return family
 
     def _schema(self) -> Mapping[str, Values]:

@@ -14,6 +14,8 @@ import torch
 from sklearn.base import BaseEstimator
 from torch import Tensor
 
+from jensen.data.constants import Constants
+from jensen.data.container import Kind
 from jensen.engines.em.frame import Frame
 from jensen.formulas.wishart import NormalInverseWishart
 from jensen.models.mixtures.gaussians.base import Structure, outer
@@ -56,6 +58,16 @@ class ConjugatePrior(BaseEstimator):
         mean = np.asarray(self.mean, dtype=np.float64) - origin.numpy()
         return ConjugatePrior(**(self.get_params() | {"mean": mean}))
 
+    def of_columns(self, constants: Constants) -> ConjugatePrior:
+        """The same prior of the columns that vary."""
+        params, d = self.get_params(), len(constants.values)
+        for name in ("mean", "scale"):
+            value = params[name]
+            # What does not fit the columns is refused by `check`.
+            if value is not None and np.shape(value) in ((d,), (d, d)):
+                params[name] = constants.narrowed(np.asarray(value), *range(np.ndim(value)))
+        return ConjugatePrior(**params)
+
     def check(self, d: int, structure: Structure) -> None:
         if not self.weight_concentration >= 1:
             raise ValueError(f"weight_concentration={self.weight_concentration} has no mode; give 1 or more")
@@ -92,3 +104,8 @@ class ConjugatePrior(BaseEstimator):
         freedom = structure.least_freedom(d) + 3 if self.degrees_of_freedom is None else self.degrees_of_freedom
         volume = structure.log_volume(n_components, frame.scale)
         return NormalInverseWishart(mean, self.mean_precision, freedom, scale, volume)
+
+
+def prior_of_columns(prior: ConjugatePrior | None, kind: Kind) -> ConjugatePrior | None:
+    """A prior, or None, of the columns of a table that vary."""
+    return prior if prior is None or kind.constants is None else prior.of_columns(kind.constants)

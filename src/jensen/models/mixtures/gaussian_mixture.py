@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from numbers import Real
 from typing import Any, ClassVar
 
@@ -26,7 +27,7 @@ from jensen.engines.em import loop as em
 from jensen.engines.em.frame import Frame
 from jensen.engines.em.sources import Source
 from jensen.models.mixtures.base import MixtureModel
-from jensen.models.mixtures.conjugate_prior import ConjugatePrior
+from jensen.models.mixtures.conjugate_prior import ConjugatePrior, prior_of_columns
 from jensen.models.mixtures.em import MixtureVerbs
 from jensen.models.mixtures.fit import mixture_problem, n_components_of, start_by
 from jensen.models.mixtures.gaussians import STRUCTURES, AnyGaussians
@@ -153,7 +154,7 @@ class GaussianMixture(MixtureModel):
         numbers = [self._column(c) for c in columns]
         if not numbers or len(set(numbers)) < len(numbers):
             raise ValueError(f"columns={list(columns)!r} must name at least one feature, and none twice")
-        return self._derived(marginal(self.theta_, torch.tensor(numbers)), numbers)
+        return self._derived(marginal(self.theta_, self._places(numbers)), numbers)
 
     def condition(self, given: Mapping[int | str, float]) -> GaussianMixture:
         """The mixture of the other features given values of some, by number or name."""
@@ -166,7 +167,7 @@ class GaussianMixture(MixtureModel):
         rest = x.isnan().nonzero().squeeze(1).tolist()
         if len(rest) in (0, len(x)):
             raise ValueError(f"given names {len(given)} of {len(x)} features; give at least one and leave at least one")
-        return self._derived(condition(self.theta_, x), rest)
+        return self._derived(condition(self.theta_, self._kind.narrow(x, 0)), rest)
 
     @classmethod
     def from_parameters(
@@ -193,7 +194,7 @@ class GaussianMixture(MixtureModel):
             f"covariance_type={self.covariance_type!r} with n_components={k} and {d} features",
             "choose covariance_type='diag', fewer features, or MixtureOfPPCA",
         )
-        given = Given.of(self, structure, k, d)
+        given = Given.of(self, structure, k, int(self.n_features_in_), rows.kind)
         kept = given.only(self.freeze)
 
         def begin(
@@ -206,7 +207,9 @@ class GaussianMixture(MixtureModel):
 
         return mixture_problem(
             self,
-            GaussianFamily(structure, self.reg_covar, self.prior, kept.means, kept.covariances),
+            GaussianFamily(
+                structure, self.reg_covar, prior_of_columns(self.prior, rows.kind), kept.means, kept.covariances
+            ),
             k,
             rows,
             begin,
@@ -254,6 +257,14 @@ class GaussianMixture(MixtureModel):
         # scikit-learn's name: private there, but read by much code.
         return self.n_parameters_
 
+    def _places(self, columns: list[int]) -> Tensor:
+        """Where theta has those of these columns that vary."""
+        place = torch.full((self.n_features_in_,), -1)
+        varying = self._kind.narrow(torch.arange(self.n_features_in_), 0)
+        place[varying] = torch.arange(len(varying))
+        found = place[columns]
+        return found[found >= 0]
+
     def _derived(self, theta: GaussianTheta, columns: list[int]) -> GaussianMixture:
         """A fitted mixture of some of the features."""
         model = GaussianMixture(**{**self.get_params(deep=False), "n_components": len(theta.weights)})
@@ -262,7 +273,8 @@ class GaussianMixture(MixtureModel):
         if names is not None:
             model.feature_names_in_ = names[columns]
         kept = None if self._kind.columns is None else [self._kind.columns[c] for c in columns]
-        model._kind = Kind(self._kind.container, self._kind.dtype, None, kept, self._kind.device)
+        constants = None if self._kind.constants is None else self._kind.constants.of_columns(columns)
+        model._kind = replace(self._kind, columns=kept, constants=constants)
         if hasattr(self, "classes_"):
             model.classes_ = self.classes_
         return model
@@ -271,4 +283,4 @@ class GaussianMixture(MixtureModel):
         return theta_record(self.theta_)
 
     def _theta_from(self, record: dict[str, Tensor]) -> GaussianTheta:
-        return theta_from(self.covariance_type, self.n_features_in_, record)
+        return theta_from(self.covariance_type, self._n_varying, record)

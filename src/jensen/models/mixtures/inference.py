@@ -128,5 +128,5 @@ def answers(theta: MixtureTheta[C], x: Tensor, answer: Callable[[MixtureTheta[C]
 def completed(theta: AnyTheta, x: Tensor, answer: Callable[[AnyTheta, Batch], Tensor]) -> list[Tensor]:
     """Versions of x, one for every d of the answer's features; observed entries stay bit for bit."""
     frame = theta.frame()
-    versions = answers(theta, x, answer).reshape(len(x), -1, x.shape[1]) * frame.scale + frame.origin
-    return [torch.where(x.isnan(), values, x) for values in versions.unbind(1)]
+    versions = answers(theta, x, answer)
+    return [torch.where(x.isnan(), values * frame.scale + frame.origin, x) for values in versions.split(x.shape[1], 1)]

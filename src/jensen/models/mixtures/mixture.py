@@ -255,6 +255,8 @@ class Mixture(MixtureModel):
         part: Mixture = derived(self, theta, rest)
         return part
 
+    def _find_constants(self, x: Any) -> None: ...  # they are in `columns_`, as columns with one level
+
     def _codes(self, X: Table) -> tuple[Codes, Kind]:
         """Rows for a fitted model as codes."""
         check_is_fitted(self)

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from jensen.contract.fitted import Fitted, Values, probabilities, read_values
+from jensen.data.container import Kind
 from jensen.engines.em.frame import Frame
 from jensen.models.mixtures.em import MixtureTheta
 from jensen.models.mixtures.gaussians import STRUCTURES, AnyGaussians
@@ -67,9 +68,18 @@ def parameter(name: str) -> Fitted:
             k, d = model.theta_.components.means.shape
             precisions = checked_matrices(structure, given, k, d, name)
             changed, given = "covariances", structure.user_shape(structure.inverse(precisions))
-        return theta_from(structure.name, model.n_features_in_, theta_record(model.theta_) | {changed: given})
+        d = model.theta_.components.n_features
+        return theta_from(structure.name, d, theta_record(model.theta_) | {changed: given})
 
-    return Fitted(read, write)
+    def columns(model: Any) -> tuple[int, ...]:
+        """The last axes: none, one or two of covariances, as the scale of their prior has."""
+        return tuple(range(-len(model.theta_.components.scale_shape(1)), 0))
+
+    if name == "weights":
+        return Fitted(read, write)
+    if name == "means":
+        return Fitted(read, write, columns=(1,), constant=None)
+    return Fitted(read, write, columns=columns)
 
 
 class Arguments(Protocol):
@@ -90,16 +100,17 @@ class Given:
     covariances: AnyGaussians | None
 
     @classmethod
-    def of(cls, model: Arguments, structure: type[AnyGaussians], k: int, d: int) -> Given:
-        """From the constructor's arguments, in the user's units."""
+    def of(cls, model: Arguments, structure: type[AnyGaussians], k: int, d: int, kind: Kind) -> Given:
+        """From the constructor's arguments for d columns, those that vary, in the user's units."""
         weights = means = covariances = None
         if model.weights_init is not None:
             weights = Values(k, check=probabilities).read("weights_init", model.weights_init)
         if model.means_init is not None:
-            means = Values(k, d).read("means_init", model.means_init)
+            means = kind.narrow(Values(k, d).read("means_init", model.means_init), 1)
         if model.precisions_init is not None:
             precisions = checked_matrices(structure, model.precisions_init, k, d, "precisions_init")
-            covariances = structure(torch.zeros(k, d, dtype=torch.float64), structure.inverse(precisions))
+            whole = structure(torch.zeros(k, d, dtype=torch.float64), structure.inverse(precisions))
+            covariances = whole.select(kind.narrow(torch.arange(d), 0))
         return cls(weights, means, covariances)
 
     @property

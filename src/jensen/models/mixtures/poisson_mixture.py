@@ -58,7 +58,7 @@ class PoissonMixture(MixtureModel):
 
     theta_: MixtureTheta[Poissons]
     capabilities = replace(MixtureModel.capabilities, values="counts")
-    rates_ = Fitted(lambda model: model.theta_.components.rates)
+    rates_ = Fitted(lambda model: model.theta_.components.rates, columns=(1,), constant=None)
     _components = Poissons
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = MixtureModel._parameter_constraints | {
         "shape": [Interval(Real, 1.0, None, closed="left")],

@@ -141,7 +141,7 @@ class SubspaceGaussians(GaussianComponents[LatentView, LatentMoments]):
 
     @cached_property
     def is_well_conditioned(self) -> bool:
-        return bool(self.n_features * self.precision.max() < LARGEST_EXPANDED_PRECISION)
+        return bool((self.n_features * self.precision < LARGEST_EXPANDED_PRECISION).all())
 
     def view(self, batch: Batch) -> LatentView:
         return self._complete_view(batch) if batch.observed is None else self._masked_view(batch)
@@ -156,7 +156,7 @@ class SubspaceGaussians(GaussianComponents[LatentView, LatentMoments]):
         if not self.is_well_conditioned:
             return LatentView(batch, None, mean, self.cov[..., None], log_det, self._squares(batch, None, mean))
         squares = batch.x.square()
-        squares = self.precision[:, :1] * squares.sum(0) if self.is_isotropic else self.precision @ squares
+        squares = squares.sum(0) / self.noise if self.is_isotropic else self.precision @ squares
         constant = (self.precision * self.means.square()).sum(1, keepdim=True)
         square = squares - 2 * both[k * m :] + constant - y.square().sum(1)
         return LatentView(batch, None, mean, self.cov[..., None], log_det, square)

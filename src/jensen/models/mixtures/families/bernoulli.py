@@ -49,7 +49,7 @@ class Bernoullis(ColumnComponents[Entries, Sums]):
     def view(self, batch: Batch) -> Entries:
         # x - x² = 0 for 0 and 1 alone; two fast passes, as this is done in every sweep.
         difference = torch.addcmul(batch.x, batch.x, batch.x, value=-1)
-        if float(difference.amin()) == 0 == float(difference.amax()):
+        if not difference.numel() or float(difference.amin()) == 0 == float(difference.amax()):
             return Entries.of(batch, torch.ones(1, dtype=torch.bool))
         return Entries.of(batch, is_binary(batch.x))
 

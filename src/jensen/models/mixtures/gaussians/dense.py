@@ -67,8 +67,8 @@ class DenseGaussians(Gaussians[View | RowsView]):
 
     @cached_property
     def is_well_conditioned(self) -> bool:
-        largest = self.whole.precision.diagonal(dim1=-2, dim2=-1).max()
-        return bool(largest * self.n_features < LARGEST_EXPANDED_PRECISION)
+        precision = self.whole.precision.diagonal(dim1=-2, dim2=-1)
+        return bool((precision * self.n_features < LARGEST_EXPANDED_PRECISION).all())
 
     def through(self, batch: Batch) -> Observed:
         if batch.observed is None:
@@ -139,8 +139,10 @@ class DenseGaussians(Gaussians[View | RowsView]):
 
     def resolution(self) -> float:
         # Entries of Σ near 1 are held to ε, an eigenvalue λ with them, and ln λ to ε/λ, through d sums.
-        largest = self.whole.precision.diagonal(dim1=-2, dim2=-1).max()
-        return float(torch.finfo(largest.dtype).eps * self.n_features * largest)
+        precision = self.whole.precision.diagonal(dim1=-2, dim2=-1)
+        return (
+            float((torch.finfo(precision.dtype).eps * self.n_features * precision).amax()) if precision.numel() else 0.0
+        )
 
     def pack(self) -> Tensor:
         chol = self.whole.chol

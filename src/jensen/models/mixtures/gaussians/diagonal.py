@@ -49,11 +49,11 @@ class DiagonalGaussians(Gaussians[View]):
 
     @cached_property
     def is_well_conditioned(self) -> bool:
-        return bool(self.n_features / self.covariances.min() < LARGEST_EXPANDED_PRECISION)
+        return bool((self.n_features / self.covariances < LARGEST_EXPANDED_PRECISION).all())
 
     def view(self, batch: Batch) -> View:
         seen = None if batch.observed is None else batch.observed.to(batch.x.dtype)[:, None, :]
-        ones = torch.ones_like(batch.x[..., :1, :])
+        ones = batch.x.new_ones((*batch.x.shape[:-2], 1, batch.x.shape[-1]))
         return View(batch, torch.cat([ones, batch.x, batch.x.square()], -2), seen)
 
     def log_density(self, view: View) -> Tensor:
@@ -187,12 +187,16 @@ class SphericalGaussians(DiagonalGaussians):
         return k, 1
 
     @classmethod
+    def standard(cls, k: int, d: int) -> Self:
+        return cls(torch.zeros(k, d, dtype=torch.float64), torch.ones(k, 1, dtype=torch.float64))
+
+    @classmethod
     def user_shape(cls, covariances: Tensor) -> Tensor:
         return covariances.squeeze(-1)
 
     @staticmethod
     def parameter_count(k: int, d: int) -> int:
-        return k * d + k
+        return k * d + (k if d else 0)
 
     @staticmethod
     def units(variance: Tensor) -> Tensor:
@@ -211,7 +215,7 @@ class SphericalGaussians(DiagonalGaussians):
         return degrees_of_freedom + d + 2
 
     def affine(self, origin: Tensor, scale: Tensor) -> Self:
-        return type(self)(origin + scale * self.means, self.covariances * scale[0].square())
+        return type(self)(origin + scale * self.means, self.covariances * scale[:1].square().prod())
 
     def select(self, columns: Tensor) -> Self:
         return type(self)(self.means[:, columns], self.covariances)

@@ -69,7 +69,7 @@ class GaussianFamily(SmoothFamily[G], Generic[G]):
             means = (means - frame.origin) / frame.scale
         if covariances is not None:
             covariances = covariances.affine(torch.zeros_like(frame.origin), 1 / frame.scale)
-        if self.recipe is not None:
+        if self.recipe is not None and len(frame.origin):
             spread = self.structure.spread(source, len(frame.origin))
             prior = self.recipe.resolve(self.structure, k, frame, spread)
         return replace(self, means=means, covariances=covariances, prior=prior)
