@@ -140,3 +140,23 @@ def test_labels_are_needed():
         DiscriminantAnalysis().fit(X)
     with pytest.raises(ValueError, match="y has no label"):
         DiscriminantAnalysis().fit(X, [None] * len(X))
+
+
+def test_a_classifier_of_some_features(rings):
+    rows, y = rings
+    model = DiscriminantAnalysis("full", components_per_class=2, random_state=0).fit(rows, y)
+    holes = np.column_stack([rows[:, 0], np.full(len(rows), np.nan)])
+    assert_allclose(model.marginal([0]).predict_proba(rows[:, :1]), model.predict_proba(holes), atol=1e-12)
+    given = model.condition({0: 0.0})
+    whole = np.column_stack([np.zeros(len(rows)), rows[:, 1]])
+    assert_allclose(given.predict_proba(rows[:, 1:]), model.predict_proba(whole), atol=1e-9)
+
+
+def test_a_constant_column_changes_nothing(rings):
+    rows, y = rings
+    wide = np.column_stack([rows[:, 0], np.full(len(rows), 7.0), rows[:, 1]])
+    alone = DiscriminantAnalysis("full", components_per_class=2, random_state=0).fit(rows, y)
+    with pytest.warns(UserWarning, match="one value"):
+        model = DiscriminantAnalysis("full", components_per_class=2, random_state=0).fit(wide, y)
+    assert_allclose(model.predict_proba(wide), alone.predict_proba(rows), atol=1e-12)
+    assert (model.sample(5, random_state=0)[0][:, 1] == 7).all()

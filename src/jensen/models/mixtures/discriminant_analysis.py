@@ -184,6 +184,11 @@ class DiscriminantAnalysis(ClassifierMixin, GaussianMixture):
     def _unused(self, rows: Rows) -> dict[str, str]:
         return {}
 
+    def _derived(self, theta: GaussianTheta, columns: list[int]) -> GaussianMixture:
+        part = super()._derived(theta, columns)
+        part.class_of_ = self.class_of_
+        return part
+
     def _theta_record(self) -> dict[str, Tensor]:
         return super()._theta_record() | {"class_of": torch.from_numpy(self.class_of_)}
 

@@ -267,7 +267,9 @@ class GaussianMixture(MixtureModel):
 
     def _derived(self, theta: GaussianTheta, columns: list[int]) -> GaussianMixture:
         """A fitted mixture of some of the features."""
-        model = GaussianMixture(**{**self.get_params(deep=False), "n_components": len(theta.weights)})
+        model = type(self)(**self.get_params(deep=False))
+        if "n_components" in self.get_params(deep=False):
+            model.n_components = len(theta.weights)
         model.theta_, model.n_features_in_, model.total_weight_ = theta, len(columns), self.total_weight_
         names = getattr(self, "feature_names_in_", None)
         if names is not None:
