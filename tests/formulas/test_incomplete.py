@@ -28,7 +28,7 @@ def test_rows_given_what_is_observed(problem, how):
     cov, z, observed = problem
     found = how.of(*map(torch.from_numpy, problem))
     weight = np.random.default_rng(1).random((2, z.shape[2]))
-    residual = np.zeros_like(cov)
+    residual, variance = np.zeros_like(cov), found.variance(2)
     for k in range(2):
         for i in range(z.shape[2]):
             o = observed[:, i]
@@ -36,6 +36,7 @@ def test_rows_given_what_is_observed(problem, how):
             gain = cov[k][:, o] @ np.linalg.inv(block)
             residual[k] += weight[k, i] * (cov[k] - gain @ cov[k][o])
             assert_allclose(found.deviation[k, :, i], gain @ zo, atol=1e-12)
+            assert float(variance[k, i]) == pytest.approx((cov[k] - gain @ cov[k][o])[2, 2], abs=1e-12)
             log_density = -0.5 * (o.sum() * np.log(2 * np.pi) + float(found.log_det[k, i] + found.square[k, i]))
             expected = multivariate_normal(np.zeros(o.sum()), block).logpdf(zo) if o.any() else 0.0
             assert log_density == pytest.approx(expected, abs=1e-11)

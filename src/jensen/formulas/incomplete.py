@@ -78,6 +78,10 @@ class Completed:
         """Σ_i w_ki Cov[x_i | x_o, k], (K, d, d), for weights (K, n)."""
         raise NotImplementedError
 
+    def variance(self, feature: int) -> Tensor:
+        """Var[x_j | x_o, k] of one feature (K or 1, n), 0 where it is observed."""
+        raise NotImplementedError
+
 
 @dataclass(frozen=True)
 class BySides(Completed):
@@ -129,6 +133,19 @@ class BySides(Completed):
                 total += own.sum(1)[:, None, None] * self.cov - self.cov @ summed @ self.cov
         return total
 
+    def variance(self, feature: int) -> Tensor:
+        found = self.log_det.new_zeros(self.log_det.shape)
+        for side, inverse in self.inverses:
+            is_feature = side.features == feature
+            if side.is_missing:
+                own = (inverse.diagonal(dim1=-2, dim2=-1) * is_feature).sum(-1)
+            else:
+                covariance = take(self.cov[:, feature, :, None].expand(-1, -1, len(side.rows)), side.features)
+                explained = (covariance * (inverse @ covariance[..., None]).squeeze(-1)).sum(-1)
+                own = (self.cov[:, feature, feature, None] - explained).clamp(min=0) * ~is_feature.any(-1)
+            found[:, side.rows] = own
+        return found
+
 
 @dataclass(frozen=True)
 class ByRows(Completed):
@@ -154,6 +171,10 @@ class ByRows(Completed):
             for rows, pattern in chunks(self.cov, self.observed)
         ]
         return torch.stack(sums).sum(0)
+
+    def variance(self, feature: int) -> Tensor:
+        parts = [pattern.residual[..., feature, feature] for _, pattern in chunks(self.cov, self.observed)]
+        return torch.cat(parts).mT
 
 
 def chunks(cov: Tensor, observed: Tensor) -> Iterator[tuple[slice, Observed]]:

@@ -23,7 +23,7 @@ from jensen.formulas.responsibilities import posterior_in_place
 from jensen.models.mixtures.em import MixtureTheta
 from jensen.models.mixtures.families.categorical import Categoricals
 from jensen.models.mixtures.families.choice import POSITIVE
-from jensen.models.mixtures.gaussians.base import GivenObserved
+from jensen.models.mixtures.gaussians.base import Gaussians
 from jensen.models.mixtures.inference import answers, log_joint
 from jensen.models.mixtures.product import Product
 
@@ -174,12 +174,12 @@ class Coordinates:
 
 
 def given_number(components: Product, batch: Batch, column: int) -> tuple[Tensor, Tensor]:
-    """Mean (*blocks, K, n) and variance (*blocks, K, 1) of a Gaussian column given what is observed, by component."""
+    """Mean (*blocks, K, n) and variance (*blocks, K or 1, n or 1) of a Gaussian column, given what is observed."""
     for (part, own), columns in zip(components.split(batch), components.columns, strict=True):
         if column in columns:
-            given, place = part.given(own), columns.index(column)
-            assert isinstance(given, GivenObserved)
-            return given.mean[..., place, :], given.cov[..., place, place, None]
+            assert isinstance(part, Gaussians)
+            found: tuple[Tensor, Tensor] = part.given(own).number(columns.index(column))
+            return found
     raise ValueError(f"there is no column {column}")
 
 

@@ -232,7 +232,7 @@ class Gaussians(GaussianComponents[V, Moments]):
     def feature_variances(self) -> Tensor:
         return self.full().diagonal(dim1=-2, dim2=-1)
 
-    def given(self, batch: Batch) -> Conditional:
+    def given(self, batch: Batch) -> GivenNumbers:
         return GivenObserved.of(self.means, self.full(), batch)
 
     def draw(self, component: Tensor, generator: torch.Generator) -> Tensor:
@@ -256,6 +256,13 @@ class Gaussians(GaussianComponents[V, Moments]):
     @abstractmethod
     def inverse(matrices: Tensor) -> Tensor:
         """Precisions to covariances and back, in the structure's shape."""
+
+
+class GivenNumbers(Conditional, Protocol):
+    """Gaussian rows given what is observed of them."""
+
+    def number(self, feature: int) -> tuple[Tensor, Tensor]:
+        """The mean (*blocks, K, n) of a feature by component, and its variance (*blocks, K or 1, n or 1)."""
 
 
 @dataclass(frozen=True)
@@ -286,6 +293,9 @@ class GivenObserved:
         # The residual is 0 on the observed block; a 1 there makes it factorise, and its draw is not used.
         factor: Tensor = torch.linalg.cholesky_ex(self.cov + torch.diag_embed(self.observed[:, None].to(self.cov))).L
         return factor
+
+    def number(self, feature: int) -> tuple[Tensor, Tensor]:
+        return self.mean[..., feature, :], self.cov[..., feature, feature, None]
 
     def expected(self, responsibilities: Tensor) -> Tensor:
         return (responsibilities[:, :, None, :] * self.mean).sum(1)

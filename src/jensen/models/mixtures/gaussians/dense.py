@@ -21,8 +21,7 @@ from jensen.formulas.gaussian import (
 )
 from jensen.formulas.quadratic import halves, n_quadratic, quadratic_features, weighted_squares
 from jensen.formulas.wishart import NormalInverseWishart, log_inverse_wishart, log_mean_given_covariance
-from jensen.models.mixtures.components import Conditional
-from jensen.models.mixtures.gaussians.base import Gaussians, Moments, mode_of_means, outer, without_empty
+from jensen.models.mixtures.gaussians.base import Gaussians, GivenNumbers, Moments, mode_of_means, outer, without_empty
 from jensen.models.mixtures.gaussians.rows import GivenRows, RowsView, has_own_patterns
 
 # From this width on, writing φ (d²/2 entries a row) costs more than the whitened product's extra flops (measured).
@@ -46,7 +45,7 @@ class DenseGaussians(Gaussians[View | RowsView]):
     def rows_view(self, batch: Batch) -> RowsView:
         return RowsView.of(self.means, self.covariances, batch, self.is_well_conditioned)
 
-    def given(self, batch: Batch) -> Conditional:
+    def given(self, batch: Batch) -> GivenNumbers:
         return GivenRows(self, self.rows_view(batch)) if has_own_patterns(batch) else super().given(batch)
 
     @staticmethod

@@ -81,6 +81,9 @@ class GivenRows:
     def mean(self) -> Tensor:
         return self.view.mean
 
+    def number(self, feature: int) -> tuple[Tensor, Tensor]:
+        return self.mean[:, feature], self.view.given.variance(feature)
+
     def expected(self, responsibilities: Tensor) -> Tensor:
         return (responsibilities[:, None] * self.mean).sum(0)
 
