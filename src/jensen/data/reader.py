@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 from torch import Tensor
@@ -59,13 +60,13 @@ def read_rows(estimator: BaseEstimator, X: Table, *, reset: bool, sparse: bool =
         validate_data(estimator, X, reset=reset, skip_check_array=True)
         dtype = torch.float32 if X.dtype == torch.float32 else torch.float64
         # Sums need float64, which not every device has: the work is done on the CPU, results go back to the device.
-        array = X.detach().to("cpu", dtype).numpy()
-        return cells_of_numbers(array, Kind("torch", array.dtype.name, device=str(X.device)))
+        values = X.detach().to("cpu", dtype).numpy()
+        return cells_of_numbers(values, Kind("torch", values.dtype.name, device=str(X.device)))
     if isinstance(X, np.ma.MaskedArray):
         X = as_array(X)
     if isinstance(X, np.ndarray) and X.dtype.kind in "US":
         raise ValueError(f"X holds text, such as {str(X.flat[0])!r}, and no numbers; encode it as numbers")
-    array = validate_data(
+    array: Any = validate_data(
         estimator,
         X,
         reset=reset,
@@ -73,6 +74,10 @@ def read_rows(estimator: BaseEstimator, X: Table, *, reset: bool, sparse: bool =
         ensure_all_finite=False,
         accept_sparse="csr" if sparse else False,
     )
+    is_matrix: bool = issparse(array)
+    if is_matrix and not array.has_canonical_format:
+        array = array.copy()
+        array.sum_duplicates()
     # torch knows no negative strides, which a reversed view has.
     is_reversed = isinstance(array, np.ndarray) and min(array.strides) < 0
     return cells_of_numbers(array.copy() if is_reversed else array, Kind("numpy", array.dtype.name))

@@ -102,7 +102,7 @@ class TestIsAClassifier:
 
     def test_sparse_counts_have_a_way_out(self):
         with pytest.raises(TypeError, match="toarray"):
-            NaiveBayes(families="multinomial").fit(csr_array(WORDS), Y)
+            NaiveBayes().fit(csr_array(WORDS), Y)
 
     def test_one_family_for_all_columns_excludes_kinds_of_some(self):
         with pytest.raises(

@@ -12,7 +12,7 @@ from jensen.contract import Problem, Rows
 from jensen.engines.em import loop as em
 from jensen.engines.em.frame import Frame
 from jensen.engines.em.seeding import check_distinct
-from jensen.engines.em.sources import ArraySource, Source
+from jensen.engines.em.sources import Source, source_of
 from jensen.models.mixtures.components import C, Family, SmoothFamily
 from jensen.models.mixtures.em import MixtureTheta, MixtureVerbs, SmoothMixtureVerbs
 from jensen.models.mixtures.start import STARTS, Sample
@@ -78,9 +78,9 @@ def mixture_problem(
     d = rows.x.shape[1]
     rows = with_label_weight(rows, model.label_weight)
     if frame is None:
-        frame = family.frame(rows.x.T, rows.weight)
+        frame = family.frame(rows.x.mT, rows.weight)
     standard = family.standard(k, d)
-    source = ArraySource.of_rows(
+    source = source_of(
         rows.x,
         frame,
         weight=rows.weight,

@@ -45,6 +45,7 @@ from jensen.models.mixtures.families.choice import (
     learn_for_families,
     measure_of,
     product_family,
+    takes_sparse,
     theta_from,
     theta_record,
 )
@@ -63,7 +64,7 @@ class Mixture(MixtureModel):
         families: "auto" chooses by the kind of each column: numbers and dates are Gaussian with one covariance, counts
             negative binomial, yes/no Bernoulli, levels categorical. {column: family} chooses "gaussian", "gamma",
             "exponential", "log-normal", "poisson", "negative binomial", "multinomial" (one for all its columns, such as
-            words), "bernoulli" or "categorical" for some.
+            words), "bernoulli" or "categorical" for some; "multinomial" makes all columns words, and X may be sparse.
         columns: {column: kind} for columns that are not what they look like: "number", "count", "level", "yes/no" or
             "date".
         covariance_type: of the Gaussian columns, "full", "tied", "diag" or "spherical".
@@ -190,13 +191,13 @@ class Mixture(MixtureModel):
 
         All values of a column that were not in the training rows share one probability, 1/(n+1), in every component.
         """
-        codes, kind = self._codes(X)
+        codes, kind = self._codes(X, sparse=self._takes_sparse)
         y = self._atoms.expand(codes.x)
         return kind.values(log_evidence(self.theta_, y) + self._columns.log_unseen(codes.unseen))
 
     def bound(self, X: Table, q: Any = None) -> Bound:
         """E_q[ln p(x|z)] and KL(q ‖ π) per row: exact with the posterior as q, a lower bound with any other (n, K)."""
-        codes, kind = self._codes(X)
+        codes, kind = self._codes(X, sparse=self._takes_sparse)
         given = None if q is None else read_posterior(q, len(codes.x), len(self.theta_.weights))
         reconstruction, kl = bound_terms(self.theta_, self._atoms.expand(codes.x), given)
         reconstruction = reconstruction + self._columns.log_unseen(codes.unseen)
@@ -276,21 +277,21 @@ class Mixture(MixtureModel):
             model.classes_ = self.classes_
         return model
 
-    def _codes(self, X: Table) -> tuple[Codes, Kind]:
+    def _codes(self, X: Table, sparse: bool = False) -> tuple[Codes, Kind]:
         """Rows for a fitted model as codes."""
         check_is_fitted(self)
-        cells = read_rows(self, X, reset=False)
+        cells = read_rows(self, X, reset=False, sparse=sparse)
         check_finite(cells, LARGEST, known_names(self))
         return self._columns.codes(cells), cells.kind
 
     def _read(self, X: Table) -> tuple[Tensor, Kind]:
-        codes, kind = self._codes(X)
+        codes, kind = self._codes(X, sparse=self._takes_sparse)
         return self._atoms.expand(codes.x), kind
 
     def _read_rows(self, X: Table, y: Any, sample_weight: Any, *, reset: bool) -> Rows:
-        cells = read_rows(self, X, reset=reset)
+        cells = read_rows(self, X, reset=reset, sparse=self._takes_sparse)
         check_finite(cells, LARGEST, known_names(self))
-        n = len(cells.numbers)
+        n = cells.numbers.shape[0]
         weight = read_weights(sample_weight, n)
         known = None if reset else getattr(self, "classes_", np.array([]))
         kept = None if weight is None else (weight > 0).numpy()
@@ -306,6 +307,10 @@ class Mixture(MixtureModel):
             self._families = chosen_families(self.families, self._columns)
         x = self._atoms.expand(self._columns.codes(cells).x)
         return Rows(x, weight, label, classes, cells.kind)
+
+    @property
+    def _takes_sparse(self) -> bool:
+        return takes_sparse(self.families)
 
     def _learn(self, X: Table | Cells) -> Columns:
         return learn_for_families(X, self.families, self.columns)
@@ -326,16 +331,11 @@ class Mixture(MixtureModel):
 
     def _problem(self, rows: Rows, start: Any, frame: Frame | None) -> tuple[Problem, Frame]:
         k = n_components_of(self, rows, start)
+        family, begin = self._family(rows, k), start_by(self.init_params)
+        concentration = None if self.prior is None else self.prior.weight_concentration
+        algorithm = em.squarem if self.acceleration == "squarem" else em.plain
         return mixture_problem(
-            self,
-            self._family(rows, k),
-            k,
-            rows,
-            start_by(self.init_params),
-            start=start,
-            frame=frame,
-            concentration=None if self.prior is None else self.prior.weight_concentration,
-            algorithm=em.squarem if self.acceleration == "squarem" else em.plain,
+            self, family, k, rows, begin, start=start, frame=frame, concentration=concentration, algorithm=algorithm
         )
 
     def _theta_record(self) -> dict[str, Any]:
