@@ -114,8 +114,7 @@ def start_by(name: str, centres: torch.Tensor | None = None) -> Begin[Any]:
     ) -> MixtureTheta[Any]:
         k = verbs.n_components
         if k == 1 or (rows.label is not None and len(rows.classes) == k and bool((rows.label >= 0).all())):
-            # One M-step ends it from anywhere.
-            return verbs.equal()
+            return verbs.of_classes(source)
         sample = Sample.of(source, verbs, frame)
         with threads_for(sample.source.n_numbers):
             return STARTS[name](replace(verbs, family=verbs.family.gentle()), sample, generator, centres)

@@ -109,6 +109,13 @@ class Product(Components[tuple[Any, ...], ProductMoments]):
         parts = zip(self.parts, moments.groups, strict=True)
         return replace(self, parts=tuple(part.m_step(own) for part, own in parts))
 
+    def of_classes(self, source: Source) -> Self:
+        parts = [
+            part.of_classes(SomeColumns(source, own, bool(part.by_pattern)))
+            for part, own in zip(self.parts, self.columns, strict=True)
+        ]
+        return replace(self, parts=tuple(parts))
+
     def draw(self, component: Tensor, generator: torch.Generator) -> Tensor:
         return assembled([part.draw(component, generator) for part in self.parts], self.columns, dim=1)
 
