@@ -27,6 +27,7 @@ from jensen.data.cells import Cells, check_finite
 from jensen.data.codes import Codes
 from jensen.data.columns import Columns
 from jensen.data.container import Kind, Table
+from jensen.data.growth import grown_columns
 from jensen.data.labels import UNLABELLED, encode_labels, numbers_of_classes, read_posterior
 from jensen.data.names import listed
 from jensen.data.reader import LARGEST, known_names, read_rows, read_weights
@@ -51,6 +52,7 @@ from jensen.models.mixtures.families.choice import (
 )
 from jensen.models.mixtures.fit import mixture_problem, n_components_of, start_by
 from jensen.models.mixtures.gaussians import STRUCTURES
+from jensen.models.mixtures.growth import with_levels_of
 from jensen.models.mixtures.inference import bound_terms, draw, fill, fill_draws, log_evidence
 from jensen.models.mixtures.product import Product, ProductFamily
 from jensen.models.mixtures.subset import condition, marginal
@@ -268,9 +270,8 @@ class Mixture(MixtureModel):
         model._families = tuple(self._families[j] for j in places)
         model.n_features_in_ = len(places)
         kept = [self._columns.kept[j] for j in places]
-        names = getattr(self, "feature_names_in_", None)
-        if names is not None:
-            model.feature_names_in_ = names[kept]
+        if hasattr(self, "feature_names_in_"):
+            model.feature_names_in_ = self.feature_names_in_[kept]
         own = None if self._kind.columns is None else [self._kind.columns[j] for j in kept]
         model._kind = replace(self._kind, index=None, columns=own)
         if hasattr(self, "classes_"):
@@ -297,16 +298,17 @@ class Mixture(MixtureModel):
         kept = None if weight is None else (weight > 0).numpy()
         label, classes = encode_labels(y, n, known, kept, self._unlabelled)
         if kept is not None and weight is not None and not kept.all():
-            cells, weight = cells.take(np.flatnonzero(kept)), weight[kept]
             label = None if label is None else label[kept]
-        if reset:
-            columns = self._learn(cells)
-            if self.warm_start and hasattr(self, "_columns"):
-                check_same_columns(self._columns, columns)
-            self._columns = columns
-            self._families = chosen_families(self.families, self._columns)
-        x = self._atoms.expand(self._columns.codes(cells).x)
-        return Rows(x, weight, label, classes, cells.kind)
+            cells, weight = cells.take(np.flatnonzero(kept)), weight[kept]
+        columns = self._learn(cells) if reset else grown_columns(self._columns, cells)
+        x = columns.codes(cells).x
+        if not reset:
+            self.theta_, self._stream = with_levels_of(columns, self)
+        elif self.warm_start and hasattr(self, "_columns"):
+            check_same_columns(self._columns, columns)
+        self._columns = columns
+        self._families = chosen_families(self.families, columns) if reset else self._families
+        return Rows(self._atoms.expand(x), weight, label, classes, cells.kind)
 
     @property
     def _takes_sparse(self) -> bool:
