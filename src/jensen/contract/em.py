@@ -14,6 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from torch import Tensor
 
 from jensen.contract.model import LatentVariableModel, Rows, warn_unused, whole_number
+from jensen.data.container import completed_frame
 from jensen.engines.em import loop as em
 from jensen.engines.em.frame import Frame
 from jensen.engines.em.sources import Source
@@ -221,13 +222,14 @@ class EMEstimator(LatentVariableModel):
     def impute(self, X: Any) -> Any:
         """X with missing entries replaced by their posterior mean; observed entries are returned bit for bit."""
         x, kind = self._read(X)
-        return kind.table(self._answers.fill(self.theta_, x))
+        return completed_frame(X, kind.table(self._answers.fill(self.theta_, x)))
 
     def impute_draws(self, X: Any, n_draws: int = 1, random_state: Any = None) -> list[Any]:
         """Copies of X with missing entries drawn from their posterior, for multiple imputation."""
         x, kind = self._read(X)
         n = whole_number("n_draws", n_draws)
-        return [kind.table(v) for v in self._answers.fill_draws(self.theta_, x, n, self._generator(random_state))]
+        drawn = self._answers.fill_draws(self.theta_, x, n, self._generator(random_state))
+        return [completed_frame(X, kind.table(values)) for values in drawn]
 
     @property
     @abstractmethod

@@ -18,7 +18,7 @@ import numpy as np
 from scipy.sparse import issparse
 from torch import Tensor
 
-from jensen.data.container import Kind, Table, as_array, is_frame, kind_of_frame, names_in
+from jensen.data.container import Kind, Table, as_array, check_container, is_frame, kind_of_frame, names_in
 from jensen.data.dates import seconds_of
 from jensen.data.names import check_names, column_name, shown
 
@@ -141,6 +141,7 @@ def read_cells(X: Table | Cells, dates: bool = False) -> Cells:
 
 
 def read_matrix(X: Any) -> Cells:
+    check_container(X)
     array = as_array(X)
     if array.ndim != 2:
         raise ValueError(f"X has shape {array.shape}; expected rows and columns (n, d): reshape it")
