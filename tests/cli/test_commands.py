@@ -568,6 +568,19 @@ def test_numbers_survive_a_text_file_bit_for_bit(tmp_path):
     np.testing.assert_array_equal(read_dataset(tmp_path / "x.csv"), values)
 
 
+def test_a_column_name_that_stands_twice_is_an_error(tmp_path):
+    (tmp_path / "x.csv").write_text("a,b,a\n1,2,3\n")
+    with pytest.raises(
+        ValueError, match=r"x\.csv cannot be read as a table: its first line has the column name 'a' tw"
+    ):
+        read_dataset(tmp_path / "x.csv")
+    (tmp_path / "x.tsv").write_text("a\ta.1\n1\t2\n")
+    assert read_dataset(tmp_path / "x.tsv").columns.tolist() == ["a", "a.1"]
+    # Columns without a name stay what they were.
+    (tmp_path / "y.csv").write_text(",,a\n1,2,3\n")
+    assert read_dataset(tmp_path / "y.csv").shape == (1, 3)
+
+
 def test_a_first_line_of_numbers_warns(tmp_path):
     (tmp_path / "x.csv").write_text("5.1,3.5\n4.9,3.0\n")
     with pytest.warns(UserWarning, match=r"first line of .* holds only numbers \(5.1, 3.5"):

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from jensen.contract.model import LatentVariableModel, Rows, warn_unused, whole_number
 from jensen.data.constants import Constants
+from jensen.data.container import completed_frame
 from jensen.data.reader import column_names
 from jensen.engines.em import loop as em
 from jensen.engines.em.frame import Frame
@@ -248,13 +249,14 @@ class EMEstimator(LatentVariableModel):
     def impute(self, X: Any) -> Any:
         """X with missing entries replaced by their posterior mean; observed entries are returned bit for bit."""
         x, kind = self._read(X)
-        return kind.completed(self._answers.fill(self.theta_, x))
+        return completed_frame(X, kind.completed(self._answers.fill(self.theta_, x)))
 
     def impute_draws(self, X: Any, n_draws: int = 1, random_state: Any = None) -> list[Any]:
         """Copies of X with missing entries drawn from their posterior, for multiple imputation."""
         x, kind = self._read(X)
         n = whole_number("n_draws", n_draws)
-        return [kind.completed(v) for v in self._answers.fill_draws(self.theta_, x, n, self._generator(random_state))]
+        drawn = self._answers.fill_draws(self.theta_, x, n, self._generator(random_state))
+        return [completed_frame(X, kind.completed(values)) for values in drawn]
 
     @property
     @abstractmethod

@@ -18,7 +18,7 @@ import numpy as np
 from scipy.sparse import issparse
 from torch import Tensor
 
-from jensen.data.container import Kind, Table, as_array, is_frame, kind_of_frame, names_in
+from jensen.data.container import Kind, Table, as_array, check_container, is_frame, kind_of_frame, names_in
 from jensen.data.dates import seconds_of
 from jensen.data.names import check_names, column_name, shown
 
@@ -62,11 +62,18 @@ class Cells:
     @cached_property
     def limits(self) -> tuple[np.ndarray, np.ndarray]:
         """The least and the greatest number of each column."""
+        if self.is_sparse:
+            matrix: Any = self.numbers
+            return matrix.min(axis=0).toarray().ravel(), matrix.max(axis=0).toarray().ravel()
         return np.fmin.reduce(self.numbers), np.fmax.reduce(self.numbers)
 
     @property
     def is_frame(self) -> bool:
         return self.kind.is_frame
+
+    @property
+    def is_sparse(self) -> bool:
+        return bool(issparse(self.numbers))
 
     def row(self, place: int) -> int:
         """The number of a row in the user's table, for messages."""
@@ -134,6 +141,7 @@ def read_cells(X: Table | Cells, dates: bool = False) -> Cells:
 
 
 def read_matrix(X: Any) -> Cells:
+    check_container(X)
     array = as_array(X)
     if array.ndim != 2:
         raise ValueError(f"X has shape {array.shape}; expected rows and columns (n, d): reshape it")
@@ -278,7 +286,7 @@ def check_finite(cells: Cells, largest: float = np.inf, names: Sequence[str | in
     `names` are those that the user knows the columns by, where X has none.
     """
     array: Any = cells.numbers
-    is_sparse = issparse(array)
+    is_sparse = cells.is_sparse
     values: np.ndarray = array.data if is_sparse else array
     # One product shows in one pass that all values are fine; NaN or a sum that overflows needs a closer look.
     flat = values.ravel(order="K")

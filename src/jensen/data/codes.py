@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from jensen.data.cells import Cells
@@ -15,6 +16,7 @@ from jensen.data.dates import SECONDS
 from jensen.data.levels import check_grey, find_levels, is_off, level_numbers, numbers_of_text, numbers_on_grid, plain
 from jensen.data.names import shown
 from jensen.data.present import ColumnView
+from jensen.data.sparse import rows_tensor
 from jensen.runtime.messages import levels_inside
 
 
@@ -28,7 +30,10 @@ class ImpossibleValueWarning(UserWarning):
 
 @dataclass(frozen=True)
 class Codes:
-    """Rows for a model: x (n, d) float64, NaN where missing or unseen, and unseen (n, d) bool."""
+    """Rows for a model: x (n, d) float64, NaN where missing or unseen, and unseen (n, d) bool.
+
+    Of sparse counts x is a CSR tensor, and unseen is (1, d), since none is.
+    """
 
     x: Tensor
     unseen: Tensor
@@ -37,6 +42,23 @@ class Codes:
     def missing(self) -> Tensor:
         """(n, d): the cells without a value, which `Columns.restore` may fill; an unseen value is not missing."""
         return self.x.isnan() & ~self.unseen
+
+
+def codes_of_sparse(cells: Cells) -> Codes:
+    """The codes of sparse rows, all of whose columns are counts."""
+    matrix: Any = cells.numbers
+    wrong = ~((matrix.data >= 0) & (matrix.data == np.rint(matrix.data)))
+    if wrong.any():
+        place = int(np.flatnonzero(wrong)[0])
+        row, value = int(np.searchsorted(matrix.indptr, place, side="right")) - 1, matrix.data[place]
+        where = f"{value:g} in row {cells.row(row)}, column {shown(cells.names[int(matrix.indices[place])])}"
+        if np.isnan(value):
+            raise ValueError(
+                f"X is sparse and holds {where}; sparse counts have no missing values: give dense rows (X.toarray()), "
+                "or remove the NaN for a count of 0"
+            )
+        raise ValueError(f"X is sparse and holds {where}, but it is for counts: 0, 1, 2, ...; correct the value")
+    return Codes(rows_tensor(matrix), torch.zeros(1, matrix.shape[1], dtype=torch.bool))
 
 
 def codes_of_column(

@@ -28,7 +28,7 @@ from torch import Tensor
 
 from jensen.data.cells import Cells, read_cells
 from jensen.data.claims import WITH_LEVELS, checked_record, neutral
-from jensen.data.codes import Codes, codes_of_column, encoded_rows, known_cells, warn_of_unseen
+from jensen.data.codes import Codes, codes_of_column, codes_of_sparse, encoded_rows, known_cells, warn_of_unseen
 from jensen.data.container import FRAMES, Kind, Table, fill_frame, fill_matrix, is_frame
 from jensen.data.describe import describe
 from jensen.data.expand import Plan, expand, without_nan
@@ -155,6 +155,8 @@ class Columns:
         """
         cells = read_cells(X, dates=True)
         self.check_names(cells)
+        if cells.is_sparse:
+            return codes_of_sparse(cells)
         x = cells.numbers[:, list(self.kept)] if self.left_out else cells.numbers
         is_new = bool(self.left_out) or x.dtype != np.float64
         x, unseen = x.astype(np.float64, copy=False), np.zeros(x.shape, dtype=bool)
@@ -171,8 +173,7 @@ class Columns:
 
     def log_unseen(self, unseen: Any) -> Tensor:
         """Σ_j ln ε_j over the unseen cells (n, d) of each row: (n,)."""
-        epsilon = 1 / (self.n_observed.double() + 1)
-        return torch.as_tensor(unseen).double() @ epsilon.log()
+        return torch.as_tensor(unseen).double() @ -(self.n_observed.double() + 1).log()
 
     def log_seen_discount(self, seen: Any) -> Tensor:
         """Σ_j ln(1 - ε_j) over the seen cells (n, d) with levels of each row: (n,); other columns do not count."""

@@ -7,15 +7,17 @@ are written here.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from importlib import import_module
 from typing import Any, TypeAlias, Union
 
 import narwhals.stable.v2 as nw
 import numpy as np
 import torch
 from narwhals.stable.v2.typing import IntoDataFrame
-from scipy.sparse import sparray, spmatrix
+from scipy.sparse import issparse, sparray, spmatrix
 from torch import Tensor
 from torch.utils.data import Dataset, Subset
 
@@ -27,6 +29,7 @@ Table: TypeAlias = Union[np.ndarray, Tensor, Sequence[Any], "Dataset[Any]", spma
 
 FRAMES = ("pandas", "polars", "pyarrow")
 CONTAINERS = ("numpy", "torch", *FRAMES)
+ARROW_NAMES = {"double": "float64", "float": "float32", "halffloat": "float16"}
 
 
 @dataclass(frozen=True)
@@ -104,8 +107,42 @@ def is_frame(X: Any) -> bool:
     return bool(nw.dependencies.is_into_dataframe(X))
 
 
-def without_arrow(X: Any) -> Any:
-    """A pyarrow table as a data frame of pandas, for pages and comparisons, which take tables apart."""
+def check_container(X: Any) -> None:
+    """An error for dictionaries and lists of them, which only a data frame turns into a table."""
+    is_list = isinstance(X, (list, tuple)) and len(X) > 0 and isinstance(X[0], Mapping)
+    if is_list or (isinstance(X, Mapping) and not issparse(X)):  # scipy has a sparse array that is a dictionary
+        what = f"a list of dictionaries ({type(X[0]).__name__})" if is_list else f"a dictionary ({type(X).__name__})"
+        raise TypeError(f"X is {what}, and a table is a data frame or an array; give pd.DataFrame(X)")
+
+
+def check_no_text(X: Any, takes_text: bool) -> None:
+    """An error for text in an array or in lists, which are read as numbers; text that writes out a number is one."""
+    way_out = "encode it as numbers" + (", or give a data frame, such as pd.DataFrame(X)" if takes_text else "")
+    cells = np.asarray(X, dtype=object)
+    if isinstance(X, np.ndarray) and X.dtype.kind in "US":
+        raise ValueError(f"X holds text, such as {str(cells.flat[0])!r}, and no numbers; {way_out}")
+    for place, value in np.ndenumerate(cells):
+        if isinstance(value, str | bytes) and not is_number(value):
+            row, column = (*place, 0)[:2]
+            raise ValueError(
+                f"X holds text, such as {value!r} in row {row}, column {column}, and arrays and lists are read as "
+                f"numbers; {way_out}"
+            )
+
+
+def is_number(text: str | bytes) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def to_take_apart(X: Any) -> Any:
+    """A table for pages and comparisons, which take it apart: pandas for pyarrow; what is no table is an error."""
+    check_container(X)
+    if isinstance(X, (list, tuple)) or (isinstance(X, np.ndarray) and X.dtype.kind in "OUS"):
+        check_no_text(X, takes_text=True)
     return X.to_pandas() if hasattr(X, "column_names") and hasattr(X, "to_pandas") else X
 
 
@@ -191,6 +228,26 @@ def fill_frame(X: Any, missing: np.ndarray, values: Mapping[int, np.ndarray]) ->
     return frame.with_columns(*(filled(frame[:, j], missing[:, j], cells) for j, cells in values.items())).to_native()
 
 
+def completed_frame(X: Any, completed: Any) -> Any:
+    """X with its missing cells taken from a table of numbers with the same columns.
+
+    A data frame keeps the types of its columns, unless they cannot hold the numbers; columns without missing cells are
+    the same. Other containers have the type of the numbers.
+    """
+    if not is_frame(X):
+        return completed
+    frame = nw.from_native(X, eager_only=True)
+    missing = np.stack([is_missing(frame[:, j]) for j in range(frame.shape[1])], 1)
+    values = nw.from_native(completed, eager_only=True).to_numpy()
+    return fill_frame(X, missing, {j: values[:, j] for j in np.flatnonzero(missing.any(0)).tolist()})
+
+
+def is_missing(column: nw.Series[Any]) -> np.ndarray:
+    """Which cells (n,) are null or NaN, which polars and pyarrow tell apart."""
+    missing = column.is_null().to_numpy()
+    return missing | np.isnan(column.to_numpy()) if column.dtype.is_float() else missing
+
+
 def filled(column: nw.Series[Any], missing: np.ndarray, values: np.ndarray) -> nw.Series[Any]:
     backend, dtype = column.implementation, column.dtype
     new = nw.new_series(column.name, values[missing].tolist(), backend=backend)
@@ -211,14 +268,17 @@ def filled_pandas(column: Any, missing: np.ndarray, values: np.ndarray) -> Any:
     import pandas as pd
 
     types = pd.api.types
-    cells = column.array.copy()
+    cells: Any = np.array(column) if isinstance(column.dtype, pd.SparseDtype) else column.array.copy()
     if isinstance(column.dtype, pd.CategoricalDtype):
         known = set(column.cat.categories)
         cells = cells.add_categories([value for value in pd.unique(values[missing]).tolist() if value not in known])
     elif types.is_integer_dtype(column.dtype) and values.dtype.kind == "f":
-        cells = cells.astype("Float64")  # a mean of whole numbers is not one
+        # A mean of whole numbers is not one.
+        cells = cells.astype("double[pyarrow]" if isinstance(column.dtype, pd.ArrowDtype) else "Float64")
     elif types.is_numeric_dtype(column.dtype) and values.dtype == object:
         cells = cells.astype(object)
+    elif types.is_float_dtype(column.dtype) and values.dtype.kind == "f":
+        values = values.astype(numpy_type(str(column.dtype)))  # pandas refuses digits that a type does not hold
     elif column.dtype != object and types.is_string_dtype(column.dtype) and values.dtype != object:
         values = values.astype(str)
     try:
@@ -242,6 +302,22 @@ def new_column(container: str, name: str, values: np.ndarray, dtype: str, known:
     return column if chosen is None else column.cast(chosen)
 
 
+def pandas_type(dtype: str) -> Any:
+    """The type of pandas with this name; that of a text in arrow would be pandas' own."""
+    import pandas as pd
+
+    if dtype == "string[pyarrow]":
+        return pd.ArrowDtype(import_module("pyarrow").string())
+    return pd.api.types.pandas_dtype(dtype)
+
+
+def numpy_type(dtype: str) -> np.dtype[Any] | None:
+    """The type of numpy for pandas' Int64, polars' Float32 or arrow's double, which have other names there."""
+    name = dtype.lower().removesuffix("[pyarrow]")
+    name = ARROW_NAMES.get(name, name) if dtype.endswith("[pyarrow]") else name
+    return np.dtype(name) if re.fullmatch(r"(u?int|float)\d+", name) else None
+
+
 def pandas_column(values: np.ndarray, dtype: str, known: tuple[Any, ...], index: Any) -> Any:
     import pandas as pd
 
@@ -249,9 +325,9 @@ def pandas_column(values: np.ndarray, dtype: str, known: tuple[Any, ...], index:
         return pd.Categorical(values, categories=list(known), ordered=dtype == "ordered category")
     # None would become False.
     lacks = dtype == "bool" and values.dtype != bool
-    if not dtype or lacks or not (known or "float" in dtype.lower() or "int" in dtype.lower()):
+    if not dtype or lacks or not (known or any(word in dtype.lower() for word in ("float", "double", "int"))):
         return values
     try:
-        return pd.Series(values, index=index, dtype=dtype)
+        return pd.Series(values, index=index, dtype=pandas_type(dtype))
     except (TypeError, ValueError):  # a whole number or a truth value that is missing
         return values

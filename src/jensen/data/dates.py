@@ -46,7 +46,9 @@ def what_is(dtype: str) -> str:
     name = dtype.lower()
     if name.startswith(("timedelta", "duration")):
         return "timedelta"
-    return name if name in ("time", "date") else "datetime"
+    # arrow writes the unit behind the name, as in date32[day].
+    own = re.match(r"(time|date)(?:32|64)?(?:\[\w+\]\[pyarrow\])?$", name)
+    return own.group(1) if own else "datetime"
 
 
 def python_times(seconds: np.ndarray, dtype: str) -> np.ndarray:
@@ -76,6 +78,8 @@ def pandas_times(seconds: np.ndarray, dtype: str, index: Any = None) -> Any:
     import pandas as pd
 
     made: Any = pd.Series(python_times(seconds, dtype), index=index, dtype=object)
+    if dtype.endswith("[pyarrow]"):
+        return made.astype(pd.api.types.pandas_dtype(dtype))
     if dtype.startswith(("timedelta64", "Duration")):
         return pd.to_timedelta(made).astype(dtype if "64[" in dtype else "timedelta64[us]")
     if not dtype.startswith(("datetime64", "period", "Datetime")):

@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 
 from jensen.data.cells import Cells, read_cells
@@ -129,6 +130,33 @@ def columns_from(table: TableStatistics, asked: Sequence[Asked], atoms: bool = F
         n_rows=statistics[0].n_rows,
         left_out=tuple(head.names[j] for j in left_out),
         kept=tuple(kept),
+    )
+
+
+def count_columns(X: Table | Cells) -> Columns:
+    """Columns that are all counts, such as words, whatever they look like; rows may be sparse."""
+    cells = read_cells(X).with_numbers_only()
+    (n, d), numbers = cells.numbers.shape, cells.numbers
+    low, high = cells.limits
+    n_observed = np.full(d, n) if cells.is_sparse else n - np.isnan(numbers).sum(0)
+    empty = np.flatnonzero(n_observed == 0)
+    if len(empty):
+        name = shown(cells.names[empty[0]])
+        raise ValueError(f"X has no observed value in column {name}; drop it: there is nothing to learn from")
+    unlimited = np.full(d, np.inf)
+    return Columns(
+        cells.names,
+        ("count",) * d,
+        ((),) * d,
+        torch.zeros(d, dtype=torch.float64),
+        torch.ones(d, dtype=torch.float64),
+        cells.dtypes,
+        cells.kind.container,
+        bounds=torch.from_numpy(np.stack([np.zeros(d), unlimited], 1)),
+        ranges=torch.from_numpy(np.stack([low, high], 1).astype(np.float64)),
+        whole=(True,) * d,
+        n_observed=torch.from_numpy(n_observed),
+        n_rows=n,
     )
 
 

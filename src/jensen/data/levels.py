@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -189,12 +188,6 @@ def with_none(known: np.ndarray) -> np.ndarray:
     values = np.empty(len(known) + 1, dtype=object)
     values[:-1] = known
     return values
-
-
-def numpy_type(dtype: str) -> np.dtype[Any] | None:
-    """The type of numpy for pandas' Int64 or polars' Float32, whose names numpy has in lower case."""
-    name = dtype.lower()
-    return np.dtype(name) if re.fullmatch(r"(u?int|float)\d+", name) else None
 
 
 def plain(value: Any, sort: str = "") -> Any:

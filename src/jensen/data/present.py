@@ -13,9 +13,9 @@ from typing import Any
 import narwhals.stable.v2 as nw
 import numpy as np
 
-from jensen.data.container import backend_of, new_column, pandas_column
+from jensen.data.container import backend_of, new_column, numpy_type, pandas_column
 from jensen.data.dates import SECONDS, frame_times, pandas_times, python_times
-from jensen.data.levels import level_values, numpy_type
+from jensen.data.levels import level_values
 from jensen.data.names import listed, shown
 
 

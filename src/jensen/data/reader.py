@@ -17,7 +17,7 @@ from torch import Tensor
 from jensen.data.cells import Cells, cells_of_numbers, check_finite, read_frame
 from jensen.data.codes import warn_of_unseen
 from jensen.data.constants import Constants
-from jensen.data.container import Kind, Table, as_array, is_frame
+from jensen.data.container import Kind, Table, as_array, check_container, check_no_text, is_frame
 from jensen.data.names import shown
 
 # Squares of values outside these, and sums of them, leave the range of float64.
@@ -58,25 +58,35 @@ def read_rows(estimator: BaseEstimator, X: Table, *, reset: bool, sparse: bool =
                 f"Found array with 0 sample(s) (shape={cells.numbers.shape}) while a minimum of 1 is required."
             )
         return cells
+    check_container(X)
     check_shape(X)
     if isinstance(X, Tensor):
         validate_data(estimator, X, reset=reset, skip_check_array=True)
         dtype = torch.float32 if X.dtype == torch.float32 else torch.float64
         # Sums need float64, which not every device has: the work is done on the CPU, results go back to the device.
-        array = X.detach().to("cpu", dtype).numpy()
-        return cells_of_numbers(array, Kind("torch", array.dtype.name, device=str(X.device)))
+        values = X.detach().to("cpu", dtype).numpy()
+        return cells_of_numbers(values, Kind("torch", values.dtype.name, device=str(X.device)))
     if isinstance(X, np.ma.MaskedArray):
         X = as_array(X)
+    takes_text = bool(estimator.__sklearn_tags__().input_tags.string)
     if isinstance(X, np.ndarray) and X.dtype.kind in "US":
-        raise ValueError(f"X holds text, such as {str(X.flat[0])!r}, and no numbers; encode it as numbers")
-    array = validate_data(
-        estimator,
-        X,
-        reset=reset,
-        dtype=[np.float64, np.float32],
-        ensure_all_finite=False,
-        accept_sparse="csr" if sparse else False,
-    )
+        check_no_text(X, takes_text)
+    try:
+        array: Any = validate_data(
+            estimator,
+            X,
+            reset=reset,
+            dtype=[np.float64, np.float32],
+            ensure_all_finite=False,
+            accept_sparse="csr" if sparse else False,
+        )
+    except ValueError:
+        check_no_text(X, takes_text)
+        raise
+    is_matrix: bool = issparse(array)
+    if is_matrix and not array.has_canonical_format:
+        array = array.copy()
+        array.sum_duplicates()
     # torch knows no negative strides, which a reversed view has.
     is_reversed = isinstance(array, np.ndarray) and min(array.strides) < 0
     return cells_of_numbers(array.copy() if is_reversed else array, Kind("numpy", array.dtype.name))

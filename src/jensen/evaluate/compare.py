@@ -22,7 +22,7 @@ from torch import Tensor
 
 from jensen.bound import averaging
 from jensen.data.cells import read_cells
-from jensen.data.container import as_array, n_rows, take, without_arrow
+from jensen.data.container import as_array, n_rows, take, to_take_apart
 from jensen.evaluate.agreement import (
     agreed,
     columns_of_new_values,
@@ -101,7 +101,7 @@ def compare(
     """
     if effort not in EFFORTS:
         raise ValueError(f"effort={effort!r} is not known; choose 'quick', 'normal' or 'thorough'")
-    X = without_arrow(X)
+    X = to_take_apart(X)
     X = X if hasattr(X, "shape") and not isinstance(X, Tensor) else as_array(X)
     if not (isinstance(models, (str, Mapping)) or hasattr(models, "get_params")):
         models = list(models)

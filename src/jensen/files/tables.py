@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import warnings
+from collections import Counter
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any, BinaryIO
@@ -123,6 +124,7 @@ def parse_text(path: str | os.PathLike[str], file: BinaryIO, **options: Any) -> 
     try:
         with own_filters():
             warnings.simplefilter("error", pd.errors.ParserWarning)
+            check_distinct_names(file, separator)
             frame = parse()
             # In a file of one column a blank line is an empty cell.
             is_whole = frame.shape[1] > 1 or "skip_blank_lines" in options
@@ -133,6 +135,15 @@ def parse_text(path: str | os.PathLike[str], file: BinaryIO, **options: Any) -> 
         raise ValueError(f"{path} has more cells in a row than names in its first line; name every column") from None
     except ValueError as error:
         raise ValueError(f"{path} cannot be read as a table: {error}") from None
+
+
+def check_distinct_names(file: BinaryIO, separator: str) -> None:
+    """An error for a header line with a name twice, of which pandas would make another name."""
+    file.seek(0)
+    first = pd.read_csv(file, sep=separator, header=None, nrows=1, dtype=str, na_filter=False, index_col=False)
+    twice = [name for name, count in Counter(first.iloc[0]).items() if count > 1 and name]
+    if twice:
+        raise ValueError(f"its first line has the column name {twice[0]!r} twice; give every column a name of its own")
 
 
 def check_header(path: str | os.PathLike[str], frame: pd.DataFrame) -> None:

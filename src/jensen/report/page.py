@@ -13,7 +13,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from jensen.data.container import without_arrow
+from jensen.data.container import to_take_apart
 from jensen.files.replacing import write_text
 from jensen.report.panels import PANELS, Panel, panels_of
 from jensen.report.subject import Subject
@@ -60,7 +60,7 @@ def write_report(
     if not hasattr(model, "fit"):
         raise TypeError(f"model={model!r} is not a model; give a fitted one")
     check_is_fitted(model)
-    X = without_arrow(X)
+    X = to_take_apart(X)
     rows = X.toarray() if hasattr(X, "toarray") else X if hasattr(X, "shape") else np.asarray(X)
     n_entries = int(np.prod(rows.shape[1:]))
     if getattr(model, "n_features_in_", n_entries) != n_entries:

@@ -607,3 +607,16 @@ def test_many_patterns_of_holes_recover_the_parameters():
     truth = rows[np.isnan(holes)]
     # Within a cluster the features are independent with variance 1: no better imputation exists.
     assert np.sqrt(((model.impute(holes)[np.isnan(holes)] - truth) ** 2).mean()) == pytest.approx(1, abs=0.05)
+
+
+@pytest.mark.parametrize("covariance_type", ["diag", "spherical"])
+def test_one_component_of_rows_with_missing_numbers_takes_one_step(covariance_type):
+    """Means over the observed entries; a variance per feature, or one for all, about them."""
+    rng = np.random.default_rng(0)
+    x = np.where(rng.random((200, 3)) < 0.4, np.nan, rng.normal(size=(200, 3)) * [1, 2, 3] + [5, 0, -5])
+    model = GaussianMixture(1, covariance_type=covariance_type).fit(x)
+    assert model.n_iter_ == 1
+    squares = np.square(x - np.nanmean(x, 0))
+    expected = np.nanmean(squares, 0)[None] if covariance_type == "diag" else [np.nanmean(squares)]
+    np.testing.assert_allclose(model.means_[0], np.nanmean(x, 0), rtol=1e-10)
+    np.testing.assert_allclose(model.covariances_, expected, rtol=1e-10)

@@ -102,7 +102,7 @@ class TestIsAClassifier:
 
     def test_sparse_counts_have_a_way_out(self):
         with pytest.raises(TypeError, match="toarray"):
-            NaiveBayes(families="multinomial").fit(csr_array(WORDS), Y)
+            NaiveBayes().fit(csr_array(WORDS), Y)
 
     def test_one_family_for_all_columns_excludes_kinds_of_some(self):
         with pytest.raises(
@@ -119,14 +119,35 @@ class TestTakesMore:
     def test_columns_of_several_kinds_and_missing_values(self):
         """ln p(y|x) ∝ ln π_y + Σ_j ln p(x_j|y) over the observed columns: each column alone, fitted alone."""
         table = self.TABLE.mask(np.random.default_rng(1).random(self.TABLE.shape) < 0.2)
-        # Missing numbers make a fit of several steps, and the objective leaves the last half of the digits open.
-        model = NaiveBayes(tol=1e-14).fit(table, Y)
+        model = NaiveBayes().fit(table, Y)
         log_joint = np.tile(np.log(model.class_prior_), (len(table), 1))
         for name in table:
-            alone = NaiveBayes(tol=1e-14).fit(table[[name]], Y)
+            alone = NaiveBayes().fit(table[[name]], Y)
             log_joint += np.log(alone.predict_proba(table[[name]])) - np.log(alone.class_prior_)
         expected = np.exp(log_joint - log_joint.max(1, keepdims=True))
         assert_allclose(model.predict_proba(table), expected / expected.sum(1, keepdims=True), atol=1e-6)
+
+    @pytest.mark.parametrize("weight", [None, WEIGHT], ids=["rows", "weights"])
+    def test_missing_numbers_take_one_step(self, weight):
+        """Means and variances over the rows of a class that have the column: a weight is a number of copies."""
+        holed = np.where(np.random.default_rng(1).random(NUMBERS.shape) < 0.4, np.nan, NUMBERS)
+        table = pd.DataFrame(holed, columns=list("abcd")).assign(answer=ANSWERS[:, 0], level=LEVELS[:, 0])
+        model = NaiveBayes().fit(table, Y, sample_weight=weight)
+        assert model.n_iter_ == NaiveBayes().fit(NUMBERS, Y).n_iter_ == 2
+        copies = np.arange(300) if weight is None else np.repeat(np.arange(300), weight)
+        for k in range(3):
+            rows = holed[copies][Y[copies] == k]
+            found = [model.parameters_[name] for name in "abcd"]
+            assert_allclose([one["mean"][k] for one in found], np.nanmean(rows, 0), **EXACT)
+            assert_allclose([one["variance"][k] for one in found], np.nanvar(rows, 0), **EXACT)
+
+    def test_a_class_without_values_of_a_column(self):
+        holed = np.where((Y == 1)[:, None] & (np.arange(4) == 2), np.nan, NUMBERS)
+        model = NaiveBayes().fit(holed, Y)
+        assert model.n_iter_ == 2
+        assert np.isfinite(model.score_samples(holed)).all()
+        others = NaiveBayes().fit(NUMBERS, Y)
+        assert_allclose(model.parameters_[2]["mean"][[0, 2]], others.parameters_[2]["mean"][[0, 2]], **EXACT)
 
     def test_a_row_without_values_has_the_shares_of_the_classes(self):
         model = NaiveBayes().fit(NUMBERS, Y)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from scipy.sparse import issparse
+from scipy.sparse import csr_array, issparse
 from torch import Tensor
 
 from jensen.formulas.neighbours import Neighbours, TwoNearest, swapped, two_smallest
@@ -119,6 +119,20 @@ def order_by_content(x: Any) -> np.ndarray:
         if n_keys == d or (ranked[1:] != ranked[:-1]).any(1).all():
             break
     return order
+
+
+def sketch(x: Any, n_coordinates: int) -> np.ndarray:
+    """Rows (n, d) of an array or a CSR matrix in fewer coordinates, in which distances remain on average.
+
+    Each feature is added to one of the coordinates, with a random sign (Charikar, Chen & Farach-Colton 2002).
+    """
+    d = x.shape[1]
+    if d > n_coordinates:
+        random = mixed(np.arange(d, dtype=np.uint64))
+        place, sign = (random % np.uint64(n_coordinates)).astype(np.int64), np.where(random >> np.uint64(63), 1.0, -1.0)
+        x = x @ csr_array((sign, place, np.arange(d + 1)), (d, n_coordinates))
+    is_sparse: bool = issparse(x)
+    return np.asarray(x.toarray() if is_sparse else x)
 
 
 def kmeans_plus_plus(

@@ -1,7 +1,7 @@
 """Sources: batches of rows in the engine's coordinates, which an engine sweeps again and again.
 
 A source never needs all rows at once: rows with missing values are sorted into blocks that share a pattern chunk by
-chunk, and a start looks at a sample. `ArraySource` holds its batches in memory.
+chunk, and a start looks at a sample. `ArraySource` and `SparseSource` hold their batches in memory.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from jensen.data.sparse import is_sparse, some_rows
 from jensen.engines.em.batch import Batch, Footprint
 from jensen.engines.em.frame import Frame
 from jensen.engines.em.sampling import RowSample, sample_of
@@ -191,6 +192,62 @@ class ArraySource:
             )
 
 
+class SparseSource:
+    """Sparse rows in memory, in the user's units and without missing values.
+
+    Args:
+        x: rows (n, d), a CSR tensor.
+        weight: row weights (n,).
+        label: class per row (n,), -1 where unknown.
+    """
+
+    def __init__(self, x: Tensor, *, weight: Tensor | None = None, label: Tensor | None = None) -> None:
+        self.n_rows: int = x.shape[0]
+        self.n_numbers = len(x.values())
+        self._rows, self._weight, self._label = x, weight, label
+        # Large batches, since each adds sums (K, d) to those of the others, and d is large where rows are sparse.
+        self.batches = [self._batch(slice(start, start + MOST_ROWS)) for start in range(0, self.n_rows, MOST_ROWS)]
+
+    def __iter__(self) -> Iterator[Batch]:
+        return iter(self.batches)
+
+    def sample(self, n: int, limit: int) -> RowSample:
+        return sample_of(self._rows, self._weight, self._label, n, limit)
+
+    def _batch(self, part: slice) -> Batch:
+        x, rows = some_rows(self._rows, part), torch.arange(self.n_rows)[part]
+        weight = None if self._weight is None else self._weight[part]
+        label = None if self._label is None else self._label[part]
+        return Batch(x.mT, rows, weight, None, label, torch.zeros(1, dtype=x.dtype))
+
+
+Held = ArraySource | SparseSource
+
+
+def source_of(
+    x: Tensor,
+    frame: Frame,
+    *,
+    weight: Tensor | None = None,
+    label: Tensor | None = None,
+    log_jacobian: Tensor | None = None,
+    footprint: Footprint,
+    by_pattern: Patterns = True,
+) -> Held:
+    """A source of the user's rows (n, d); dense ones are copied, sparse ones are not."""
+    if is_sparse(x):
+        return SparseSource(x, weight=weight, label=label)
+    return ArraySource.of_rows(
+        x,
+        frame,
+        weight=weight,
+        label=label,
+        log_jacobian=log_jacobian,
+        footprint=footprint,
+        by_pattern=by_pattern,
+    )
+
+
 class Framed(Protocol):
     """Parameters that know coordinates in which they lose no digits."""
 
@@ -216,8 +273,8 @@ def over_rows(
     # Rows are read once, so they are copied a part at a time.
     n_at_once = max(MOST_ROWS, PART_BYTES // (8 * max(1, x.shape[1])))
     for start in range(0, len(x), n_at_once):
-        part = x[start : start + n_at_once]
-        source = ArraySource.of_rows(part, frame, footprint=footprint, by_pattern=by_pattern)
+        part = some_rows(x, slice(start, start + n_at_once))
+        source = source_of(part, frame, footprint=footprint, by_pattern=by_pattern)
         parts.append(in_row_order(source, partial(answer_about, local, answer, start)))
     return parts[0] if len(parts) == 1 else torch.cat(parts)
 
@@ -227,7 +284,7 @@ def answer_about(theta: Theta, answer: Callable[[Theta, Batch], Tensor], first: 
     return answer(theta, replace(batch, rows=batch.rows + first) if first else batch)
 
 
-def in_row_order(source: ArraySource, answer: Callable[[Batch], Tensor]) -> Tensor:
+def in_row_order(source: Held, answer: Callable[[Batch], Tensor]) -> Tensor:
     """Answers (*blocks, m, n) about every batch, in the order of the user's rows (n, m)."""
     out = None
     with threads_for(source.n_numbers):

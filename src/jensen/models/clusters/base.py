@@ -16,7 +16,7 @@ from torch import Tensor
 from jensen.bound import Bound
 from jensen.contract import EMEstimator, Stream, whole_number
 from jensen.contract.fitted import Fitted, Values, not_negative, positive, read_values
-from jensen.data.container import Kind
+from jensen.data.container import Kind, completed_frame
 from jensen.data.reader import beside_model, read_array, read_weights
 from jensen.models.clusters.centres import Pull, hard_log_density
 from jensen.models.clusters.depot import Depot
@@ -101,14 +101,14 @@ class CentreModel(EMEstimator):
     def impute(self, X: Any) -> Any:
         """X with missing values taken from the row's centre; observed values are returned bit for bit."""
         x, means, kind = self._centres_of(X)
-        return kind.completed(torch.where(x.isnan(), means, x))
+        return completed_frame(X, kind.completed(torch.where(x.isnan(), means, x)))
 
     def impute_draws(self, X: Any, n_draws: int = 1, random_state: Any = None) -> list[Any]:
         """Copies of X with missing values drawn from a Gaussian around the row's centre, with variance σ²."""
         x, means, kind = self._centres_of(X)
         n, generator, std = whole_number("n_draws", n_draws), self._generator(random_state), self.theta_.variance**0.5
         draws = (means + std * torch.randn(x.shape, generator=generator, dtype=x.dtype) for _ in range(n))
-        return [kind.completed(torch.where(x.isnan(), drawn, x)) for drawn in draws]
+        return [completed_frame(X, kind.completed(torch.where(x.isnan(), drawn, x))) for drawn in draws]
 
     @property
     def n_parameters_(self) -> int:

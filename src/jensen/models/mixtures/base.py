@@ -69,6 +69,11 @@ class MixtureModel(EMEstimator):
     )
     _answers = Answers(log_evidence, fill, fill_draws)
 
+    @property
+    def _takes_sparse(self) -> bool:
+        """Whether X may be a sparse matrix with these arguments."""
+        return False
+
     def _family(self, rows: Rows, k: int) -> Family[Any]:
         """The family of K components; rows that they cannot model are refused here."""
         raise NotImplementedError
@@ -177,6 +182,11 @@ class MixtureModel(EMEstimator):
             del self.classes_
         if rows.label is not None:
             self.classes_ = rows.classes
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = self._takes_sparse
+        return tags
 
     def _theta_record(self) -> dict[str, Tensor]:
         components = self.theta_.components

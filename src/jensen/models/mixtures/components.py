@@ -102,6 +102,10 @@ class Components(ABC, Generic[V, M]):
     def m_step(self, moments: M) -> Self:
         """The maximum of the expected complete log-likelihood, from statistics taken at this value."""
 
+    def of_classes(self, source: Source) -> Self:
+        """Where EM starts if the labels of all rows name their component, or there is one: one step should end it."""
+        return self
+
     @abstractmethod
     def draw(self, component: Tensor, generator: torch.Generator) -> Tensor:
         """A row from each of the components named (n,), (n, d)."""

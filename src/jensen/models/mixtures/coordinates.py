@@ -100,17 +100,17 @@ class Coordinates:
 
     def log_jacobian(self, x: Tensor) -> Tensor:
         """Σ_j ln g'(x_j) (n,) over observed numbers that are no atoms; -∞ for a row with a number outside of bounds."""
-        total = x.new_zeros(len(x))
+        total = torch.zeros(x.shape[0], dtype=torch.float64)
         for j, ends in self.bounds.items():
             total += log_derivative(x[:, j], *ends).masked_fill(~self.has_density(x, j), 0.0)
         return total
 
     def outside(self, x: Tensor) -> Tensor:
-        """Which numbers (n, d) are no atoms and have no density: at or beyond bounds, or excluded by a family."""
-        found = torch.zeros((), dtype=torch.bool).expand(x.shape)
+        """Which numbers (n, d) are no atoms and have no density: at or beyond bounds, or excluded by a family; (1, d)
+        where no number can be that.
+        """
         inside = {j: POSITIVE[family].inside for j, family in enumerate(self.families) if family in POSITIVE}
-        if self.bounds or inside:
-            found = found.clone()
+        found = torch.zeros(x.shape[0] if self.bounds or inside else 1, x.shape[1], dtype=torch.bool)
         for j, (low, high) in self.bounds.items():
             found[:, j] = ((x[:, j] <= low) | (x[:, j] >= high)) & self.has_density(x, j)
         for j, is_inside in inside.items():

@@ -18,6 +18,7 @@ from torch import Tensor
 
 from jensen.engines.em.batch import Batch, Summary
 from jensen.engines.em.frame import Frame
+from jensen.engines.em.sources import Source
 from jensen.formulas.responsibilities import allowed_components, posterior_in_place
 from jensen.models.mixtures.components import C, Family, Moments, SmoothFamily
 
@@ -115,6 +116,11 @@ class MixtureVerbs(Generic[C]):
         """Components alike, of equal weight."""
         k = self.n_components
         return self.project(MixtureTheta(torch.full((k,), 1 / k, dtype=torch.float64), self.standard))
+
+    def of_classes(self, source: Source) -> MixtureTheta[C]:
+        """Where EM starts if the labels of all rows name their component, or there is one."""
+        theta = self.equal()
+        return self.project(MixtureTheta(theta.weights, theta.components.of_classes(source)))
 
     def log_prior(self, theta: MixtureTheta[C]) -> Tensor:
         value = self.family.log_prior(theta.components)

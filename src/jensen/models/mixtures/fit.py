@@ -12,7 +12,7 @@ from jensen.contract import Problem, Rows
 from jensen.engines.em import loop as em
 from jensen.engines.em.frame import Frame
 from jensen.engines.em.seeding import check_distinct
-from jensen.engines.em.sources import ArraySource, Source
+from jensen.engines.em.sources import Source, source_of
 from jensen.models.mixtures.components import C, Family, SmoothFamily
 from jensen.models.mixtures.em import MixtureTheta, MixtureVerbs, SmoothMixtureVerbs
 from jensen.models.mixtures.start import STARTS, Sample
@@ -80,9 +80,9 @@ def mixture_problem(
     d = rows.x.shape[1]
     rows = with_label_weight(rows, model.label_weight)
     if frame is None:
-        frame = family.frame(rows.x.T, rows.weight)
+        frame = family.frame(rows.x.mT, rows.weight)
     standard = family.standard(k, d)
-    source = ArraySource.of_rows(
+    source = source_of(
         rows.x,
         frame,
         weight=rows.weight,
@@ -122,9 +122,10 @@ def start_by(name: str, centres: torch.Tensor | None = None) -> Begin[Any]:
     ) -> MixtureTheta[Any]:
         k = verbs.n_components
         is_labelled = rows.label is not None and len(rows.classes) == k and bool((rows.label >= 0).all())
-        if k == 1 or is_labelled or verbs.standard.n_parameters == 0:
-            # One M-step ends it from anywhere; components of constants have nothing to differ in.
-            return verbs.equal()
+        if verbs.standard.n_parameters == 0:
+            return verbs.equal()  # components of constants have nothing to differ in
+        if k == 1 or is_labelled:
+            return verbs.of_classes(source)
         sample = Sample.of(source, verbs, frame)
         with threads_for(sample.source.n_numbers):
             return STARTS[name](replace(verbs, family=verbs.family.gentle()), sample, generator, centres)

@@ -27,6 +27,7 @@ from jensen.data.cells import Cells, check_finite
 from jensen.data.codes import Codes, warn_of_impossible
 from jensen.data.columns import Columns
 from jensen.data.container import Kind, Table
+from jensen.data.growth import grown_columns
 from jensen.data.labels import encode_labels, numbers_of_classes, read_posterior
 from jensen.data.reader import LARGEST, known_names, read_rows, read_weights
 from jensen.data.some import check_same_columns, places_of, row_of
@@ -44,11 +45,13 @@ from jensen.models.mixtures.families.choice import (
     learn_for_families,
     measure_of,
     product_family,
+    takes_sparse,
     theta_from,
     theta_record,
 )
 from jensen.models.mixtures.fit import mixture_problem, n_components_of, start_by
 from jensen.models.mixtures.gaussians import STRUCTURES
+from jensen.models.mixtures.growth import with_levels_of
 from jensen.models.mixtures.inference import bound_terms, draw, fill, fill_draws, log_evidence
 from jensen.models.mixtures.product import Product, ProductFamily
 from jensen.models.mixtures.subset import check_possible, condition, derived, marginal
@@ -63,7 +66,7 @@ class Mixture(MixtureModel):
         families: "auto" chooses by the kind of each column: numbers and dates are Gaussian with one covariance, counts
             negative binomial, yes/no Bernoulli, levels categorical. {column: family} chooses "gaussian", "gamma",
             "exponential", "log-normal", "poisson", "negative binomial", "multinomial" (one for all its columns, such as
-            words), "bernoulli" or "categorical" for some.
+            words), "bernoulli" or "categorical" for some; "multinomial" makes all columns words, and X may be sparse.
         columns: {column: kind} for columns that are not what they look like: "number", "count", "level", "yes/no" or
             "date"; or {column: {"low": 0, "high": 1}} for numbers that have bounds.
         covariance_type: of the Gaussian columns, "full", "tied", "diag" or "spherical".
@@ -192,7 +195,7 @@ class Mixture(MixtureModel):
 
         All values of a column that were not in the training rows share one probability, 1/(n+1), in every component.
         """
-        codes, kind = self._codes(X)
+        codes, kind = self._codes(X, sparse=self._takes_sparse)
         y = self._coordinates.expand(codes.x)
         return kind.values(log_evidence(self.theta_, y) + self._log_rest(codes))
 
@@ -201,11 +204,12 @@ class Mixture(MixtureModel):
         check_is_fitted(self)
         with own_filters():
             warnings.simplefilter("ignore")
-            return np.asarray(~self._coordinates.outside(self._codes(X)[0].x).any(1))
+            codes, _ = self._codes(X, sparse=self._takes_sparse)
+            return np.asarray(~self._coordinates.outside(codes.x).any(1).expand(codes.x.shape[0]))
 
     def bound(self, X: Table, q: Any = None) -> Bound:
         """E_q[ln p(x|z)] and KL(q ‖ π) per row: exact with the posterior as q, a lower bound with any other (n, K)."""
-        codes, kind = self._codes(X)
+        codes, kind = self._codes(X, sparse=self._takes_sparse)
         given = None if q is None else read_posterior(q, len(codes.x), len(self.theta_.weights))
         reconstruction, kl = bound_terms(self.theta_, self._coordinates.expand(codes.x), given)
         reconstruction = reconstruction + self._log_rest(codes)
@@ -257,10 +261,10 @@ class Mixture(MixtureModel):
 
     def _find_constants(self, x: Any) -> None: ...  # they are in `columns_`, as columns with one level
 
-    def _codes(self, X: Table) -> tuple[Codes, Kind]:
+    def _codes(self, X: Table, sparse: bool = False) -> tuple[Codes, Kind]:
         """Rows for a fitted model as codes."""
         check_is_fitted(self)
-        cells = read_rows(self, X, reset=False)
+        cells = read_rows(self, X, reset=False, sparse=sparse)
         check_finite(cells, LARGEST, known_names(self))
         codes = self._columns.codes(cells)
         outside = self._coordinates.outside(codes.x).numpy()
@@ -272,30 +276,36 @@ class Mixture(MixtureModel):
         return self._columns.log_unseen(codes.unseen) + self._coordinates.log_jacobian(codes.x)
 
     def _read(self, X: Table) -> tuple[Tensor, Kind]:
-        codes, kind = self._codes(X)
+        codes, kind = self._codes(X, sparse=self._takes_sparse)
         return self._coordinates.expand(codes.x), kind
 
     def _read_rows(self, X: Table, y: Any, sample_weight: Any, *, reset: bool) -> Rows:
-        cells = read_rows(self, X, reset=reset)
+        cells = read_rows(self, X, reset=reset, sparse=self._takes_sparse)
         check_finite(cells, LARGEST, known_names(self))
-        n = len(cells.numbers)
+        n = cells.numbers.shape[0]
         weight = read_weights(sample_weight, n)
         known = None if reset else getattr(self, "classes_", np.array([]))
         kept = None if weight is None else (weight > 0).numpy()
         label, classes = encode_labels(y, n, known, kept, self._unlabelled)
         if kept is not None and weight is not None and not kept.all():
-            cells, weight = cells.take(np.flatnonzero(kept)), weight[kept]
             label = None if label is None else label[kept]
-        if reset:
-            columns = self._learn(cells)
-            if self.warm_start and hasattr(self, "_columns"):
-                check_same_columns(self._columns, columns)
-            self._columns = columns
-            self._families = chosen_families(self.families, self._columns)
-        x, coordinates = self._columns.codes(cells).x, self._coordinates
-        coordinates.check(x, self._columns.names)
-        log_jacobian = coordinates.log_jacobian(x) if coordinates.bounds else None
-        return Rows(coordinates.expand(x), weight, label, classes, cells.kind, log_jacobian)
+            cells, weight = cells.take(np.flatnonzero(kept)), weight[kept]
+        columns = self._learn(cells) if reset else grown_columns(self._columns, cells)
+        codes = columns.codes(cells).x
+        if not reset:
+            self.theta_, self._stream = with_levels_of(columns, self)
+        elif self.warm_start and hasattr(self, "_columns"):
+            check_same_columns(self._columns, columns)
+        self._columns = columns
+        self._families = chosen_families(self.families, columns) if reset else self._families
+        coordinates = self._coordinates
+        coordinates.check(codes, self._columns.names)
+        log_jacobian = coordinates.log_jacobian(codes) if coordinates.bounds else None
+        return Rows(coordinates.expand(codes), weight, label, classes, cells.kind, log_jacobian)
+
+    @property
+    def _takes_sparse(self) -> bool:
+        return takes_sparse(self.families)
 
     def _learn(self, X: Table | Cells) -> Columns:
         return learn_for_families(X, self.families, self.columns)
@@ -316,16 +326,11 @@ class Mixture(MixtureModel):
 
     def _problem(self, rows: Rows, start: Any, frame: Frame | None) -> tuple[Problem, Frame]:
         k = n_components_of(self, rows, start)
+        family, begin = self._family(rows, k), start_by(self.init_params)
+        concentration = None if self.prior is None else self.prior.weight_concentration
+        algorithm = em.squarem if self.acceleration == "squarem" else em.plain
         return mixture_problem(
-            self,
-            self._family(rows, k),
-            k,
-            rows,
-            start_by(self.init_params),
-            start=start,
-            frame=frame,
-            concentration=None if self.prior is None else self.prior.weight_concentration,
-            algorithm=em.squarem if self.acceleration == "squarem" else em.plain,
+            self, family, k, rows, begin, start=start, frame=frame, concentration=concentration, algorithm=algorithm
         )
 
     def _theta_record(self) -> dict[str, Any]:

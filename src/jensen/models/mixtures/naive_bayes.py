@@ -24,7 +24,7 @@ from jensen.data.columns import Columns
 from jensen.data.container import Table
 from jensen.data.infer import learn_columns
 from jensen.models.mixtures.classifier import check_classes, check_labels
-from jensen.models.mixtures.families.choice import KIND_OF
+from jensen.models.mixtures.families.choice import KIND_OF, check_no_kinds, takes_sparse
 from jensen.models.mixtures.mixture import Mixture
 
 
@@ -38,8 +38,8 @@ class NaiveBayes(ClassifierMixin, Mixture):
     Args:
         families: "auto" chooses by the kind of each column: numbers and dates are Gaussian, counts negative binomial,
             yes/no Bernoulli, levels categorical. One family for all columns is "gaussian", "poisson",
-            "negative binomial", "multinomial" (one for all columns, such as the words of a text), "gamma",
-            "exponential", "bernoulli" or "categorical"; {column: family} chooses for some.
+            "negative binomial", "multinomial" (one for all columns, such as the words of a text; X may be sparse),
+            "gamma", "exponential", "bernoulli" or "categorical"; {column: family} chooses for some.
         columns: {column: kind} for columns that are not what they look like: "number", "count", "level", "yes/no" or
             "date".
         alpha: pseudo-counts of every level, of both values of yes/no and of every word, as scikit-learn's: the mode
@@ -122,15 +122,11 @@ class NaiveBayes(ClassifierMixin, Mixture):
 
     def _learn(self, X: Table | Cells) -> Columns:
         """No number has an atom, as in scikit-learn; one family for all columns asks for the kind that it models."""
-        if not isinstance(self.families, str):
+        if not isinstance(self.families, str) or takes_sparse(self.families):
             return super()._learn(X)
         if self.families == "auto":
             return learn_columns(X, self.columns, kinds="all")
-        if self.columns:
-            raise ValueError(
-                f"families={self.families!r} is for all columns, and columns={dict(self.columns)!r} names the kinds of "
-                "some; give families by column, as {column: family}"
-            )
+        check_no_kinds(self.families, self.columns)
         return learn_columns(X, KIND_OF[self.families], kinds="all")
 
     @property

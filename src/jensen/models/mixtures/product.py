@@ -14,6 +14,7 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
+from jensen.data.sparse import some_features
 from jensen.engines.em.batch import Batch, Footprint
 from jensen.engines.em.frame import Frame
 from jensen.engines.em.sampling import RowSample
@@ -112,6 +113,13 @@ class Product(Components[tuple[Any, ...], ProductMoments]):
         parts = zip(self.parts, moments.groups, strict=True)
         return replace(self, parts=tuple(part.m_step(own) for part, own in parts))
 
+    def of_classes(self, source: Source) -> Self:
+        parts = [
+            part.of_classes(SomeColumns(source, own, bool(part.by_pattern)))
+            for part, own in zip(self.parts, self.columns, strict=True)
+        ]
+        return replace(self, parts=tuple(parts))
+
     def draw(self, component: Tensor, generator: torch.Generator) -> Tensor:
         return assembled([part.draw(component, generator) for part in self.parts], self.columns, dim=1)
 
@@ -156,12 +164,12 @@ class ProductFamily(SmoothFamily[Product]):
         return Product(tuple(family.standard(k, len(own)) for family, own in parts), self.columns)
 
     def frame(self, x: Tensor, weight: Tensor | None) -> Frame:
-        parts = zip(self.families, map(list, self.columns), strict=True)
-        return joined_frame([family.frame(x[own], weight) for family, own in parts], self.columns)
+        parts = zip(self.families, self.columns, strict=True)
+        return joined_frame([family.frame(some_features(x, own), weight) for family, own in parts], self.columns)
 
     def points(self, x: Tensor, scale: Tensor) -> tuple[Tensor, Tensor]:
         parts = zip(self.families, map(list, self.columns), strict=True)
-        found = [family.points(x[own], scale[own]) for family, own in parts]
+        found = [family.points(some_features(x, own), scale[own]) for family, own in parts]
         return torch.cat([points for points, _ in found]), torch.cat([factors for _, factors in found])
 
     @property
@@ -261,7 +269,7 @@ class SomeColumns:
 
     def sample(self, n: int, limit: int) -> RowSample:
         sample = self.source.sample(n, limit)
-        return replace(sample, x=sample.x[list(self.columns)])
+        return replace(sample, x=some_features(sample.x, self.columns))
 
 
 def restricted(batch: Batch, columns: Sequence[int], by_pattern: bool) -> Batch:

@@ -20,7 +20,7 @@ from torch import Tensor
 from jensen.engines.em import loop as em
 from jensen.engines.em.frame import Frame
 from jensen.engines.em.seeding import LIMIT, check_distinct, kmeans_plus_plus, squared_distances
-from jensen.engines.em.sources import ArraySource, Source
+from jensen.engines.em.sources import Held, Source, source_of
 from jensen.engines.em.tournament import rounded, tournament
 from jensen.models.clusters.lloyd import lloyd
 from jensen.models.mixtures.em import MixtureTheta, MixtureVerbs
@@ -52,7 +52,7 @@ class Sample:
     weight: Tensor
     label: Tensor | None
     scale: Tensor
-    source: ArraySource
+    source: Held
     is_everything: bool
 
     @classmethod
@@ -62,8 +62,8 @@ class Sample:
         found = source.sample(min(LIMIT, max(2000, 5 * verbs.standard.n_parameters)), LIMIT)
         check_distinct("n_components", verbs.n_components, found.x.shape[1])
         points, scale = verbs.family.points(found.x, frame.scale)
-        own = ArraySource(
-            found.x,
+        own = source_of(
+            found.x.mT,
             Frame.identity(len(found.x)),
             weight=found.weight,
             label=found.label,

@@ -37,6 +37,10 @@ class Tallies(Additive):
     mass: Tensor
     tally: Tensor
 
+    def with_levels(self, old: tuple[int, ...], new: tuple[int, ...]) -> Self:
+        """The same where columns have more levels, which no row had."""
+        return replace(self, tally=widened(self.tally, old, new, torch.zeros(len(new), dtype=self.tally.dtype)))
+
 
 @dataclass(frozen=True)
 class Categoricals(ColumnComponents[Codes, Tallies]):
@@ -99,11 +103,29 @@ class Categoricals(ColumnComponents[Codes, Tallies]):
     def given(self, batch: Batch) -> Conditional:
         return MostProbable(self)
 
+    def with_levels(self, levels: tuple[int, ...], share: Tensor) -> Self:
+        """The same with more levels, which have this share (d,) of their column in every component."""
+        more = torch.tensor(levels) - torch.tensor(self.levels)
+        left = torch.where(more > 0, 1 - share, 1.0)[self.layout.column]
+        return replace(
+            self,
+            probabilities=widened(self.probabilities * left, self.levels, levels, share / more.clamp(min=1)),
+            levels=levels,
+        )
+
     def select(self, columns: Tensor) -> Self:
         parts = self.probabilities.split(self.levels, 1)
         chosen = [int(column) for column in columns]
         levels = tuple(self.levels[column] for column in chosen)
         return replace(self, probabilities=torch.cat([parts[column] for column in chosen], 1), levels=levels)
+
+
+def widened(values: Tensor, old: tuple[int, ...], new: tuple[int, ...], fill: Tensor) -> Tensor:
+    """Values of levels (K, ΣL) with a number for the new levels of every column (d,), behind the old ones."""
+    parts = []
+    for part, before, after, value in zip(values.split(old, 1), old, new, fill, strict=True):
+        parts += [part, value.expand(len(values), after - before)]
+    return torch.cat(parts, 1)
 
 
 @dataclass(frozen=True)

@@ -20,8 +20,9 @@ from jensen.contract.fitted import Values, not_negative, positive, probabilities
 from jensen.data.cells import Cells
 from jensen.data.columns import Columns
 from jensen.data.container import Table
-from jensen.data.infer import learn_columns
+from jensen.data.infer import count_columns, learn_columns
 from jensen.data.names import column_name, listed, shown
+from jensen.data.sparse import held_values, some_features
 from jensen.models.mixtures.components import AnyComponents, SmoothFamily
 from jensen.models.mixtures.conjugate_prior import ConjugatePrior
 from jensen.models.mixtures.em import MixtureTheta
@@ -72,6 +73,9 @@ def learn_for_families(
     X: Table | Cells, families: str | Mapping[str | int, str], columns: Mapping[str | int, Any] | None
 ) -> Columns:
     """What the columns are; a family that does not suit what a column looks like asks for another kind of it."""
+    if takes_sparse(families):
+        check_no_kinds(families, columns)
+        return count_columns(X)
     with_atoms = families == "auto"
     found = learn_columns(X, columns, kinds="all", atoms=with_atoms)
     if isinstance(families, str):
@@ -96,6 +100,20 @@ def learn_for_families(
         return learn_columns(X, {**(columns or {}), **other}, kinds="all", atoms=with_atoms)
     except ValueError as error:
         raise ValueError(f"families={dict(families)!r} needs other columns: {error}") from None
+
+
+def takes_sparse(families: Any) -> bool:
+    """Whether all columns are one block of counts, which may be sparse."""
+    return isinstance(families, str) and families == "multinomial"
+
+
+def check_no_kinds(families: Any, columns: Mapping[str | int, Any] | None) -> None:
+    """An error for one family of all columns beside kinds of some."""
+    if columns:
+        raise ValueError(
+            f"families={families!r} is for all columns, and columns={dict(columns)!r} names the kinds of some; "
+            "give families by column, as {column: family}"
+        )
 
 
 def named(columns: Columns) -> str:
@@ -168,7 +186,7 @@ def product_family(
     groups = groups_of(names)
     families: list[SmoothFamily[Any]] = []
     for name, own in groups.items():
-        part = x[:, list(own)]
+        part = some_features(x.mT, own).mT
         family = family_named(name, part, tuple(n_levels[j] for j in own), options)
         if not isinstance(family, GaussianFamily):
             family.check(part, [labels[j] for j in own])
@@ -189,7 +207,9 @@ def family_named(name: str, x: Tensor, levels: tuple[int, ...], options: Options
         "log-normal": lambda: LogNormalFamily.of(x, options.reg_covar),
         "poisson": lambda: PoissonFamily(),
         "negative binomial": lambda: NegativeBinomialFamily.of(x),
-        "multinomial": lambda: MultinomialFamily(1 + options.alpha, max(1, round(float(x.nansum(1).mean())))),
+        "multinomial": lambda: MultinomialFamily(
+            1 + options.alpha, max(1, round(float(held_values(x).nansum()) / len(x)))
+        ),
         "bernoulli": lambda: BernoulliFamily(1 + options.alpha, 1 + options.alpha),
         "categorical": lambda: CategoricalFamily(levels, 1 + options.alpha if options.alpha else None),
     }

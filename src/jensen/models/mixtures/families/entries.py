@@ -14,6 +14,7 @@ from typing import ClassVar, Self
 import torch
 from torch import Tensor
 
+from jensen.data.sparse import times
 from jensen.engines.em.batch import Additive, Batch
 from jensen.models.mixtures.components import C, Components, M, SmoothFamily, V
 
@@ -91,7 +92,7 @@ def mass_of(responsibilities: Tensor) -> Tensor:
 
 def product(responsibilities: Tensor, features: Tensor) -> Tensor:
     """Σ_i r_ik f_i (K, F) of features (*blocks, F, n)."""
-    return over_blocks(responsibilities @ features.mT)
+    return over_blocks(times(responsibilities, features.mT))
 
 
 def log_or_least(p: Tensor) -> Tensor:

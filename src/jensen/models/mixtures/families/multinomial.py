@@ -4,18 +4,22 @@
     M:  β_kw = (C_kw + α - 1) / Σ_v (C_kv + α - 1),  C_kw = Σ_i r_ik x_iw
 under a Dirichlet(α) prior; α = 1 gives maximum likelihood. Nigam et al. (2000). The coefficient ln N! - Σ_w ln x_w!,
 N = Σ_w x_w, is left out, as in topic models: the score is that of the words in one order, given their number. A missing
-entry is a factor 1: only the observed words count.
+entry is a factor 1: only the observed words count. Rows may be sparse; of these all
+entries are counts, since the reader refuses others.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
 import torch
 from torch import Tensor
 
+from jensen.data.sparse import is_sparse, rows_matrix, times
 from jensen.engines.em.batch import Additive, Batch
+from jensen.engines.em.seeding import sketch
 from jensen.models.mixtures.families.entries import (
     EVEN,
     LARGEST_LOG,
@@ -31,6 +35,9 @@ from jensen.models.mixtures.families.entries import (
     without_impossible,
     xlogy,
 )
+
+# Coordinates in which starts look for clusters of texts.
+N_COORDINATES = 128
 
 
 @dataclass(frozen=True)
@@ -58,10 +65,10 @@ class Multinomials(ColumnComponents[Entries, Words]):
         return k * (d - 1)
 
     def view(self, batch: Batch) -> Entries:
-        return Entries.of(batch, is_count(batch.x))
+        return Entries(batch.x, None, None) if is_sparse(batch.x) else Entries.of(batch, is_count(batch.x))
 
     def log_density(self, view: Entries) -> Tensor:
-        log_density = log_or_least(self.probabilities) @ view.x
+        log_density = times(log_or_least(self.probabilities), view.x)
         if bool((self.probabilities == 0).any()):
             log_density = without_impossible(log_density)
         return view.excluded(log_density)
@@ -101,6 +108,18 @@ class MultinomialFamily(ColumnFamily[Multinomials]):
 
     def inside(self, x: Tensor) -> Tensor:
         return is_count(x)
+
+    def check(self, x: Tensor, names: Sequence[str]) -> None:
+        if not is_sparse(x):
+            super().check(x, names)
+
+    def points(self, x: Tensor, scale: Tensor) -> tuple[Tensor, Tensor]:
+        """√ of the words' shares in each row, whose distances are Hellinger's: the block is as one column."""
+        counts = rows_matrix((x if is_sparse(x) else x.nan_to_num(nan=0.0)).mT)
+        roots = sketch(counts**0.5, N_COORDINATES)
+        length = torch.from_numpy(counts.sum(1)).clamp(min=1)
+        points = torch.from_numpy(roots).mT / length.sqrt()
+        return points, torch.ones(len(points), dtype=points.dtype)
 
     def standard(self, k: int, d: int) -> Multinomials:
         return Multinomials(torch.full((k, d), 1 / d, dtype=torch.float64), self.length)

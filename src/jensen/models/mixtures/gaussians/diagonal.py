@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
+from functools import cached_property, reduce
+from operator import add
 from typing import Self
 
 import torch
@@ -12,6 +13,7 @@ from torch import Tensor
 
 from jensen.engines.em.batch import Batch
 from jensen.engines.em.frame import one_unit
+from jensen.engines.em.sources import Source
 from jensen.formulas.gaussian import LARGEST_EXPANDED_PRECISION, LOG_2PI
 from jensen.formulas.wishart import NormalInverseWishart, log_inverse_gamma, log_mean_given_covariance
 from jensen.models.mixtures.gaussians.base import Gaussians, Moments, mode_of_means, without_empty
@@ -79,6 +81,33 @@ class DiagonalGaussians(Gaussians[View]):
         first = first + missing * self.means
         second = second + missing * (self.means.square() + self.variances)
         return Moments(mass.squeeze(-1).sum(0), first.sum(0), second.sum(0))
+
+    def of_classes(self, source: Source) -> Self:
+        """The means and variances of every class over the rows that have a feature, the maximum of the likelihood.
+
+        An M-step with expected values in place of missing ones would take many steps to it.
+        """
+        if all(batch.observed is None for batch in source):
+            return self  # one M-step ends it from anywhere
+        count, first, second = reduce(add, (self.observed_sums(batch) for batch in source))
+        means = torch.where(count > 0, first / count, self.means)
+        squares = second - means * first
+        if self.covariances.shape[1] < self.n_features:
+            squares, count = squares.sum(1, keepdim=True), count.sum(1, keepdim=True)
+        return replace(self, means=means, covariances=torch.where(count > 0, squares / count, self.covariances))
+
+    def observed_sums(self, batch: Batch) -> Tensor:
+        """Σ r, Σ r x and Σ r x² over the rows of every class that have a feature (3, K, d)."""
+        view, d = self.view(batch), self.n_features
+        r = batch.x.new_ones(*batch.x.shape[:-2], self.n_components, batch.x.shape[-1])
+        if batch.label is not None:
+            r *= batch.label[..., None, :] == torch.arange(self.n_components)[:, None]
+        if batch.weight is not None:
+            r *= batch.weight[..., None, :]
+        mass, first, second = (r @ view.features.mT).split([1, d, d], -1)
+        count = mass.expand_as(first) if view.seen is None else mass * view.seen
+        sums = torch.stack([count, first, second], -3)
+        return sums if view.seen is None else sums.sum(0)
 
     def expected_moments(self, weights: Tensor) -> Moments:
         share = weights[:, None]
