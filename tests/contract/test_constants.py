@@ -165,6 +165,14 @@ class TestRows:
         assert model.measure_[2] == "probability"
         assert model.mean_[2] == 7
 
+    @pytest.mark.filterwarnings("error::jensen.data.codes.UnseenValueWarning")
+    @pytest.mark.parametrize(("fitted", "given"), [("float32", "float64"), ("float64", "float32")])
+    def test_a_value_is_the_same_in_single_precision(self, fitted, given):
+        rows = np.insert(IRIS, 2, 0.1, axis=1)
+        for model in (GaussianMixture(1), KMeans(2, random_state=0)):
+            model.fit(rows.astype(fitted)).score_samples(rows.astype(given))
+        assert (model.impute(rows.astype(given)) == rows.astype(given)).all()
+
     def test_frames_name_the_column(self):
         frame = pd.DataFrame(WIDE, columns=list("abcde"))
         with pytest.warns(UserWarning, match=r"X has columns with one value: 'c' \(7.5\)"):

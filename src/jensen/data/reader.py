@@ -115,11 +115,13 @@ def beside_model(
     if used is None:
         return x, replace(kind, constants=constants)
     constants, beside = used, used.beside(given)
+    trained = getattr(estimator, "_kind", kind)
+    unseen = constants.unseen(beside, is_single="float32" in (kind.dtype, trained.dtype))
     if not may_differ:
-        constants.refuse_unseen(beside, column_names(estimator))
+        constants.refuse(beside, unseen, column_names(estimator))
     own = [names[j] for j in constants.columns.tolist()]
-    warn_of_unseen(cells_of_numbers(beside.numpy(), kind), range(len(own)), own, constants.unseen(beside).numpy())
-    return x, replace(kind, constants=constants, beside=beside)
+    warn_of_unseen(cells_of_numbers(beside.numpy(), kind), range(len(own)), own, unseen.numpy())
+    return x, replace(kind, constants=constants, beside=beside, unseen=unseen)
 
 
 def known_names(estimator: BaseEstimator) -> Sequence[Any]:
