@@ -252,6 +252,12 @@ class TestBatches:
             model.fit(rows)
 
 
+def test_classes_of_constants_keep_their_shares():
+    model = GaussianMixture().fit(np.ones((4, 2)), ["a", "b", "b", "b"])
+    np.testing.assert_allclose(model.weights_, [0.25, 0.75])
+    assert model.predict(np.ones((1, 2))).tolist() == ["b"]
+
+
 def nats_of(board, name):
     return board.table.set_index("model").loc[name, "nats"]
 

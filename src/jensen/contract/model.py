@@ -154,7 +154,7 @@ class LatentVariableModel(BaseEstimator, ABC):
 
     def _varying(self, rows: Rows, *, is_first: bool) -> Rows:
         """Rows of the columns that vary; in rows after the first ones the others must still be constant."""
-        constants = self._constants_of(rows.x.numpy()) if is_first else self._kind.constants
+        constants = self._constants_of(rows.x) if is_first else self._kind.constants
         x, kind = beside_model(self, rows.x, rows.kind, constants, may_differ=False)
         return replace(rows, x=x, kind=kind)
 
@@ -168,7 +168,7 @@ class LatentVariableModel(BaseEstimator, ABC):
 
     def _find_constants(self, x: Any) -> Constants | None:
         """The columns of rows (n, d) that are beside the model."""
-        return find_constants(x)
+        return find_constants(x.numpy() if isinstance(x, Tensor) else x)
 
     @property
     def _n_varying(self) -> int:

@@ -112,10 +112,11 @@ def start_by(name: str, centres: torch.Tensor | None = None) -> Begin[Any]:
     def begin(
         verbs: MixtureVerbs[Any], rows: Rows, source: Source, frame: Frame, generator: torch.Generator
     ) -> MixtureTheta[Any]:
+        if verbs.standard.n_parameters == 0:
+            return verbs.equal()  # components of constants have nothing to differ in
         k = verbs.n_components
-        is_labelled = rows.label is not None and len(rows.classes) == k and bool((rows.label >= 0).all())
-        if k == 1 or is_labelled or verbs.standard.n_parameters == 0:
-            # One M-step ends it from anywhere; components of constants have nothing to differ in.
+        if k == 1 or (rows.label is not None and len(rows.classes) == k and bool((rows.label >= 0).all())):
+            # One M-step ends it from anywhere.
             return verbs.equal()
         sample = Sample.of(source, verbs, frame)
         with threads_for(sample.source.n_numbers):
