@@ -16,7 +16,6 @@ from torch import Tensor
 
 from jensen.data.cells import Cells, cells_of_numbers, check_finite, read_frame
 from jensen.data.codes import warn_of_unseen
-from jensen.data.constants import Constants
 from jensen.data.container import Kind, Table, as_array, is_frame
 from jensen.data.names import shown
 
@@ -101,12 +100,13 @@ def check_shape(X: Any) -> None:
 
 
 def beside_model(
-    estimator: BaseEstimator, x: Any, kind: Kind, constants: Constants | None, *, may_differ: bool = True
+    estimator: BaseEstimator, x: Any, kind: Kind, trained: Kind, *, may_differ: bool = True
 ) -> tuple[Any, Kind]:
-    """Rows of the columns that vary, and a kind that has the constant ones beside them.
+    """Rows of the columns that vary in the `trained` kind of table, and a kind that has the others beside them.
 
     Another value in a constant column is a warning, or an error unless it `may_differ`.
     """
+    constants = trained.constants
     if constants is None:
         return x, kind
     x, given, names = constants.narrowed(x, 1), x, known_names(estimator)
@@ -115,7 +115,6 @@ def beside_model(
     if used is None:
         return x, replace(kind, constants=constants)
     constants, beside = used, used.beside(given)
-    trained = getattr(estimator, "_kind", kind)
     unseen = constants.unseen(beside, is_single="float32" in (kind.dtype, trained.dtype))
     if not may_differ:
         constants.refuse(beside, unseen, column_names(estimator))
