@@ -165,6 +165,14 @@ class TestRows:
         assert model.measure_[2] == "probability"
         assert model.mean_[2] == 7
 
+    @pytest.mark.filterwarnings("error::jensen.data.codes.UnseenValueWarning")
+    @pytest.mark.parametrize(("fitted", "given"), [("float32", "float64"), ("float64", "float32")])
+    def test_a_value_is_the_same_in_single_precision(self, fitted, given):
+        rows = np.insert(IRIS, 2, 0.1, axis=1)
+        for model in (GaussianMixture(1), KMeans(2, random_state=0)):
+            model.fit(rows.astype(fitted)).score_samples(rows.astype(given))
+        assert (model.impute(rows.astype(given)) == rows.astype(given)).all()
+
     def test_frames_name_the_column(self):
         frame = pd.DataFrame(WIDE, columns=list("abcde"))
         with pytest.warns(UserWarning, match=r"X has columns with one value: 'c' \(7.5\)"):
@@ -242,6 +250,12 @@ class TestBatches:
         rows[0, 2] = 1.0
         with pytest.raises(ValueError, match="warm_start: column 2 had one value in the last fit and varies now"):
             model.fit(rows)
+
+
+def test_classes_of_constants_keep_their_shares():
+    model = GaussianMixture().fit(np.ones((4, 2)), ["a", "b", "b", "b"])
+    np.testing.assert_allclose(model.weights_, [0.25, 0.75])
+    assert model.predict(np.ones((1, 2))).tolist() == ["b"]
 
 
 def nats_of(board, name):

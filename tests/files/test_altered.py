@@ -60,6 +60,7 @@ def fits():
         "Diffusion of images": lambda: Diffusion(Schedule.linear(30), network=UNet((4, 8)), **DEEP).fit(IMAGES),
         "FactorAnalysis": lambda: FactorAnalysis(1).fit(X),
         "GaussianMixture": lambda: GaussianMixture(2, prior=ConjugatePrior(), random_state=0).fit(X, Y),
+        "GaussianMixture with a constant": lambda: GaussianMixture(2, random_state=0).fit(X * [1, 1, 0]),
         "KMeans": lambda: KMeans(2, random_state=0).fit(X),
         "KMedoids": lambda: KMedoids(2, random_state=0).fit(X),
         "LatentCurve": lambda: LatentCurve(n_grid=10, n_basis=3, max_iter=3).fit(X),
@@ -128,7 +129,9 @@ def check_many(name, kind, n, folder, tmp_path):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("name", ["GaussianMixture", "VAE", "Diffusion", "checkpoint"])
+@pytest.mark.parametrize(
+    "name", ["GaussianMixture", "GaussianMixture with a constant", "VAE", "Diffusion", "checkpoint"]
+)
 def test_some_altered_files(name, kind, folder, tmp_path):
     check_many(name, kind, 20, folder, tmp_path)
 

@@ -226,6 +226,8 @@ def variants() -> list[Variant]:
         Variant("factor-analysis-missing", lambda: FactorAnalysis(1), with_gaps(BLOBS)),
         Variant("latent-curve-penalty", lambda: LatentCurve(n_grid=20, n_basis=4, random_state=0), noisy_arc()),
         Variant("ridge", lambda: RidgeRegression(2.0), IRIS.data[:50, :3], IRIS.data[:50, 3], has_missing=False),
+        Variant("mixture-constant", lambda: GaussianMixture(2, random_state=0), np.insert(BLOBS, 1, 7.5, axis=1)),
+        Variant("kmeans-constant", lambda: KMeans(2, random_state=0), np.insert(BLOBS, 0, 7.5, axis=1)),
         Variant(
             "ridge-evidence",
             lambda: RidgeRegression("evidence"),

@@ -121,7 +121,7 @@ class Values:
         tensor = torch.from_numpy(given.astype(np.int64 if self.is_whole else np.float64))
         expected = tuple(sizes.get(size, size) if isinstance(size, str) else size for size in self.shape)
         axes = zip(tensor.shape, expected, strict=False)
-        fits = (have == need or (isinstance(need, str) and (have > 0 or not tensor.numel())) for have, need in axes)
+        fits = (have == need or (isinstance(need, str) and (have > 0 or 0 in expected)) for have, need in axes)
         if tensor.ndim != len(expected) or not all(fits):
             shown = f"({', '.join(map(str, expected))}{',' if len(expected) == 1 else ''})"
             raise ValueError(f"{name} has shape {tuple(tensor.shape)}, but {shown} is needed for this model and data")

@@ -139,7 +139,7 @@ class LatentVariableModel(BaseEstimator, ABC):
     def _read(self, X: Table) -> tuple[Tensor, Kind]:
         """Rows for a fitted model."""
         check_is_fitted(self)
-        return beside_model(self, *read_table(self, X, reset=False), self._kind.constants)
+        return beside_model(self, *read_table(self, X, reset=False), self._kind)
 
     def _read_rows(self, X: Table, y: Any, sample_weight: Any, *, reset: bool) -> Rows:
         """Rows to train on, with all columns; rows of weight 0 are left out."""
@@ -160,8 +160,8 @@ class LatentVariableModel(BaseEstimator, ABC):
 
     def _varying(self, rows: Rows, *, is_first: bool) -> Rows:
         """Rows of the columns that vary; in rows after the first ones the others must still be constant."""
-        constants = self._constants_of(rows.x.numpy()) if is_first else self._kind.constants
-        x, kind = beside_model(self, rows.x, rows.kind, constants, may_differ=False)
+        trained = replace(rows.kind, constants=self._constants_of(rows.x)) if is_first else self._kind
+        x, kind = beside_model(self, rows.x, rows.kind, trained, may_differ=False)
         return replace(rows, x=x, kind=kind)
 
     def _constants_of(self, x: Any) -> Constants | None:
@@ -174,7 +174,7 @@ class LatentVariableModel(BaseEstimator, ABC):
 
     def _find_constants(self, x: Any) -> Constants | None:
         """The columns of rows (n, d) that are beside the model."""
-        return find_constants(x)
+        return find_constants(x.numpy() if isinstance(x, Tensor) else x)
 
     @property
     def _n_varying(self) -> int:

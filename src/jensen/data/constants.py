@@ -86,13 +86,17 @@ class Constants:
         part = x[:, numbers].toarray() if is_sparse else np.asarray(x)[:, numbers]
         return torch.from_numpy(np.asarray(part, dtype=np.float64))
 
-    def unseen(self, beside: Tensor) -> Tensor:
-        """Which of these entries (n, c) hold another value; a missing one holds none."""
-        return (beside != self.values[self.columns]) & ~beside.isnan()
+    def unseen(self, beside: Tensor, is_single: bool = False) -> Tensor:
+        """Which of these entries (n, c) hold another value, in single precision if that is what either came in.
 
-    def log_unseen(self, beside: Tensor) -> Tensor:
-        """Σ_j ln ε_j over the entries of each row that hold another value: (n,)."""
-        return self.unseen(beside).double() @ (1 / (self.n_observed[self.columns].double() + 1)).log()
+        A missing one holds none.
+        """
+        dtype = torch.float32 if is_single else torch.float64
+        return (beside.to(dtype) != self.values[self.columns].to(dtype)) & ~beside.isnan()
+
+    def log_unseen(self, unseen: Tensor) -> Tensor:
+        """Σ_j ln ε_j over the entries (n, c) of each row that hold another value: (n,)."""
+        return unseen.double() @ (1 / (self.n_observed[self.columns].double() + 1)).log()
 
     def squared_distance(self, beside: Tensor) -> Tensor:
         """Σ_j (x_j - c_j)² over the observed entries of each row: (n,)."""
@@ -102,9 +106,9 @@ class Constants:
         """Entries (n, c) as they are given, missing ones at their constant."""
         return torch.where(beside.isnan(), self.values[self.columns], beside)
 
-    def refuse_unseen(self, beside: Tensor, names: Sequence[str]) -> None:
+    def refuse(self, beside: Tensor, unseen: Tensor, names: Sequence[str]) -> None:
         """An error for an entry that holds another value."""
-        rows, places = self.unseen(beside).nonzero(as_tuple=True)
+        rows, places = unseen.nonzero(as_tuple=True)
         if len(rows):
             row, place = int(rows[0]), int(places[0])
             j = int(self.columns[place])

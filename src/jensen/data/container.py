@@ -44,6 +44,7 @@ class Kind:
         device: where a tensor is.
         constants: the columns that are beside the model, because they have one value; None if all vary.
         beside: these columns (n, c) of the rows, for results that belong to the same rows.
+        unseen: which of their entries (n, c) hold another value than the constant.
     """
 
     container: str
@@ -53,6 +54,7 @@ class Kind:
     device: str = "cpu"
     constants: Constants | None = None
     beside: Tensor | None = None
+    unseen: Tensor | None = None
 
     @property
     def is_frame(self) -> bool:
@@ -60,7 +62,7 @@ class Kind:
 
     def of_other_rows(self) -> Kind:
         """The same without what belongs to the rows it came with."""
-        return replace(self, index=None, beside=None)
+        return replace(self, index=None, beside=None, unseen=None)
 
     def narrow(self, value: Any, *axes: int) -> Any:
         """The entries of the columns that vary, along these axes of a tensor, an array or a sparse matrix."""
@@ -72,8 +74,8 @@ class Kind:
 
     def scores(self, tensor: Tensor) -> Any:
         """Nats (n,) of the model, and of the columns beside it."""
-        if self.constants is not None and self.beside is not None:
-            tensor = tensor + self.constants.log_unseen(self.beside)
+        if self.constants is not None and self.unseen is not None:
+            tensor = tensor + self.constants.log_unseen(self.unseen)
         return self.values(tensor)
 
     def completed(self, tensor: Tensor) -> Any:

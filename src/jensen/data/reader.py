@@ -16,7 +16,6 @@ from torch import Tensor
 
 from jensen.data.cells import Cells, cells_of_numbers, check_finite, read_frame
 from jensen.data.codes import warn_of_unseen
-from jensen.data.constants import Constants
 from jensen.data.container import Kind, Table, as_array, check_container, check_no_text, is_frame
 from jensen.data.names import shown
 
@@ -111,12 +110,13 @@ def check_shape(X: Any) -> None:
 
 
 def beside_model(
-    estimator: BaseEstimator, x: Any, kind: Kind, constants: Constants | None, *, may_differ: bool = True
+    estimator: BaseEstimator, x: Any, kind: Kind, trained: Kind, *, may_differ: bool = True
 ) -> tuple[Any, Kind]:
-    """Rows of the columns that vary, and a kind that has the constant ones beside them.
+    """Rows of the columns that vary in the `trained` kind of table, and a kind that has the others beside them.
 
     Another value in a constant column is a warning, or an error unless it `may_differ`.
     """
+    constants = trained.constants
     if constants is None:
         return x, kind
     x, given, names = constants.narrowed(x, 1), x, known_names(estimator)
@@ -125,11 +125,12 @@ def beside_model(
     if used is None:
         return x, replace(kind, constants=constants)
     constants, beside = used, used.beside(given)
+    unseen = constants.unseen(beside, is_single="float32" in (kind.dtype, trained.dtype))
     if not may_differ:
-        constants.refuse_unseen(beside, column_names(estimator))
+        constants.refuse(beside, unseen, column_names(estimator))
     own = [names[j] for j in constants.columns.tolist()]
-    warn_of_unseen(cells_of_numbers(beside.numpy(), kind), range(len(own)), own, constants.unseen(beside).numpy())
-    return x, replace(kind, constants=constants, beside=beside)
+    warn_of_unseen(cells_of_numbers(beside.numpy(), kind), range(len(own)), own, unseen.numpy())
+    return x, replace(kind, constants=constants, beside=beside, unseen=unseen)
 
 
 def known_names(estimator: BaseEstimator) -> Sequence[Any]:

@@ -128,7 +128,7 @@ class CentreModel(EMEstimator):
     def _read_array(self, X: Any) -> tuple[Any, Kind]:
         """Rows in their own floating type, which may be sparse."""
         check_is_fitted(self)
-        return beside_model(self, *read_array(self, X, reset=False, sparse=True), self._kind.constants)
+        return beside_model(self, *read_array(self, X, reset=False, sparse=True), self._kind)
 
     def _log_density(self, found: Assignment) -> Tensor:
         return hard_log_density(found.distance, found.n_observed, self.theta_.variance)

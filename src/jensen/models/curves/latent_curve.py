@@ -240,8 +240,8 @@ class LatentCurve(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EMEstimator
         n_features = rows.x.shape[1]
         if start is None and self.n_latent > n_features > 0:
             raise ValueError(
-                f"n_latent={self.n_latent} needs at least {self.n_latent} features that vary, but X has "
-                f"n_features={n_features} of them; lower n_latent"
+                f"n_latent={self.n_latent} needs at least {self.n_latent} features, but X has n_features={n_features}"
+                f"{'' if rows.kind.constants is None else ' that vary'}; lower n_latent"
             )
         space = self._space() if start is None else start.space
         x = rows.x.T.clone(memory_format=torch.contiguous_format)

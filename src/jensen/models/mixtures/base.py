@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import fields
 from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
@@ -87,6 +87,17 @@ class MixtureModel(EMEstimator):
         family, begin = self._family(rows, k), start_by(getattr(self, "init_params", "portfolio"))
         algorithm = em.squarem if getattr(self, "acceleration", None) == "squarem" else em.plain
         return mixture_problem(self, family, k, rows, begin, start=start, frame=frame, algorithm=algorithm)
+
+    def _fit_constants(self, problem: Problem, rows: Rows) -> Self:
+        """Components are equal, but for the shares of their classes."""
+        super()._fit_constants(problem, rows)
+        k = len(self.theta_.weights)
+        if rows.label is not None and len(rows.classes) == k:
+            known = rows.label >= 0
+            weight = None if rows.weight is None else rows.weight[known]
+            counts = torch.bincount(rows.label[known], weight, minlength=k).double()
+            self.theta_ = MixtureTheta(counts / counts.sum(), self.theta_.components)
+        return self
 
     def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
         """Fit, then `predict` the same rows."""

@@ -120,10 +120,10 @@ def start_by(name: str, centres: torch.Tensor | None = None) -> Begin[Any]:
     def begin(
         verbs: MixtureVerbs[Any], rows: Rows, source: Source, frame: Frame, generator: torch.Generator
     ) -> MixtureTheta[Any]:
-        k = verbs.n_components
-        is_labelled = rows.label is not None and len(rows.classes) == k and bool((rows.label >= 0).all())
         if verbs.standard.n_parameters == 0:
             return verbs.equal()  # components of constants have nothing to differ in
+        k = verbs.n_components
+        is_labelled = rows.label is not None and len(rows.classes) == k and bool((rows.label >= 0).all())
         if k == 1 or is_labelled:
             return verbs.of_classes(source)
         sample = Sample.of(source, verbs, frame)
