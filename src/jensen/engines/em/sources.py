@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
-from typing import Protocol, Self, TypeVar
+from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np
 import torch
@@ -29,6 +29,7 @@ PART_BYTES = 2**26
 
 # All columns, none, or the numbers of some.
 Patterns = bool | tuple[int, ...]
+Hold = Callable[[Batch], Any]
 
 
 class Source(Protocol):
@@ -62,6 +63,7 @@ class ArraySource:
         by_pattern: whether rows with missing values come in blocks that share a pattern, or as they stand with a mask;
             or the columns whose pattern they share.
         in_one: whether all rows come in one batch.
+        hold: what a model makes of a batch, to be held instead of its rows; the batch itself where it is the same.
     """
 
     def __init__(
@@ -74,31 +76,41 @@ class ArraySource:
         footprint: Footprint,
         by_pattern: Patterns = True,
         in_one: bool = False,
+        hold: Hold | None = None,
+        _rows: Tensor | None = None,
     ) -> None:
         self.n_rows: int = x.shape[1]
         self.n_numbers = self.n_rows * footprint.per_row
-        self._weight, self._label, self._frame = weight, label, frame
-        self._rows: Tensor | None = None
+        self._weight, self._label, self._frame, self._rows = weight, label, frame, _rows
         self._log_scale = frame.scale.log()
         width = max(FEWEST_ROWS, min(MOST_ROWS, BATCH_BYTES // (8 * footprint.per_row)))
         self._width = self.n_rows if in_one else width
         self._blocks = max(1, BATCH_BYTES // (8 * footprint.per_block))
-        x = frame.standardise(x)
-        missing = x.isnan()
-        is_incomplete = missing.any(0)
-        if not is_incomplete.any():
-            self.batches = list(self._chunks(x, torch.arange(self.n_rows, device=x.device)))
+        made = self._made(x, by_pattern, in_one)
+        self.batches = list(made if hold is None else (held(batch, hold) for batch in made))
+
+    def _made(self, x: Tensor, by_pattern: Patterns, in_one: bool) -> Iterator[Batch]:
+        """Batches, each made of x when it is asked for."""
+        everything = torch.arange(self.n_rows, device=x.device)
+        # A sum shows in one pass, without a mask, that no entry is missing.
+        missing = None if bool(x.sum().isfinite()) else x.isnan()
+        self.is_complete = missing is None or not bool(missing.any())
+        if missing is None or self.is_complete:
+            yield from self._chunks(x, everything)
             return
-        complete, incomplete = (~is_incomplete).nonzero().squeeze(1), is_incomplete.nonzero().squeeze(1)
-        part, seen = x[:, incomplete].nan_to_num_(nan=0.0), ~missing[:, incomplete]
+        is_incomplete = missing.any(0)
+        if in_one and not by_pattern:
+            yield from self._chunks(x, everything, with_mask=True)
+            return
+        complete, incomplete = everything[~is_incomplete], everything[is_incomplete]
+        yield from self._chunks(x, complete)
         if by_pattern:
             columns = list(by_pattern) if isinstance(by_pattern, tuple) else None
-            rest = self._patterned(part, seen, incomplete, columns)
-        elif in_one:
-            complete, rest = complete[:0], self._chunks(x.nan_to_num_(nan=0.0), torch.arange(self.n_rows), ~missing)
+            shared = ~(missing if columns is None else missing[columns])[:, incomplete]
+            del missing
+            yield from self._patterned(x, incomplete, shared, columns is None)
         else:
-            rest = self._chunks(part, incomplete, seen)
-        self.batches = [*self._chunks(x[:, complete], complete), *rest]
+            yield from self._chunks(x, incomplete, with_mask=True)
 
     @classmethod
     def of_rows(
@@ -110,12 +122,12 @@ class ArraySource:
         label: Tensor | None = None,
         footprint: Footprint,
         by_pattern: Patterns = True,
+        hold: Hold | None = None,
     ) -> ArraySource:
         """Of the user's rows (n, d), which are copied."""
-        own = x.T.clone(memory_format=torch.contiguous_format)
-        source = cls(own, frame, weight=weight, label=label, footprint=footprint, by_pattern=by_pattern)
-        source._rows = x
-        return source
+        return cls(
+            x.T, frame, weight=weight, label=label, footprint=footprint, by_pattern=by_pattern, hold=hold, _rows=x
+        )
 
     def __iter__(self) -> Iterator[Batch]:
         return iter(self.batches)
@@ -126,45 +138,59 @@ class ArraySource:
         sample = sample_of(self._rows, self._weight, self._label, n, limit)
         return replace(sample, x=self._frame.standardise(sample.x))
 
+    def _block(self, x: Tensor, rows: Tensor) -> Tensor:
+        """Some rows in the frame's units (d, n), contiguous unless the source owns x and they are a run of it."""
+        start, stop = int(rows[0]), int(rows[-1]) + 1
+        is_run = stop - start == len(rows)
+        if self._rows is not None:
+            own = self._rows[start:stop] if is_run else self._rows[rows]
+            return self._frame.standardise(own.T.clone(memory_format=torch.contiguous_format))
+        return self._frame.standardise(x[:, start:stop] if is_run else x[:, rows])
+
     def _take(self, values: Tensor | None, rows: Tensor) -> Tensor | None:
         return None if values is None else values[rows]
 
-    def _chunks(self, x: Tensor, rows: Tensor, observed: Tensor | None = None) -> Iterator[Batch]:
-        """Rows as they stand: complete, or with a mask (d, n) of what is observed."""
+    def _chunks(self, x: Tensor, rows: Tensor, with_mask: bool = False) -> Iterator[Batch]:
+        """Rows as they stand, in ascending order: complete, or with a mask (d, n) of what is observed."""
         log_jacobian = -self._log_scale.sum()[None]
         for start in range(0, len(rows), self._width):
-            part, where = slice(start, start + self._width), rows[start : start + self._width]
+            where = rows[start : start + self._width]
             weight, label = self._take(self._weight, where), self._take(self._label, where)
-            seen = None if observed is None else observed[:, part]
-            of_seen = log_jacobian if seen is None else -(self._log_scale @ seen.to(x.dtype))
-            yield Batch(x[:, part], where, weight, seen, label, of_seen)
+            block, seen, of_seen = self._block(x, where), None, log_jacobian
+            if with_mask:
+                seen = ~block.isnan()
+                block, of_seen = block.nan_to_num_(nan=0.0), -(self._log_scale @ seen.to(x.dtype))
+            yield Batch(block, where, weight, seen, label, of_seen)
 
-    def _patterned(
-        self, x: Tensor, observed: Tensor, rows: Tensor, columns: list[int] | None = None
-    ) -> Iterator[Batch]:
-        """Blocks of rows with one pattern of missing values, in all columns or in these; blocks of similar length are
-        stacked and padded.
+    def _patterned(self, x: Tensor, rows: Tensor, shared: Tensor, is_whole: bool) -> Iterator[Batch]:
+        """Blocks of rows with one pattern of missing values (d, n), of all columns if it is whole; blocks of similar
+        length are stacked and padded.
         """
-        shared = observed if columns is None else observed[columns]
         for numbers in stack_by_pattern(shared, self._width, self._blocks):
-            padding = numbers < 0
-            kept = numbers.clamp(min=0)
-            where = rows[kept].masked_fill(padding, self.n_rows)
-            weight = torch.ones_like(kept, dtype=x.dtype) if self._weight is None else self._weight[rows[kept]]
-            if columns is None:
-                seen = observed[:, numbers[:, 0]].T
+            padding, kept = numbers < 0, rows[numbers.clamp(min=0)]
+            weight = torch.ones_like(kept, dtype=x.dtype) if self._weight is None else self._weight[kept]
+            own = x.T[kept.flatten()].T.clone(memory_format=torch.contiguous_format)
+            block = self._frame.standardise(own).unflatten(1, kept.shape).permute(1, 0, 2).contiguous()
+            seen = ~block.isnan()
+            if is_whole:
+                seen = seen[..., 0].contiguous()
                 log_jacobian = -(seen * self._log_scale).sum(1, keepdim=True)
             else:
-                seen = observed[:, kept].permute(1, 0, 2).contiguous()
                 log_jacobian = -(seen * self._log_scale[:, None]).sum(1)
             yield Batch(
-                x[:, kept].permute(1, 0, 2).contiguous(),
-                where,
+                block.nan_to_num_(nan=0.0),
+                kept.masked_fill(padding, self.n_rows),
                 weight.masked_fill(padding, 0.0),
                 seen,
-                self._take(self._label, rows[kept]),
+                self._take(self._label, kept),
                 log_jacobian,
             )
+
+
+def held(batch: Batch, hold: Hold) -> Batch:
+    """The batch with what is held of it, and without its rows if that is something else."""
+    own = hold(batch)
+    return batch if own is batch else replace(batch, x=batch.x[..., :0].clone(), observed=None, held=own)
 
 
 class Framed(Protocol):

@@ -19,7 +19,7 @@ from torch import Tensor
 from jensen.engines.em.batch import Batch, Summary
 from jensen.engines.em.frame import Frame
 from jensen.formulas.responsibilities import allowed_components, posterior_in_place
-from jensen.models.mixtures.components import C, Family, Moments, SmoothFamily
+from jensen.models.mixtures.components import C, Family, Moments, SmoothFamily, view_of
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class MixtureVerbs(Generic[C]):
         return self.family.standard(self.n_components, self.n_features)
 
     def e_step(self, theta: MixtureTheta[C], batch: Batch) -> Summary[Any]:
-        view = theta.components.view(batch)
+        view = view_of(theta.components, batch)
         log_joint = theta.components.log_density(view).add_(theta.log_weights[:, None])
         log_evidence, q = posterior_in_place(log_joint, allowed_components(batch.label, self.n_components))
         log_evidence += batch.log_jacobian

@@ -84,6 +84,12 @@ class Product(Components[tuple[Any, ...], ProductMoments]):
     def view(self, batch: Batch) -> tuple[Any, ...]:
         return tuple(part.view(own) for part, own in self.split(batch))
 
+    def hold(self, batch: Batch) -> tuple[Any, ...]:
+        return tuple(part.hold(own) for part, own in self.split(batch))
+
+    def view_held(self, held: tuple[Any, ...]) -> tuple[Any, ...]:
+        return tuple(part.view_held(own) for part, own in zip(self.parts, held, strict=True))
+
     def split(self, batch: Batch) -> Iterator[tuple[AnyComponents, Batch]]:
         """Every group's components with their own columns of a batch."""
         for part, columns in zip(self.parts, self.columns, strict=True):
@@ -97,9 +103,8 @@ class Product(Components[tuple[Any, ...], ProductMoments]):
         return total
 
     def moments(self, responsibilities: Tensor, view: tuple[Any, ...]) -> ProductMoments:
-        mass = responsibilities.sum(-1).reshape(-1, responsibilities.shape[-2]).sum(0)
-        groups = (part.moments(responsibilities, own) for part, own in zip(self.parts, view, strict=True))
-        return ProductMoments(mass, tuple(groups))
+        groups = tuple(part.moments(responsibilities, own) for part, own in zip(self.parts, view, strict=True))
+        return ProductMoments(groups[0].mass, groups)
 
     def expected_moments(self, weights: Tensor) -> ProductMoments:
         return ProductMoments(weights, tuple(part.expected_moments(weights) for part in self.parts))
@@ -167,9 +172,8 @@ class ProductFamily(SmoothFamily[Product]):
 
     def prepared(self, k: int, frame: Frame, source: Source) -> Self:
         parts = []
-        for family, own in zip(self.families, self.columns, strict=True):
-            standard = family.standard(k, len(own))
-            local = SomeColumns(source, own, bool(standard.by_pattern))
+        for number, (family, own) in enumerate(zip(self.families, self.columns, strict=True)):
+            local = SomeColumns(source, number, own)
             parts.append(family.prepared(k, Frame(frame.origin[list(own)], frame.scale[list(own)]), local))
         return replace(self, families=tuple(parts))
 
@@ -238,11 +242,11 @@ class Known:
 
 @dataclass(frozen=True)
 class SomeColumns:
-    """A source seen by one group of columns."""
+    """A source, of batches that a product holds, as one of its groups sees it."""
 
     source: Source
+    number: int
     columns: tuple[int, ...]
-    by_pattern: bool
 
     @property
     def n_rows(self) -> int | None:
@@ -253,7 +257,7 @@ class SomeColumns:
         return self.source.n_numbers
 
     def __iter__(self) -> Iterator[Batch]:
-        return (restricted(batch, self.columns, self.by_pattern) for batch in self.source)
+        return (batch.held[self.number] for batch in self.source)
 
     def sample(self, n: int, limit: int) -> RowSample:
         sample = self.source.sample(n, limit)

@@ -23,8 +23,6 @@ from jensen.models.mixtures.families.entries import (
     ColumnFamily,
     Hyper,
     check_concentration,
-    mass_of,
-    seen,
     xlogy,
 )
 from jensen.models.mixtures.families.lookup import Codes, Layout, in_line, layout_of
@@ -68,21 +66,16 @@ class Categoricals(ColumnComponents[Codes, Tallies]):
         return self.n_components * sum(n - 1 for n in self.levels)
 
     def view(self, batch: Batch) -> Codes:
-        x, observed = in_line(batch.x), seen(batch)
-        number = x.long()
-        index = number + self.layout.first[:, None]
-        inside = (number == x) & (number >= 0) & (number < torch.tensor(self.levels)[:, None])
-        if not bool(inside.all()):
-            index = index.masked_fill(~inside, self.layout.n_rows + 1)
-        if observed is not None:
-            index = index.masked_fill(in_line(observed.expand_as(batch.x)) == 0, self.layout.n_rows)
-        return Codes(index, batch.x.shape[:-2])
+        x = in_line(batch.x)
+        inside = (x == x.floor()) & (x >= 0) & (x < torch.tensor(self.levels)[:, None])
+        return Codes.of(batch, x, inside, self.levels)
 
     def log_density(self, view: Codes) -> Tensor:
         return view.lookup(self.probabilities.log())
 
     def moments(self, responsibilities: Tensor, view: Codes) -> Tallies:
-        return Tallies(mass_of(responsibilities), view.tally(responsibilities, self.layout.n_rows))
+        tally, mass = view.tally(responsibilities)
+        return Tallies(mass, tally)
 
     def expected_moments(self, weights: Tensor) -> Tallies:
         return Tallies(weights, weights[:, None] * self.probabilities)

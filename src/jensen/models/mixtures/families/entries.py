@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor
@@ -130,7 +130,17 @@ class Sums(Additive):
 
 @dataclass(frozen=True)
 class ColumnComponents(Components[V, M]):
-    """Components of independent columns; fields that are not tensors are known before the fit."""
+    """Components of independent columns; fields that are not tensors are known before the fit.
+
+    Views depend on the batch and on these fields alone, so that a fit holds them between sweeps.
+    """
+
+    def hold(self, batch: Batch) -> Any:
+        return self.view(batch)
+
+    def view_held(self, held: Any) -> V:
+        view: V = held
+        return view
 
     def pick(self, numbers: Tensor) -> Self:
         return replace(self, **{name: part[numbers] for name, part in self.tensors().items()})

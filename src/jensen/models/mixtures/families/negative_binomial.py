@@ -29,12 +29,9 @@ from jensen.models.mixtures.families.entries import (
     LARGEST_LOG,
     ColumnComponents,
     ColumnFamily,
-    Entries,
     is_count,
-    mass_of,
-    product,
 )
-from jensen.models.mixtures.families.lookup import Codes, Layout, in_line, layout_of
+from jensen.models.mixtures.families.lookup import Codes, Layout, in_blocks, in_line, layout_of, missing_in_line
 from jensen.models.mixtures.families.poisson import LEAST_AT_START
 
 Counts = tuple[tuple[int, ...], ...]
@@ -56,9 +53,8 @@ class New:
 
 @dataclass(frozen=True)
 class View:
-    """Entries, their places in the table, and those that have none."""
+    """Places of entries in the table, and those that have none."""
 
-    entries: Entries
     codes: Codes
     new: New | None
 
@@ -104,24 +100,22 @@ class NegativeBinomials(ColumnComponents[View, Tallies]):
         return log_negative_binomial(torch.cat(tensor_of(self.counts)), self.means[:, column], self.sizes[:, column])
 
     def view(self, batch: Batch) -> View:
-        entries = Entries.of(batch, is_count(batch.x))
         x, known, layout = in_line(batch.x), tensor_of(self.counts), self.layout
-        index = torch.stack(
+        place = torch.stack(
             [torch.searchsorted(values, row.contiguous()) for values, row in zip(known, x, strict=True)]
         )
-        index = torch.minimum(index, torch.tensor([len(values) - 1 for values in known])[:, None])
-        index += layout.first[:, None]
-        is_new = torch.cat(known)[index] != x
-        if entries.seen is not None:
-            missing = in_line(entries.seen.expand_as(batch.x)) == 0
-            index, is_new = index.masked_fill_(missing, layout.n_rows), is_new & ~missing
-        new = None
+        place = torch.minimum(place, torch.tensor([len(values) - 1 for values in known])[:, None])
+        inside, is_new = is_count(x), torch.cat(known)[place + layout.first[:, None]] != x
+        sizes, new = tuple(map(len, known)), None
         if bool(is_new.any()):
+            missing = missing_in_line(batch)
+            is_new &= inside if missing is None else inside & ~missing
             # A row outside the support is excluded as a whole.
-            column, row = (is_new & is_count(x)).nonzero().unbind(1)
-            new = self.between(column, row, x[column, row], index[column, row])
-            index = index.masked_fill_(is_new, layout.n_rows)
-        return View(entries, Codes(index, batch.x.shape[:-2]), new)
+            column, row = is_new.nonzero().unbind(1)
+            new = self.between(column, row, x[column, row], place[column, row] + layout.first[column])
+            observed = ~is_new if missing is None else ~(is_new | missing)
+            batch = replace(batch, observed=in_blocks(observed, batch.x.shape[:-2]))
+        return View(Codes.of(batch, place, inside, sizes), new)
 
     def between(self, column: Tensor, row: Tensor, count: Tensor, above: Tensor) -> New:
         """New counts with the first place in the table (m,) that is above them, or the last if none is."""
@@ -133,21 +127,21 @@ class NegativeBinomials(ColumnComponents[View, Tallies]):
 
     def log_density(self, view: View) -> Tensor:
         log_density = view.codes.lookup(self.table)
-        if view.new is not None:
-            column, row, count = view.new.column, view.new.row, view.new.count
-            values = log_negative_binomial(count, self.means[:, column], self.sizes[:, column])
-            log_density = view.codes.in_blocks(in_line(log_density).index_add(1, row, values)).contiguous()
-        return view.entries.excluded(log_density)
+        if view.new is None:
+            return log_density
+        column, row, count = view.new.column, view.new.row, view.new.count
+        values = log_negative_binomial(count, self.means[:, column], self.sizes[:, column])
+        return in_blocks(in_line(log_density).index_add(1, row, values), view.codes.blocks)
 
     def moments(self, responsibilities: Tensor, view: View) -> Tallies:
-        r, entries = responsibilities, view.entries
-        tally = view.codes.tally(r, self.layout.n_rows)
+        tally, mass = view.codes.tally(responsibilities)
+        count, total = self.layout.total(tally), self.layout.total(tally * torch.cat(tensor_of(self.counts)))
         if view.new is not None:
-            of_new = in_line(r)[:, view.new.row]
-            tally = tally.index_add(1, view.new.below, of_new * (1 - view.new.share))
-            tally = tally.index_add(1, view.new.above, of_new * view.new.share)
-        rest = torch.zeros_like(self.means)
-        return Tallies(mass_of(r), entries.count(r), product(r, entries.x), tally, rest)
+            new, of_new = view.new, in_line(responsibilities)[:, view.new.row]
+            count, total = count.index_add(1, new.column, of_new), total.index_add(1, new.column, of_new * new.count)
+            tally = tally.index_add(1, new.below, of_new * (1 - new.share))
+            tally = tally.index_add(1, new.above, of_new * new.share)
+        return Tallies(mass, count, total, tally, torch.zeros_like(self.means))
 
     def expected_moments(self, weights: Tensor) -> Tallies:
         layout, w = self.layout, weights[:, None]
