@@ -19,7 +19,7 @@ from jensen.engines.em.batch import Batch, Footprint
 from jensen.engines.em.frame import Frame
 from jensen.engines.em.sampling import RowSample, sample_of
 from jensen.runtime.progress import progress
-from jensen.runtime.threads import threads_for
+from jensen.runtime.threads import in_threads, threads_for
 
 # A batch's features and responsibilities should fit the cache; fewer rows than the lower limit starve the products.
 BATCH_BYTES, FEWEST_ROWS, MOST_ROWS = 2**23, 1024, 2**14
@@ -86,11 +86,11 @@ class ArraySource:
         width = max(FEWEST_ROWS, min(MOST_ROWS, BATCH_BYTES // (8 * footprint.per_row)))
         self._width = self.n_rows if in_one else width
         self._blocks = max(1, BATCH_BYTES // (8 * footprint.per_block))
-        made = self._made(x, by_pattern, in_one)
-        self.batches = list(made if hold is None else (held(batch, hold) for batch in made))
+        self._is_standard = bool((frame.origin == 0).all() and (frame.scale == 1).all())
+        self.batches = list(in_threads(partial(made, hold), self._makers(x, by_pattern, in_one)))
 
-    def _made(self, x: Tensor, by_pattern: Patterns, in_one: bool) -> Iterator[Batch]:
-        """Batches, each made of x when it is asked for."""
+    def _makers(self, x: Tensor, by_pattern: Patterns, in_one: bool) -> Iterator[Callable[[], Batch]]:
+        """What makes the batches of x."""
         everything = torch.arange(self.n_rows, device=x.device)
         # A sum shows in one pass, without a mask, that no entry is missing.
         missing = None if bool(x.sum().isfinite()) else x.isnan()
@@ -139,57 +139,63 @@ class ArraySource:
         return replace(sample, x=self._frame.standardise(sample.x))
 
     def _block(self, x: Tensor, rows: Tensor) -> Tensor:
-        """Some rows in the frame's units (d, n), contiguous unless the source owns x and they are a run of it."""
+        """Some rows in the frame's units (d, n), a copy unless the source owns x and they are a run of it."""
         start, stop = int(rows[0]), int(rows[-1]) + 1
         is_run = stop - start == len(rows)
+        own = x[:, start:stop] if is_run else x[:, rows]
         if self._rows is not None:
-            own = self._rows[start:stop] if is_run else self._rows[rows]
-            return self._frame.standardise(own.T.clone(memory_format=torch.contiguous_format))
-        return self._frame.standardise(x[:, start:stop] if is_run else x[:, rows])
+            own = (self._rows[start:stop] if is_run else self._rows[rows]).T
+            own = own.clone(memory_format=torch.contiguous_format)
+        return own if self._is_standard else self._frame.standardise(own)
 
     def _take(self, values: Tensor | None, rows: Tensor) -> Tensor | None:
         return None if values is None else values[rows]
 
-    def _chunks(self, x: Tensor, rows: Tensor, with_mask: bool = False) -> Iterator[Batch]:
+    def _chunks(self, x: Tensor, rows: Tensor, with_mask: bool = False) -> Iterator[Callable[[], Batch]]:
         """Rows as they stand, in ascending order: complete, or with a mask (d, n) of what is observed."""
-        log_jacobian = -self._log_scale.sum()[None]
         for start in range(0, len(rows), self._width):
-            where = rows[start : start + self._width]
-            weight, label = self._take(self._weight, where), self._take(self._label, where)
-            block, seen, of_seen = self._block(x, where), None, log_jacobian
-            if with_mask:
-                seen = ~block.isnan()
-                block, of_seen = block.nan_to_num_(nan=0.0), -(self._log_scale @ seen.to(x.dtype))
-            yield Batch(block, where, weight, seen, label, of_seen)
+            yield partial(self._chunk, x, rows[start : start + self._width], with_mask)
 
-    def _patterned(self, x: Tensor, rows: Tensor, shared: Tensor, is_whole: bool) -> Iterator[Batch]:
+    def _chunk(self, x: Tensor, rows: Tensor, with_mask: bool) -> Batch:
+        block, seen, log_jacobian = self._block(x, rows), None, -self._log_scale.sum()[None]
+        if with_mask:
+            seen = ~block.isnan()
+            block, log_jacobian = block.nan_to_num_(nan=0.0), -(self._log_scale @ seen.to(x.dtype))
+        weight, label = self._take(self._weight, rows), self._take(self._label, rows)
+        return Batch(block, rows, weight, seen, label, log_jacobian)
+
+    def _patterned(self, x: Tensor, rows: Tensor, shared: Tensor, is_whole: bool) -> Iterator[Callable[[], Batch]]:
         """Blocks of rows with one pattern of missing values (d, n), of all columns if it is whole; blocks of similar
         length are stacked and padded.
         """
         for numbers in stack_by_pattern(shared, self._width, self._blocks):
-            padding, kept = numbers < 0, rows[numbers.clamp(min=0)]
-            weight = torch.ones_like(kept, dtype=x.dtype) if self._weight is None else self._weight[kept]
-            own = x.T[kept.flatten()].T.clone(memory_format=torch.contiguous_format)
-            block = self._frame.standardise(own).unflatten(1, kept.shape).permute(1, 0, 2).contiguous()
-            seen = ~block.isnan()
-            if is_whole:
-                seen = seen[..., 0].contiguous()
-                log_jacobian = -(seen * self._log_scale).sum(1, keepdim=True)
-            else:
-                log_jacobian = -(seen * self._log_scale[:, None]).sum(1)
-            yield Batch(
-                block.nan_to_num_(nan=0.0),
-                kept.masked_fill(padding, self.n_rows),
-                weight.masked_fill(padding, 0.0),
-                seen,
-                self._take(self._label, kept),
-                log_jacobian,
-            )
+            yield partial(self._stack, x, rows, numbers, is_whole)
+
+    def _stack(self, x: Tensor, rows: Tensor, numbers: Tensor, is_whole: bool) -> Batch:
+        padding, kept = numbers < 0, rows[numbers.clamp(min=0)]
+        own = x.T[kept.flatten()].T.clone(memory_format=torch.contiguous_format)
+        block = self._frame.standardise(own).unflatten(1, kept.shape).permute(1, 0, 2).contiguous()
+        seen = ~block.isnan()
+        if is_whole:
+            seen = seen[..., 0].contiguous()
+            log_jacobian = -(seen * self._log_scale).sum(1, keepdim=True)
+        else:
+            log_jacobian = -(seen * self._log_scale[:, None]).sum(1)
+        weight = torch.ones_like(kept, dtype=x.dtype) if self._weight is None else self._weight[kept]
+        return Batch(
+            block.nan_to_num_(nan=0.0),
+            kept.masked_fill(padding, self.n_rows),
+            weight.masked_fill(padding, 0.0),
+            seen,
+            self._take(self._label, kept),
+            log_jacobian,
+        )
 
 
-def held(batch: Batch, hold: Hold) -> Batch:
-    """The batch with what is held of it, and without its rows if that is something else."""
-    own = hold(batch)
+def made(hold: Hold | None, make: Callable[[], Batch]) -> Batch:
+    """A batch with what is held of it, and without its rows if that is something else."""
+    batch = make()
+    own = batch if hold is None else hold(batch)
     return batch if own is batch else replace(batch, x=batch.x[..., :0].clone(), observed=None, held=own)
 
 

@@ -9,12 +9,13 @@ Bishop (2006) 9.3.3. A probability of exactly 0 or 1 is a legitimate maximum: ot
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Self
 
 import torch
 from torch import Tensor
 
-from jensen.engines.em.batch import Batch
+from jensen.engines.em.batch import Batch, Footprint
 from jensen.models.mixtures.families.entries import (
     EVEN,
     LARGEST_LOG,
@@ -26,7 +27,7 @@ from jensen.models.mixtures.families.entries import (
     check_concentration,
     xlogy,
 )
-from jensen.models.mixtures.families.lookup import Codes, in_line
+from jensen.models.mixtures.families.lookup import Codes, Table, footprint_of, in_line, layout_of
 
 
 @dataclass(frozen=True)
@@ -43,13 +44,21 @@ class Bernoullis(ColumnComponents[Codes, Sums]):
     def n_parameters(self) -> int:
         return self.probabilities.numel()
 
+    @property
+    def footprint(self) -> Footprint:
+        return footprint_of((2,) * self.n_features, self.n_components)
+
     def view(self, batch: Batch) -> Codes:
         x = in_line(batch.x)
         return Codes.of(batch, x, is_binary(x), (2,) * len(x))
 
     def log_density(self, view: Codes) -> Tensor:
+        return view.lookup(self.table)
+
+    @cached_property
+    def table(self) -> Table:
         p = self.probabilities
-        return view.lookup(torch.stack([(-p).log1p(), p.log()], -1).flatten(1))
+        return Table(torch.stack([(-p).log1p(), p.log()], -1).flatten(1), layout_of((2,) * p.shape[1]))
 
     def moments(self, responsibilities: Tensor, view: Codes) -> Sums:
         tally, mass = view.tally(responsibilities)

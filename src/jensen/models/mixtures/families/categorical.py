@@ -9,12 +9,13 @@ never had has probability 0 there. A column with one level costs 0 nats and has 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Self
 
 import torch
 from torch import Tensor
 
-from jensen.engines.em.batch import Additive, Batch
+from jensen.engines.em.batch import Additive, Batch, Footprint
 from jensen.models.mixtures.components import Conditional, Independent
 from jensen.models.mixtures.families.entries import (
     EVEN,
@@ -25,7 +26,7 @@ from jensen.models.mixtures.families.entries import (
     check_concentration,
     xlogy,
 )
-from jensen.models.mixtures.families.lookup import Codes, Layout, in_line, layout_of
+from jensen.models.mixtures.families.lookup import Codes, Layout, Table, footprint_of, in_line, layout_of
 
 
 @dataclass(frozen=True)
@@ -65,13 +66,21 @@ class Categoricals(ColumnComponents[Codes, Tallies]):
     def n_parameters(self) -> int:
         return self.n_components * sum(n - 1 for n in self.levels)
 
+    @property
+    def footprint(self) -> Footprint:
+        return footprint_of(self.levels, self.n_components)
+
     def view(self, batch: Batch) -> Codes:
         x = in_line(batch.x)
         inside = (x == x.floor()) & (x >= 0) & (x < torch.tensor(self.levels)[:, None])
         return Codes.of(batch, x, inside, self.levels)
 
     def log_density(self, view: Codes) -> Tensor:
-        return view.lookup(self.probabilities.log())
+        return view.lookup(self.table)
+
+    @cached_property
+    def table(self) -> Table:
+        return Table(self.probabilities.log(), self.layout)
 
     def moments(self, responsibilities: Tensor, view: Codes) -> Tallies:
         tally, mass = view.tally(responsibilities)

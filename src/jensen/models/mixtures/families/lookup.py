@@ -9,7 +9,7 @@ numbers. A missing entry is one more value, whose log-density is 0.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
@@ -18,7 +18,8 @@ import torch
 from scipy.sparse import csr_array
 from torch import Tensor
 
-from jensen.engines.em.batch import Batch
+from jensen.engines.em.batch import Batch, Footprint
+from jensen.engines.em.sources import MOST_ROWS
 from jensen.models.mixtures.families.entries import LOG_ZERO, without_impossible
 
 # Values that joined columns may have. The first that suits is taken: a table of all groups should stay in the cache,
@@ -103,6 +104,11 @@ def joined(sizes: tuple[int, ...], n_rows: int) -> tuple[Group, ...]:
     return groups_of(sizes, 1)
 
 
+def footprint_of(sizes: tuple[int, ...], k: int) -> Footprint:
+    """Of K components of columns with so many values. Making a batch takes more memory, but only once."""
+    return Footprint(max(2 * k + len(joined(sizes, MOST_ROWS)) // 2, len(sizes) // 4))
+
+
 @lru_cache(maxsize=16)
 def ones(n: int) -> np.ndarray:
     """Shared by the indicator matrices of many batches."""
@@ -112,6 +118,38 @@ def ones(n: int) -> np.ndarray:
 @lru_cache(maxsize=16)
 def starts(n_rows: int, n_groups: int) -> np.ndarray:
     return np.arange(n_rows + 1, dtype=np.int32) * np.int32(n_groups)
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Log-densities of every value of every column under the components (K, S).
+
+    Joint tables are needed for every batch of a sweep, so they are kept.
+    """
+
+    values: Tensor
+    layout: Layout
+    joints: dict[tuple[int, ...], Tensor] = field(default_factory=dict, repr=False)
+
+    def __reduce__(self) -> Any:
+        return Table, (self.values, self.layout)
+
+    def joint(self, groups: tuple[Group, ...], has_missing: bool) -> Tensor:
+        """The table of columns that are joined (joint values, K)."""
+        key = (has_missing, *(group.columns.stop for group in groups))
+        if key not in self.joints:
+            rows = self.values.clamp(min=LOG_ZERO)
+            if has_missing:
+                wide = rows.new_zeros(len(rows), self.layout.n_rows + len(self.layout.first))
+                rows = wide.index_copy(1, kept(self.layout), rows)
+            parts = [g.members @ rows.T[g.rows] if g.members is not None else rows.T[g.rows] for g in groups]
+            self.joints[key] = without_impossible(torch.cat(parts))
+        return self.joints[key]
+
+
+def kept(layout: Layout) -> Tensor:
+    """The rows (S,) of the values in a table where every column has one more for a missing entry, its last."""
+    return torch.arange(layout.n_rows) + layout.column
 
 
 class SparseProduct(torch.autograd.Function):
@@ -173,11 +211,9 @@ class Codes:
         matrix = csr_array(parts, shape=(len(index), first))
         return cls(matrix, groups, layout_of(sizes), missing is not None, batch.x.shape[:-2], outside)
 
-    def lookup(self, table: Tensor) -> Tensor:
-        """Σ_j T_k[j, x_j] (*blocks, K, n) from a table (K, S); -∞ for rows outside the support."""
-        rows = self.with_missing(table.clamp(min=LOG_ZERO)).T
-        parts = [rows[g.rows] if g.members is None else g.members @ rows[g.rows] for g in self.groups]
-        joint = without_impossible(torch.cat(parts))
+    def lookup(self, table: Table) -> Tensor:
+        """Σ_j T_k[j, x_j] (*blocks, K, n); -∞ for rows outside the support."""
+        joint = table.joint(self.groups, self.has_missing)
         found: Tensor = SparseProduct.apply(self.matrix, joint).T  # type: ignore[no-untyped-call]
         if self.outside is not None:
             found.masked_fill_(self.outside, -torch.inf)
@@ -191,20 +227,7 @@ class Codes:
         mass = parts[0].sum(0)
         found = [part if g.members is None else g.members.T @ part for g, part in zip(self.groups, parts, strict=True)]
         rows = torch.cat(found).T
-        return (rows[:, self.kept] if self.has_missing else rows).contiguous(), mass
-
-    @property
-    def kept(self) -> Tensor:
-        """The rows (S,) of a table with missing values that are not theirs."""
-        return torch.arange(self.layout.n_rows) + self.layout.column
-
-    def with_missing(self, table: Tensor) -> Tensor:
-        """A table (K, S) with a value of log-density 0 at the end of every column."""
-        if not self.has_missing:
-            return table
-        wide = table.new_zeros(len(table), self.layout.n_rows + len(self.layout.first))
-        wide[:, self.kept] = table
-        return wide
+        return (rows[:, kept(self.layout)] if self.has_missing else rows).contiguous(), mass
 
 
 def in_line(values: Tensor) -> Tensor:

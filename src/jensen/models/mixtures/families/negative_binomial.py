@@ -16,7 +16,7 @@ from typing import Self
 import torch
 from torch import Tensor
 
-from jensen.engines.em.batch import Additive, Batch
+from jensen.engines.em.batch import Additive, Batch, Footprint
 from jensen.formulas.counts import (
     LARGEST_SIZE,
     SMALLEST_SIZE,
@@ -31,7 +31,16 @@ from jensen.models.mixtures.families.entries import (
     ColumnFamily,
     is_count,
 )
-from jensen.models.mixtures.families.lookup import Codes, Layout, in_blocks, in_line, layout_of, missing_in_line
+from jensen.models.mixtures.families.lookup import (
+    Codes,
+    Layout,
+    Table,
+    footprint_of,
+    in_blocks,
+    in_line,
+    layout_of,
+    missing_in_line,
+)
 from jensen.models.mixtures.families.poisson import LEAST_AT_START
 
 Counts = tuple[tuple[int, ...], ...]
@@ -94,10 +103,14 @@ class NegativeBinomials(ColumnComponents[View, Tallies]):
         return layout_of(tuple(len(values) for values in self.counts))
 
     @cached_property
-    def table(self) -> Tensor:
+    def table(self) -> Table:
         """ln p_kj(u) of the counts u of the table (K, U)."""
-        column = self.layout.column
-        return log_negative_binomial(torch.cat(tensor_of(self.counts)), self.means[:, column], self.sizes[:, column])
+        column, counts = self.layout.column, torch.cat(tensor_of(self.counts))
+        return Table(log_negative_binomial(counts, self.means[:, column], self.sizes[:, column]), self.layout)
+
+    @property
+    def footprint(self) -> Footprint:
+        return footprint_of(tuple(map(len, self.counts)), self.n_components)
 
     def view(self, batch: Batch) -> View:
         x, known, layout = in_line(batch.x), tensor_of(self.counts), self.layout
@@ -147,7 +160,7 @@ class NegativeBinomials(ColumnComponents[View, Tallies]):
         layout, w = self.layout, weights[:, None]
         counts, column = torch.cat(tensor_of(self.counts)), layout.column
         sizes = self.sizes[:, column]
-        probability = self.table.exp() * torch.cat(widths_of(self.counts))
+        probability = self.table.values.exp() * torch.cat(widths_of(self.counts))
         probability = probability / layout.total(probability)[:, column]
         # The table is coarse: the weight follows from the size that is to come out.
         rise, total = layout.total(probability * digamma_rise(sizes, counts)), layout.total(probability * counts)
@@ -239,4 +252,4 @@ class NegativeBinomialFamily(ColumnFamily[NegativeBinomials]):
     def expected_log_density(self, components: NegativeBinomials, moments: Tallies) -> Tensor:
         """Over the counts of the table; in the gradient of an exact fit nothing is left out."""
         # A count that a component never had weighs nothing, even where it is impossible.
-        return torch.where(moments.tally > 0, moments.tally * components.table, 0.0).sum()
+        return torch.where(moments.tally > 0, moments.tally * components.table.values, 0.0).sum()
