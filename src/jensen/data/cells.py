@@ -47,6 +47,7 @@ class Cells:
         orders: {column: values} of columns whose type lists the values they may have.
         foreign: {column: type} of the columns of times and others, for messages.
         row_numbers: (n,) of the rows in the table that the user gave, None if these are all of it.
+        are_new: whether the numbers are a copy that nobody else has, so that the last to read them may write there.
     """
 
     kind: Kind
@@ -58,6 +59,7 @@ class Cells:
     orders: Mapping[int, list[Any]] = field(default_factory=dict)
     foreign: Mapping[int, str] = field(default_factory=dict)
     row_numbers: np.ndarray | None = None
+    are_new: bool = False
 
     @cached_property
     def limits(self) -> tuple[np.ndarray, np.ndarray]:
@@ -205,6 +207,7 @@ def read_frame(X: Any) -> Cells:
         {j: column.objects for j, column in enumerate(columns) if column.objects is not None},
         {j: column.order for j, column in enumerate(columns) if column.order is not None},
         {j: column.foreign for j, column in enumerate(columns) if column.foreign is not None},
+        are_new=True,
     )
 
 

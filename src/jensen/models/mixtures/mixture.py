@@ -304,7 +304,7 @@ class Mixture(MixtureModel):
                 check_same_columns(self._columns, columns)
             self._columns = columns
             self._families = chosen_families(self.families, self._columns)
-        x = self._atoms.expand(self._columns.codes(cells).x)
+        x = self._atoms.expand(self._columns.codes(cells, is_learnt=reset).x)
         return Rows(x, weight, label, classes, cells.kind)
 
     def _learn(self, X: Table | Cells) -> Columns:

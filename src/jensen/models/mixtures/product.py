@@ -157,8 +157,8 @@ class ProductFamily(SmoothFamily[Product]):
         return Product(tuple(family.standard(k, len(own)) for family, own in parts), self.columns)
 
     def frame(self, x: Tensor, weight: Tensor | None) -> Frame:
-        parts = zip(self.families, map(list, self.columns), strict=True)
-        return joined_frame([family.frame(x[own], weight) for family, own in parts], self.columns)
+        parts = zip(self.families, self.columns, strict=True)
+        return joined_frame([family.frame(chosen(x, own), weight) for family, own in parts], self.columns)
 
     def points(self, x: Tensor, scale: Tensor) -> tuple[Tensor, Tensor]:
         parts = zip(self.families, map(list, self.columns), strict=True)
@@ -277,6 +277,12 @@ def restricted(batch: Batch, columns: Sequence[int], by_pattern: bool) -> Batch:
         if is_entrywise and by_pattern:
             observed = observed[..., 0]
     return replace(batch, x=batch.x[..., own, :], observed=observed)
+
+
+def chosen(x: Tensor, rows: Sequence[int]) -> Tensor:
+    """Some rows of x, without a copy where they are a run."""
+    first, last = rows[0], rows[-1]
+    return x[first : last + 1] if tuple(rows) == tuple(range(first, last + 1)) else x[list(rows)]
 
 
 def given_part(part: AnyComponents, batch: Batch) -> Conditional:

@@ -44,6 +44,8 @@ from jensen.models.mixtures.families.lookup import (
 from jensen.models.mixtures.families.poisson import LEAST_AT_START
 
 Counts = tuple[tuple[int, ...], ...]
+# Counts below it are tallied one by one, others are sorted.
+SMALL = 2**20
 # Small counts, and larger ones in steps of a sixteenth up to 2³¹, between which ψ(s+x) is nearly linear.
 LADDER = (*range(64), *(round(64 * (17 / 16) ** i) for i in range(288)))
 
@@ -194,6 +196,14 @@ class NegativeBinomials(ColumnComponents[View, Tallies]):
         return torch.poisson(torch.where(sizes.isinf(), means, means * factor), generator=generator)
 
 
+def distinct_counts(x: Tensor) -> list[int]:
+    """Those of a column (n,), NaN where missing; small ones are found without sorting."""
+    counts = x[~x.isnan()]
+    if len(counts) and bool(is_count(counts).all()) and float(counts.max()) < SMALL:
+        return counts.long().bincount().nonzero().squeeze(1).tolist()
+    return counts.unique().long().tolist()
+
+
 @lru_cache(maxsize=64)
 def tensor_of(counts: Counts) -> tuple[Tensor, ...]:
     return tuple(torch.tensor(values, dtype=torch.float64) for values in counts)
@@ -222,8 +232,7 @@ class NegativeBinomialFamily(ColumnFamily[NegativeBinomials]):
     @classmethod
     def of(cls, x: Tensor) -> NegativeBinomialFamily:
         """For rows (n, d), NaN where missing: their distinct counts, and the ladder."""
-        columns = (column[~column.isnan()].unique().long().tolist() for column in x.T)
-        return cls(tuple(tuple(sorted({*column, *LADDER})) for column in columns))
+        return cls(tuple(tuple(sorted({*distinct_counts(column), *LADDER})) for column in x.T))
 
     def inside(self, x: Tensor) -> Tensor:
         return is_count(x)
