@@ -25,6 +25,7 @@ from jensen.runtime.threads import in_threads, threads_for
 BATCH_BYTES, FEWEST_ROWS, MOST_ROWS = 2**23, 1024, 2**14
 # Rows that are read once are copied in parts of this size: large enough for patterns of missing values to be shared.
 PART_BYTES = 2**26
+ROWS_TO_TURN = 512
 
 
 # All columns, none, or the numbers of some.
@@ -144,8 +145,7 @@ class ArraySource:
         is_run = stop - start == len(rows)
         own = x[:, start:stop] if is_run else x[:, rows]
         if self._rows is not None:
-            own = (self._rows[start:stop] if is_run else self._rows[rows]).T
-            own = own.clone(memory_format=torch.contiguous_format)
+            own = feature_major(self._rows[start:stop] if is_run else self._rows[rows])
         return own if self._is_standard else self._frame.standardise(own)
 
     def _take(self, values: Tensor | None, rows: Tensor) -> Tensor | None:
@@ -173,7 +173,7 @@ class ArraySource:
 
     def _stack(self, x: Tensor, rows: Tensor, numbers: Tensor, is_whole: bool) -> Batch:
         padding, kept = numbers < 0, rows[numbers.clamp(min=0)]
-        own = x.T[kept.flatten()].T.clone(memory_format=torch.contiguous_format)
+        own = feature_major(x.T[kept.flatten()])
         block = self._frame.standardise(own).unflatten(1, kept.shape).permute(1, 0, 2).contiguous()
         seen = ~block.isnan()
         if is_whole:
@@ -190,6 +190,14 @@ class ArraySource:
             self._take(self._label, kept),
             log_jacobian,
         )
+
+
+def feature_major(rows: Tensor) -> Tensor:
+    """A copy of rows (n, d) as (d, n), in parts that stay in the cache."""
+    copy = rows.new_empty(rows.shape[1], len(rows))
+    for start in range(0, len(rows), ROWS_TO_TURN):
+        copy[:, start : start + ROWS_TO_TURN] = rows[start : start + ROWS_TO_TURN].T
+    return copy
 
 
 def made(hold: Hold | None, make: Callable[[], Batch]) -> Batch:

@@ -27,7 +27,7 @@ from jensen.models.mixtures.families.entries import (
     check_concentration,
     xlogy,
 )
-from jensen.models.mixtures.families.lookup import Codes, Table, footprint_of, in_line, layout_of
+from jensen.models.mixtures.families.lookup import Codes, Table, footprint_of, in_line, layout_of, numbers_of
 
 
 @dataclass(frozen=True)
@@ -49,8 +49,8 @@ class Bernoullis(ColumnComponents[Codes, Sums]):
         return footprint_of((2,) * self.n_features, self.n_components)
 
     def view(self, batch: Batch) -> Codes:
-        x = in_line(batch.x)
-        return Codes.of(batch, x, is_binary(x), (2,) * len(x))
+        x, sizes = in_line(batch.x), (2,) * self.n_features
+        return Codes.of(batch, *numbers_of(x, sizes), sizes)
 
     def log_density(self, view: Codes) -> Tensor:
         return view.lookup(self.table)

@@ -26,7 +26,7 @@ from jensen.models.mixtures.families.entries import (
     check_concentration,
     xlogy,
 )
-from jensen.models.mixtures.families.lookup import Codes, Layout, Table, footprint_of, in_line, layout_of
+from jensen.models.mixtures.families.lookup import Codes, Layout, Table, footprint_of, in_line, layout_of, numbers_of
 
 
 @dataclass(frozen=True)
@@ -71,9 +71,7 @@ class Categoricals(ColumnComponents[Codes, Tallies]):
         return footprint_of(self.levels, self.n_components)
 
     def view(self, batch: Batch) -> Codes:
-        x = in_line(batch.x)
-        inside = (x == x.floor()) & (x >= 0) & (x < torch.tensor(self.levels)[:, None])
-        return Codes.of(batch, x, inside, self.levels)
+        return Codes.of(batch, *numbers_of(in_line(batch.x), self.levels), self.levels)
 
     def log_density(self, view: Codes) -> Tensor:
         return view.lookup(self.table)

@@ -36,7 +36,7 @@ from jensen.models.mixtures.gaussians import STRUCTURES
 from jensen.models.mixtures.gaussians.base import GaussianComponents
 from jensen.models.mixtures.gaussians.family import GaussianFamily
 from jensen.models.mixtures.parameters import checked_matrices
-from jensen.models.mixtures.product import Product, ProductFamily
+from jensen.models.mixtures.product import Product, ProductFamily, chosen
 
 # By kind, the family that "auto" chooses; and the kind that a column has if a family is asked for it.
 AUTO = {
@@ -149,7 +149,7 @@ def product_family(
     families: list[SmoothFamily[Any]] = []
     for name, own in groups.items():
         # Numbers may be anything, and codes of levels are in the support by how they are made.
-        part = x if KIND_OF[name] in ("yes/no", "level") or name == "gaussian" else x[:, list(own)]
+        part = x if KIND_OF[name] in ("yes/no", "level") or name == "gaussian" else chosen(x.T, own).T
         family = family_named(name, part, tuple(n_levels[j] for j in own), options)
         if part is not x:
             family.check(part, [labels[j] for j in own])

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from jensen.engines.em.batch import Additive, Batch
+from jensen.engines.em.frame import CHUNK
 from jensen.models.mixtures.components import C, Components, M, SmoothFamily, V
 
 # Stands for ln 0 in matrix products, where -∞ · 0 would be NaN; every sum that holds it is below IMPOSSIBLE.
@@ -166,10 +167,11 @@ class ColumnFamily(SmoothFamily[C]):
 
     def check(self, x: Tensor, names: Sequence[str]) -> None:
         """An error names the first value of rows (n, d), NaN where missing, that is outside the support."""
-        wrong = ~(self.inside(x) | x.isnan())
-        if bool(wrong.any()):
-            row, column = (int(number) for number in wrong.nonzero()[0])
-            raise ValueError(f"column {names[column]!r} holds {float(x[row, column]):g}, but {self.needs}")
+        for part in x.split(CHUNK):
+            wrong = ~(self.inside(part) | part.isnan())
+            if bool(wrong.any()):
+                row, column = (int(number) for number in wrong.nonzero()[0])
+                raise ValueError(f"column {names[column]!r} holds {float(part[row, column]):g}, but {self.needs}")
 
 
 def check_concentration(name: str, value: Hyper) -> None:

@@ -58,13 +58,11 @@ class Group:
     Args:
         columns: which.
         rows: of theirs in the table of all columns.
-        strides: (columns,) what a step in the value of each adds to the joint value.
         members: (joint values, rows) 1 where a joint value has the value of a row; None for a single column.
     """
 
     columns: slice
     rows: slice
-    strides: Tensor
     members: Tensor | None
 
     @property
@@ -82,13 +80,12 @@ def groups_of(sizes: tuple[int, ...], most_values: int) -> tuple[Group, ...]:
             n_values, last = n_values * sizes[last], last + 1
         own = sizes[first:last]
         rows = slice(row, row + sum(own))
-        strides = torch.tensor([float(np.prod(own[i + 1 :])) for i in range(len(own))], dtype=torch.float64)
         values = torch.cartesian_prod(*map(torch.arange, own)) if len(own) > 1 else None
         members = None
         if values is not None:
             one_hot = [torch.nn.functional.one_hot(column, n) for column, n in zip(values.T, own, strict=True)]
             members = torch.cat(one_hot, 1).double()
-        groups.append(Group(slice(first, last), rows, strides, members))
+        groups.append(Group(slice(first, last), rows, members))
         first, row = last, rows.stop
     return tuple(groups)
 
@@ -170,7 +167,7 @@ class Codes:
     """A batch of columns with finitely many values. It depends on the batch alone, so it is kept between sweeps.
 
     Args:
-        matrix: indicators (N, joint values) of the value that every group of columns has, in sparse form.
+        index: the value of every group of columns (N, groups), in as few bytes as it needs.
         groups: the columns that are joined.
         layout: of the table, without missing values.
         has_missing: whether every column has one more value, for a missing entry.
@@ -178,7 +175,7 @@ class Codes:
         outside: which rows (N,) have an entry outside the support, None when no row has.
     """
 
-    matrix: csr_array
+    index: np.ndarray
     groups: tuple[Group, ...]
     layout: Layout
     has_missing: bool
@@ -186,7 +183,7 @@ class Codes:
     outside: Tensor | None
 
     @classmethod
-    def of(cls, batch: Batch, numbers: Tensor, inside: Tensor, sizes: tuple[int, ...]) -> Codes:
+    def of(cls, batch: Batch, numbers: np.ndarray, inside: np.ndarray, sizes: tuple[int, ...]) -> Codes:
         """
         Args:
             batch: of the same entries.
@@ -195,21 +192,32 @@ class Codes:
             sizes: the number of values of every column.
         """
         missing, outside = missing_in_line(batch), None
-        if not bool(inside.all()):
-            wrong = ~inside if missing is None else ~(inside | missing)
-            numbers = numbers.masked_fill(~inside, 0)
-            outside = wrong.any(0) if bool(wrong.any()) else None
+        if not inside.all():
+            wrong = ~inside if missing is None else ~(inside | missing.numpy())
+            numbers = np.where(inside, numbers, 0)
+            outside = torch.from_numpy(wrong.any(0)) if wrong.any() else None
         if missing is not None:
-            numbers = torch.where(missing, torch.tensor(sizes, dtype=numbers.dtype)[:, None], numbers)
-        groups = joined(tuple(size + (missing is not None) for size in sizes), numbers.shape[1])
-        index, first = np.empty((numbers.shape[1], len(groups)), dtype=np.int32), 0
+            numbers = np.where(missing.numpy(), np.array(sizes)[:, None], numbers)
+            sizes = tuple(size + 1 for size in sizes)
+        groups = joined(sizes, numbers.shape[1])
+        kind = np.min_scalar_type(max(group.n_values for group in groups))
+        index = np.empty((numbers.shape[1], len(groups)), dtype=kind)
         for g, group in enumerate(groups):
-            own = numbers[group.columns].to(torch.float64)
-            index[:, g] = (own[0] + first if group.members is None else (group.strides @ own).add_(first)).numpy()
-            first += group.n_values
-        parts = (ones(index.size), index.ravel(), starts(*index.shape))
-        matrix = csr_array(parts, shape=(len(index), first))
-        return cls(matrix, groups, layout_of(sizes), missing is not None, batch.x.shape[:-2], outside)
+            value = np.zeros(len(index), dtype=kind)
+            for own, size in zip(numbers[group.columns], sizes[group.columns], strict=True):
+                value = value * kind.type(size) + own.astype(kind, copy=False)
+            index[:, g] = value
+        layout = layout_of(sizes if missing is None else tuple(size - 1 for size in sizes))
+        return cls(index, groups, layout, missing is not None, batch.x.shape[:-2], outside)
+
+    @property
+    def matrix(self) -> csr_array:
+        """Indicators (N, joint values) of the value that every group of columns has."""
+        n_values = [group.n_values for group in self.groups]
+        first = np.cumsum(n_values, dtype=np.int32) - np.array(n_values, dtype=np.int32)
+        places = np.add(self.index, first, dtype=np.int32).ravel()
+        parts = (ones(places.size), places, starts(*self.index.shape))
+        return csr_array(parts, shape=(len(self.index), sum(n_values)))
 
     def lookup(self, table: Table) -> Tensor:
         """Σ_j T_k[j, x_j] (*blocks, K, n); -∞ for rows outside the support."""
@@ -228,6 +236,16 @@ class Codes:
         found = [part if g.members is None else g.members.T @ part for g, part in zip(self.groups, parts, strict=True)]
         rows = torch.cat(found).T
         return (rows[:, kept(self.layout)] if self.has_missing else rows).contiguous(), mass
+
+
+def numbers_of(x: Tensor, sizes: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
+    """Values 0, 1, ... below the size of their column (d, N) in few bytes, and which entries (d, N) are such values."""
+    kind = np.min_scalar_type(max(sizes))
+    with np.errstate(invalid="ignore"):
+        numbers = x.numpy().astype(kind)
+    inside = numbers == x.numpy()
+    inside &= numbers < np.array(sizes, dtype=kind)[:, None]
+    return numbers, inside
 
 
 def in_line(values: Tensor) -> Tensor:

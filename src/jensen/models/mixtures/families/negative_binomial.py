@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from jensen.engines.em.batch import Additive, Batch, Footprint
+from jensen.engines.em.frame import CHUNK
 from jensen.formulas.counts import (
     LARGEST_SIZE,
     SMALLEST_SIZE,
@@ -45,7 +46,7 @@ from jensen.models.mixtures.families.poisson import LEAST_AT_START
 
 Counts = tuple[tuple[int, ...], ...]
 # Counts below it are tallied one by one, others are sorted.
-SMALL = 2**20
+SMALL = 2**16
 # Small counts, and larger ones in steps of a sixteenth up to 2³¹, between which ψ(s+x) is nearly linear.
 LADDER = (*range(64), *(round(64 * (17 / 16) ** i) for i in range(288)))
 
@@ -130,7 +131,7 @@ class NegativeBinomials(ColumnComponents[View, Tallies]):
             new = self.between(column, row, x[column, row], place[column, row] + layout.first[column])
             observed = ~is_new if missing is None else ~(is_new | missing)
             batch = replace(batch, observed=in_blocks(observed, batch.x.shape[:-2]))
-        return View(Codes.of(batch, place, inside, sizes), new)
+        return View(Codes.of(batch, place.numpy(), inside.numpy(), sizes), new)
 
     def between(self, column: Tensor, row: Tensor, count: Tensor, above: Tensor) -> New:
         """New counts with the first place in the table (m,) that is above them, or the last if none is."""
@@ -196,12 +197,16 @@ class NegativeBinomials(ColumnComponents[View, Tallies]):
         return torch.poisson(torch.where(sizes.isinf(), means, means * factor), generator=generator)
 
 
-def distinct_counts(x: Tensor) -> list[int]:
-    """Those of a column (n,), NaN where missing; small ones are found without sorting."""
-    counts = x[~x.isnan()]
-    if len(counts) and bool(is_count(counts).all()) and float(counts.max()) < SMALL:
-        return counts.long().bincount().nonzero().squeeze(1).tolist()
-    return counts.unique().long().tolist()
+def distinct_counts(x: Tensor) -> set[int]:
+    """Those of a column (n,), NaN where missing, chunk by chunk; small ones are found without sorting."""
+    found: set[int] = set()
+    for part in x.split(CHUNK):
+        counts = part[~part.isnan()]
+        if len(counts) and bool(is_count(counts).all()) and float(counts.max()) < SMALL:
+            found.update(counts.long().bincount().nonzero().squeeze(1).tolist())
+        else:
+            found.update(counts.unique().long().tolist())
+    return found
 
 
 @lru_cache(maxsize=64)
