@@ -32,7 +32,8 @@ def threads_for(n_numbers: int) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-Item, Result = TypeVar("Item"), TypeVar("Result")
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 
 def in_threads(call: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:

@@ -158,7 +158,7 @@ class SparseProduct(torch.autograd.Function):
         return torch.from_numpy(matrix @ table.numpy())
 
     @staticmethod
-    def backward(ctx: Any, slope: Tensor) -> tuple[None, Tensor]:  # type: ignore[override]
+    def backward(ctx: Any, slope: Tensor) -> tuple[None, Tensor]:
         return None, torch.from_numpy(ctx.matrix.T @ slope.contiguous().numpy())
 
 
@@ -200,13 +200,13 @@ class Codes:
             numbers = np.where(missing.numpy(), np.array(sizes)[:, None], numbers)
             sizes = tuple(size + 1 for size in sizes)
         groups = joined(sizes, numbers.shape[1])
-        kind = np.min_scalar_type(max(group.n_values for group in groups))
+        kind = np.min_scalar_type(max(group.n_values for group in groups) - 1)
         index = np.empty((numbers.shape[1], len(groups)), dtype=kind)
         for g, group in enumerate(groups):
-            value = np.zeros(len(index), dtype=kind)
-            for own, size in zip(numbers[group.columns], sizes[group.columns], strict=True):
-                value = value * kind.type(size) + own.astype(kind, copy=False)
-            index[:, g] = value
+            first, *rest = numbers[group.columns].astype(kind, copy=False)
+            for own, size in zip(rest, sizes[group.columns][1:], strict=True):
+                first = first * kind.type(size) + own
+            index[:, g] = first
         layout = layout_of(sizes if missing is None else tuple(size - 1 for size in sizes))
         return cls(index, groups, layout, missing is not None, batch.x.shape[:-2], outside)
 
