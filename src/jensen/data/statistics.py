@@ -22,7 +22,7 @@ from jensen.data.names import shown
 from jensen.runtime.threads import in_threads
 
 # Distinct values of a column that are kept, and rows that are read at a time.
-MOST_KEPT, CHUNK = 20_000, 65_536
+MOST_KEPT, CHUNK = 20_000, 32_768
 # Rows whose columns are copied together.
 BLOCK = 512
 

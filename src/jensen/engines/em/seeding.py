@@ -38,7 +38,7 @@ def distinct_hashes(
     chosen = below = np.arange(0)
     # Double the share of hashes until there are too many: the outcome depends on the set of distinct rows alone.
     for doubling in range(25):
-        below = np.flatnonzero(hashes >> np.uint64(40) < (1 << doubling))
+        below = np.flatnonzero(hashes <= np.uint64((1 << (40 + doubling)) - 1))
         n_distinct = len(np.unique(hashes[below]))
         if n_distinct <= n_wanted:
             chosen = below

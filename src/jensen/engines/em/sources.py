@@ -92,24 +92,21 @@ class ArraySource:
 
     def _makers(self, x: Tensor, by_pattern: Patterns, in_one: bool) -> Iterator[Callable[[], Batch]]:
         """What makes the batches of x."""
-        everything = torch.arange(self.n_rows, device=x.device)
         # A sum shows in one pass, without a mask, that no entry is missing.
         missing = None if bool(x.sum().isfinite()) else x.isnan()
         self.is_complete = missing is None or not bool(missing.any())
-        if missing is None or self.is_complete:
-            yield from self._chunks(x, everything)
+        if missing is None or self.is_complete or (in_one and not by_pattern):
+            yield from self._chunks(x, torch.arange(self.n_rows), with_mask=not self.is_complete)
             return
         is_incomplete = missing.any(0)
-        if in_one and not by_pattern:
-            yield from self._chunks(x, everything, with_mask=True)
-            return
-        complete, incomplete = everything[~is_incomplete], everything[is_incomplete]
+        complete, incomplete = (~is_incomplete).nonzero().squeeze(1), is_incomplete.nonzero().squeeze(1)
+        columns = list(by_pattern) if isinstance(by_pattern, tuple) else slice(None)
+        shared = ~missing[columns][:, incomplete] if by_pattern else None
+        # Masks of all rows would be in memory beside the batches.
+        del missing, is_incomplete
         yield from self._chunks(x, complete)
-        if by_pattern:
-            columns = list(by_pattern) if isinstance(by_pattern, tuple) else None
-            shared = ~(missing if columns is None else missing[columns])[:, incomplete]
-            del missing
-            yield from self._patterned(x, incomplete, shared, columns is None)
+        if shared is not None:
+            yield from self._patterned(x, incomplete, shared, by_pattern is True)
         else:
             yield from self._chunks(x, incomplete, with_mask=True)
 

@@ -273,9 +273,9 @@ def restricted(batch: Batch, columns: Sequence[int], by_pattern: bool) -> Batch:
     if observed is not None:
         # Entries are (*blocks, d, n), patterns of blocks (P, d).
         is_entrywise = observed.ndim == batch.x.ndim
-        observed = observed[..., own, :] if is_entrywise else observed[..., own]
         if is_entrywise and by_pattern:
-            observed = observed[..., 0]
+            observed, is_entrywise = observed[..., 0], False
+        observed = observed[..., own, :] if is_entrywise else observed[..., own]
     return replace(batch, x=batch.x[..., own, :], observed=observed)
 
 
