@@ -113,3 +113,39 @@ def test_chunks_must_agree():
     assert (one + statistics_of(read_cells(pd.DataFrame({"a": [0.5]})))).head.sorts == ("float",)
     with pytest.raises(ValueError, match=r"the chunks have the columns \('a',\) and \('b',\)"):
         one + statistics_of(read_cells(pd.DataFrame({"b": [1]})))
+
+
+@pytest.mark.parametrize("values", [[0.0, 1.0], [1.0], [0.0], [3.0, 255.0, 0.0], [-0.0, 2.0]])
+def test_small_whole_numbers_are_counted_as_sorting_counts_them(values):
+    x = RNG.choice(values, 200)
+    expected, counts = np.unique(x, return_counts=True)
+    found = statistics.counted_bytes(x)
+    assert_array_equal(found[0], expected)
+    assert_array_equal(found[1], counts)
+
+
+@pytest.mark.parametrize("value", [-1.0, 0.5, 256.0, 1e300, np.nan, np.inf])
+def test_other_numbers_are_sorted(value):
+    assert statistics.counted_bytes(np.array([0.0, 1.0, value])) is None
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_columns_are_copied_in_blocks(order):
+    x = np.asarray(RNG.normal(size=(2 * statistics.BLOCK + 3, 4)), order=order)
+    assert_array_equal(statistics.column_major(x), x.T)
+    assert statistics.column_major(x).flags.c_contiguous
+
+
+def test_codes_of_learnt_columns_are_not_copied_and_the_table_stays():
+    x = RNG.integers(0, 2, (100, 3)).astype(float)
+    cells = read_cells(x)
+    columns = learn_columns(cells, kinds="all")
+    assert np.shares_memory(columns.codes(cells, is_learnt=True).x.numpy(), x)
+    frame = pd.DataFrame({"a": np.arange(50.0) % 2 + 3, "b": ["x", "y"] * 25})
+    before, own = frame.copy(), read_cells(frame)
+    columns = learn_columns(own, kinds="all")
+    expected = columns.codes(read_cells(frame)).x
+    found = columns.codes(own, is_learnt=True).x
+    assert_array_equal(found, expected)
+    assert np.shares_memory(found.numpy(), own.numbers)
+    pd.testing.assert_frame_equal(frame, before)

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from jensen.runtime.threads import FEW, threads_for
+from jensen.runtime.threads import FEW, in_threads, threads_for
 
 
 @pytest.fixture(autouse=True)
@@ -28,3 +28,29 @@ def test_an_error_gives_the_threads_back():
     with pytest.raises(ZeroDivisionError), threads_for(1):
         _ = 1 / 0
     assert torch.get_num_threads() == 2
+
+
+@pytest.mark.parametrize("n_threads", [1, 2, 3])
+def test_results_come_in_order_and_threads_use_one_each(n_threads):
+    before = torch.get_num_threads()
+    torch.set_num_threads(n_threads)
+    try:
+        found = list(in_threads(lambda i: (i * i, torch.get_num_threads()), range(20)))
+        assert [square for square, _ in found] == [i * i for i in range(20)]
+        assert {own for _, own in found} == {1}
+        assert torch.get_num_threads() == n_threads
+        assert list(in_threads(abs, [-1])) == [1]
+        assert list(in_threads(abs, [])) == []
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_an_error_in_a_thread_is_raised():
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        with pytest.raises(ZeroDivisionError):
+            list(in_threads(lambda i: 1 / (i - 3), range(9)))
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)

@@ -27,6 +27,8 @@ SORTS = {"f": "float", "i": "int", "u": "int", "b": "bool", "m": "time", "M": "t
 TRUTHS, WHOLE = (bool, np.bool_), (int, np.integer)
 NUMBERS = (*WHOLE, float, np.floating, Decimal)
 TIMES = (date, time, timedelta, np.datetime64, np.timedelta64)
+# Rows whose copy is made at a time.
+AT_ONCE = 2**15
 # A column of objects may hold text and numbers.
 TEXTS = (str, *TRUTHS, *WHOLE, float, np.floating)
 
@@ -47,6 +49,7 @@ class Cells:
         orders: {column: values} of columns whose type lists the values they may have.
         foreign: {column: type} of the columns of times and others, for messages.
         row_numbers: (n,) of the rows in the table that the user gave, None if these are all of it.
+        are_new: whether the numbers are a copy that nobody else has, so that the last to read them may write there.
     """
 
     kind: Kind
@@ -58,6 +61,7 @@ class Cells:
     orders: Mapping[int, list[Any]] = field(default_factory=dict)
     foreign: Mapping[int, str] = field(default_factory=dict)
     row_numbers: np.ndarray | None = None
+    are_new: bool = False
 
     @cached_property
     def limits(self) -> tuple[np.ndarray, np.ndarray]:
@@ -84,7 +88,8 @@ class Cells:
         is_run = len(rows) and rows[-1] - rows[0] + 1 == len(rows)
         part = slice(rows[0], rows[-1] + 1) if is_run else rows
         texts = {column: objects[part] for column, objects in self.texts.items()}
-        return replace(self, numbers=self.numbers[part], texts=texts, row_numbers=rows)
+        places = rows if self.row_numbers is None else self.row_numbers[rows]
+        return replace(self, numbers=self.numbers[part], texts=texts, row_numbers=places)
 
     def check_readable(self, dates: bool = False) -> None:
         """An error for a column of neither numbers nor text, nor dates or times if `dates` are allowed."""
@@ -200,10 +205,12 @@ def read_frame(X: Any) -> Cells:
         numbers = as_floats(frame.to_numpy())
         sorts = tuple("int" if dtype.is_integer() else "float" for dtype in types)
         return Cells(kind_of_frame(frame, numbers.dtype.name), names, dtypes, sorts, numbers)
-    columns = [read_column(frame[:, j], dtype) for j, dtype in enumerate(dtypes)]
-    numbers = np.empty((len(frame), len(columns)))
-    for j, column in enumerate(columns):
+    numbers, columns = np.empty((len(frame), len(names))), []
+    for j, dtype in enumerate(dtypes):
+        column = read_column(frame[:, j], dtype)
+        # Numbers are copied at once, so that no two copies of a whole table are in memory.
         numbers[:, j] = column.numbers
+        columns.append(replace(column, numbers=numbers[:0, j]))
     return Cells(
         kind_of_frame(frame, "float64"),
         names,
@@ -213,6 +220,7 @@ def read_frame(X: Any) -> Cells:
         {j: column.objects for j, column in enumerate(columns) if column.objects is not None},
         {j: column.order for j, column in enumerate(columns) if column.order is not None},
         {j: column.foreign for j, column in enumerate(columns) if column.foreign is not None},
+        are_new=True,
     )
 
 
@@ -293,9 +301,12 @@ def check_finite(cells: Cells, largest: float = np.inf, names: Sequence[str | in
     with np.errstate(over="ignore", invalid="ignore"):
         if np.isfinite(np.dot(flat, flat)):
             return
-        beyond = np.abs(values) > largest if largest < np.inf else np.isinf(values)
-    if beyond.any():
-        where = int(np.flatnonzero(beyond)[0])
+    for first in range(0, len(values), AT_ONCE):
+        part = values[first : first + AT_ONCE]
+        beyond = np.abs(part) > largest if largest < np.inf else np.isinf(part)
+        if not beyond.any():
+            continue
+        where = first * (values.size // len(values)) + int(np.flatnonzero(beyond)[0])
         row, column = divmod(where, array.shape[1])
         if is_sparse:
             row, column = int(np.searchsorted(array.indptr, where, side="right")) - 1, int(array.indices[where])

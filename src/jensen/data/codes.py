@@ -61,22 +61,61 @@ def codes_of_sparse(cells: Cells) -> Codes:
     return Codes(rows_tensor(matrix), torch.zeros(1, matrix.shape[1], dtype=torch.bool))
 
 
+def coded(
+    cells: Cells,
+    kept: Sequence[int],
+    views: Sequence[ColumnView],
+    bounds: Sequence[Sequence[float]],
+    is_learnt: bool = False,
+) -> Codes:
+    """Codes of the columns that are kept.
+
+    Args:
+        cells: of a table.
+        kept: numbers of the columns in the table.
+        views: of these columns.
+        bounds: of their numbers.
+        is_learnt: whether the columns were learnt from these cells, so that none holds an unseen level; the numbers of
+            the cells may then be written over.
+    """
+    x = cells.numbers if len(kept) == cells.numbers.shape[1] else cells.numbers[:, list(kept)]
+    is_new = len(kept) != cells.numbers.shape[1] or x.dtype != np.float64 or (is_learnt and cells.are_new)
+    x, unseen = x.astype(np.float64, copy=False), np.zeros(x.shape, dtype=bool)
+    for place, view in enumerate(views):
+        found = codes_of_column(cells, kept[place], view, bounds[place], is_learnt)
+        if found is not None and not is_new:
+            x, is_new = x.copy(), True
+        if found is not None:
+            x[:, place] = found[0]
+            # Memory that nobody writes to is never taken.
+            if found[1] is not None:
+                unseen[:, place] = found[1]
+    if not is_learnt:
+        warn_of_unseen(cells, kept, [view.name for view in views], unseen)
+    # torch knows neither read-only memory nor negative strides.
+    x = x if x.flags.writeable and min(x.strides) >= 0 else x.copy()
+    return Codes(torch.from_numpy(x), torch.from_numpy(unseen))
+
+
 def codes_of_column(
-    cells: Cells, column: int, view: ColumnView, bounds: Sequence[float]
-) -> tuple[np.ndarray, np.ndarray | bool] | None:
-    """The codes (n,) of a column and which are unseen; None if they are its numbers as they are."""
+    cells: Cells, column: int, view: ColumnView, bounds: Sequence[float], is_learnt: bool = False
+) -> tuple[np.ndarray, np.ndarray | None] | None:
+    """The codes (n,) of a column and which are unseen, None if none is; None if they are its numbers as they are."""
     numbers, is_text = cells.numbers[:, column], column in cells.texts
     check_sort(cells, column, view)
     if view.levels:
+        # Levels 0, 1, 2, ... are their own codes.
+        if is_learnt and not is_text and view.levels == tuple(range(len(view.levels))):
+            return None
         found = find_levels(cells, column, view.levels)
         unseen = found < 0
-        return np.where(unseen, np.nan, found), unseen
+        return (np.where(unseen, np.nan, found), unseen) if unseen.any() else (found, None)
     if is_text:
         numbers = numbers_of_text(cells, column)
     check_numbers(cells, column, view, numbers, bounds)
     if view.kind == "date":
-        return numbers / SECONDS[view.unit], False
-    return (numbers, False) if is_text else None
+        return numbers / SECONDS[view.unit], None
+    return (numbers, None) if is_text else None
 
 
 def check_sort(cells: Cells, column: int, view: ColumnView) -> None:

@@ -28,7 +28,7 @@ from torch import Tensor
 
 from jensen.data.cells import Cells, read_cells
 from jensen.data.claims import WITH_LEVELS, checked_record, neutral
-from jensen.data.codes import Codes, codes_of_column, codes_of_sparse, encoded_rows, known_cells, warn_of_unseen
+from jensen.data.codes import Codes, coded, codes_of_sparse, encoded_rows, known_cells
 from jensen.data.container import FRAMES, Kind, Table, fill_frame, fill_matrix, is_frame
 from jensen.data.describe import describe
 from jensen.data.expand import Plan, expand, without_nan
@@ -148,28 +148,17 @@ class Columns:
         """(d,) bool: the columns whose values are levels, one of them or more."""
         return torch.tensor([kind in WITH_LEVELS for kind in self.kinds])
 
-    def codes(self, X: Table | Cells) -> Codes:
+    def codes(self, X: Table | Cells, is_learnt: bool = False) -> Codes:
         """Rows (n, d) as a model sees them, NaN where missing or unseen, and which cells (n, d) are unseen levels.
 
-        One warning names the first unseen value. Dates are in their unit, numbers may share memory with X.
+        One warning names the first unseen value. Dates are in their unit, numbers may share memory with X. No level is
+        looked for in vain if the columns were learnt from these cells, as `is_learnt` says.
         """
         cells = read_cells(X, dates=True)
         self.check_names(cells)
         if cells.is_sparse:
             return codes_of_sparse(cells)
-        x = cells.numbers[:, list(self.kept)] if self.left_out else cells.numbers
-        is_new = bool(self.left_out) or x.dtype != np.float64
-        x, unseen = x.astype(np.float64, copy=False), np.zeros(x.shape, dtype=bool)
-        for place, view in enumerate(self.views):
-            found = codes_of_column(cells, self.kept[place], view, self.bounds[place].tolist())
-            if found is not None and not is_new:
-                x, is_new = x.copy(), True
-            if found is not None:
-                x[:, place], unseen[:, place] = found
-        warn_of_unseen(cells, self.kept, self.names, unseen)
-        # torch knows neither read-only memory nor negative strides.
-        x = x if x.flags.writeable and min(x.strides) >= 0 else x.copy()
-        return Codes(torch.from_numpy(x), torch.from_numpy(unseen))
+        return coded(cells, self.kept, self.views, self.bounds.tolist(), is_learnt)
 
     def log_unseen(self, unseen: Any) -> Tensor:
         """Σ_j ln ε_j over the unseen cells (n, d) of each row: (n,)."""

@@ -58,8 +58,11 @@ def some_rows(x: Tensor, rows: slice | Tensor) -> Tensor:
 
 
 def some_features(x: Tensor, features: Sequence[int]) -> Tensor:
-    """Some features of feature-major rows (d, n); all of them are not copied."""
-    return x if len(features) == x.shape[0] else x[list(features)]
+    """Some features of feature-major rows (d, n), without a copy where they are all or a run."""
+    first, last = features[0], features[-1]
+    if len(features) == x.shape[0]:
+        return x
+    return x[first : last + 1] if tuple(features) == tuple(range(first, last + 1)) else x[list(features)]
 
 
 def times(left: Tensor, right: Tensor) -> Tensor:

@@ -19,9 +19,12 @@ from jensen.data.cells import Cells
 from jensen.data.dates import DAY
 from jensen.data.levels import plain
 from jensen.data.names import shown
+from jensen.runtime.threads import in_threads
 
 # Distinct values of a column that are kept, and rows that are read at a time.
-MOST_KEPT, CHUNK = 20_000, 65_536
+MOST_KEPT, CHUNK = 20_000, 32_768
+# Rows whose columns are copied together.
+BLOCK = 512
 
 
 @dataclass(frozen=True)
@@ -92,6 +95,8 @@ def merged(one: ColumnStatistics, other: ColumnStatistics) -> tuple[np.ndarray, 
     if not one.n_observed or not other.n_observed:
         own = one if one.n_observed else other
         return own.values, own.counts
+    if np.array_equal(one.values, other.values):
+        return one.values, one.counts + other.counts
     if one.is_text or other.is_text:
         counter: Counter[Any] = Counter()
         for part in (one, other):
@@ -121,23 +126,47 @@ def most_frequent(values: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, n
 
 def statistics_of_column(cells: Cells, column: int) -> ColumnStatistics:
     """Those of one chunk."""
-    all_numbers = cells.numbers[:, column]
-    seen = ~np.isnan(all_numbers)
-    numbers = all_numbers[seen].astype(np.float64)
-    n_rows, n = len(seen), len(numbers)
+    return statistics_of_cells(cells, column, cells.numbers[:, column])
+
+
+def statistics_of_cells(cells: Cells, column: int, cells_of_column: np.ndarray) -> ColumnStatistics:
+    """Those of the cells (n,) of a column, which should be contiguous."""
+    n_rows = len(cells_of_column)
     if column in cells.texts:
-        found = Counter(cells.texts[column][seen].tolist())
-        values, counts = sorted_texts(Counter({plain(value): count for value, count in found.items()}))
+        seen = ~np.isnan(cells_of_column)
+        texts = cells.texts[column] if seen.all() else cells.texts[column][seen]
+        values, counts = sorted_texts(Counter({plain(value): n for value, n in Counter(texts.tolist()).items()}))
         values, counts, is_cut = most_frequent(values, counts)
-        return ColumnStatistics(n_rows, n, values, counts, is_cut, np.inf, -np.inf, 0.0, 0.0, False, False)
-    values, counts = np.unique(numbers, return_counts=True)
+        return ColumnStatistics(n_rows, len(texts), values, counts, is_cut, np.inf, -np.inf, 0.0, 0.0, False, False)
+    numbers, counted = cells_of_column, counted_bytes(cells_of_column)
+    if counted is None:
+        numbers = cells_of_column[~np.isnan(cells_of_column)].astype(np.float64)
+        counted = counted_bytes(numbers) or np.unique(numbers, return_counts=True)
+    values, counts = counted
     is_whole = bool((values == np.floor(values)).all())
     are_days = cells.sorts[column] == "time" and bool((values % DAY == 0).all())
-    low, high = (float(values[0]), float(values[-1])) if n else (np.inf, -np.inf)
+    low, high = (float(values[0]), float(values[-1])) if len(values) else (np.inf, -np.inf)
     with np.errstate(over="ignore"):
-        total, squares = float(numbers.sum()), float(numbers @ numbers)
+        few = len(values) < len(numbers)
+        total = float(values @ counts if few else numbers.sum())
+        squares = float(values**2 @ counts if few else numbers @ numbers)
     values, counts, is_cut = most_frequent(values, counts.astype(np.int64))
-    return ColumnStatistics(n_rows, n, values, counts, is_cut, low, high, total, squares, is_whole, are_days)
+    return ColumnStatistics(n_rows, len(numbers), values, counts, is_cut, low, high, total, squares, is_whole, are_days)
+
+
+def counted_bytes(numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
+    """The distinct values and their counts, without sorting, if all are whole numbers from 0 to 255."""
+    with np.errstate(invalid="ignore"):
+        whole = numbers.astype(np.uint8)
+    if not len(whole) or not np.array_equal(whole, numbers):
+        return None
+    if whole.max() <= 1:
+        n_ones = np.count_nonzero(whole)
+        counts = np.array([len(whole) - n_ones, n_ones])
+    else:
+        counts = np.bincount(whole)
+    values = np.flatnonzero(counts)
+    return values.astype(np.float64), counts[values]
 
 
 @dataclass(frozen=True)
@@ -178,12 +207,23 @@ def common_sort(one: TableStatistics, other: TableStatistics, column: int) -> st
 
 def statistics_of(cells: Cells) -> TableStatistics:
     """Those of a table in memory, the sum over its chunks."""
-    return reduce(add, (statistics_of_chunk(chunk) for chunk in chunks(cells)))
+    return reduce(add, in_threads(statistics_of_chunk, chunks(cells)))
 
 
 def statistics_of_chunk(cells: Cells) -> TableStatistics:
     head = replace(cells, numbers=cells.numbers[:0], texts={j: texts[:0] for j, texts in cells.texts.items()})
-    return TableStatistics(head, tuple(statistics_of_column(cells, j) for j in range(len(cells.names))))
+    columns = column_major(cells.numbers)
+    return TableStatistics(head, tuple(statistics_of_cells(cells, j, own) for j, own in enumerate(columns)))
+
+
+def column_major(rows: np.ndarray) -> np.ndarray:
+    """Rows (n, d) as (d, n), block by block: a copy column by column would read every row of memory d times."""
+    if rows.flags.f_contiguous:
+        return rows.T
+    columns = np.empty(rows.shape[::-1], dtype=rows.dtype)
+    for start in range(0, len(rows), BLOCK):
+        columns[:, start : start + BLOCK] = rows[start : start + BLOCK].T
+    return columns
 
 
 def chunks(cells: Cells, size: int = CHUNK) -> Iterator[Cells]:

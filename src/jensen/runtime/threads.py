@@ -1,9 +1,15 @@
-"""One thread for small work, all threads for large."""
+"""One thread for small work, all threads for large: within an operation, or each with work of its own."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import lru_cache
+from itertools import islice
+from typing import TypeVar
 
 import torch
 
@@ -24,3 +30,43 @@ def threads_for(n_numbers: int) -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
+
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+def in_threads(call: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
+    """The results of calls in the order of the items, computed by as many threads as torch has, each on its own.
+
+    Threads that share every operation wait for each other at its end; with work of their own they do not. Results do
+    not depend on the number of threads. Few of them are computed ahead, since they may be large.
+    """
+    n_threads, left = torch.get_num_threads(), iter(items)
+    first = list(islice(left, 2))
+    if n_threads == 1 or len(first) < 2:
+        yield from map(call, first)
+        yield from map(call, left)
+        return
+    pool, ahead = workers(n_threads), deque[Future[Result]]()
+    try:
+        for item in (*first, *islice(left, n_threads - 1)):
+            ahead.append(pool.submit(call, item))
+        while ahead:
+            result = ahead.popleft().result()
+            ahead.extend(pool.submit(call, item) for item in islice(left, 1))
+            yield result
+    finally:
+        for future in ahead:
+            future.cancel()
+        torch.set_num_threads(n_threads)
+
+
+@lru_cache(maxsize=1)
+def workers(n: int) -> ThreadPoolExecutor:
+    """Threads in which torch uses one thread."""
+    return ThreadPoolExecutor(n, "jensen", initializer=torch.set_num_threads, initargs=(1,))
+
+
+# A forked process has no threads but its own.
+os.register_at_fork(after_in_child=workers.cache_clear)

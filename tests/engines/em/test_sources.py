@@ -7,7 +7,8 @@ from numpy.testing import assert_allclose
 
 from jensen.engines.em.batch import Footprint
 from jensen.engines.em.frame import Frame
-from jensen.engines.em.sources import ArraySource, stack_by_pattern
+from jensen.engines.em.patterns import stack_by_pattern
+from jensen.engines.em.sources import ArraySource
 
 
 def frame_of(x, weight=None):

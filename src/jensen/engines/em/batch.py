@@ -7,7 +7,7 @@ values come in blocks that share their pattern of missing values; every tensor t
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import Generic, Protocol, Self, TypeVar
+from typing import Any, Generic, Protocol, Self, TypeVar
 
 from torch import Tensor
 
@@ -25,6 +25,7 @@ class Batch:
         label: the class of a row (*blocks, n), -1 where unknown, or None when no row has one.
         log_jacobian: ln |dx̃/dx| over the observed features (*blocks, 1 or n); a log-density plus it is in
             the user's units.
+        held: what a model holds of the rows instead of x and observed, which are then empty; None where it holds them.
     """
 
     x: Tensor
@@ -33,6 +34,7 @@ class Batch:
     observed: Tensor | None
     label: Tensor | None
     log_jacobian: Tensor
+    held: Any = None
 
 
 @dataclass(frozen=True)

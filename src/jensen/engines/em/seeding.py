@@ -38,7 +38,7 @@ def distinct_hashes(
     chosen = below = np.arange(0)
     # Double the share of hashes until there are too many: the outcome depends on the set of distinct rows alone.
     for doubling in range(25):
-        below = np.flatnonzero(hashes >> np.uint64(40) < (1 << doubling))
+        below = np.flatnonzero(hashes <= np.uint64((1 << (40 + doubling)) - 1))
         n_distinct = len(np.unique(hashes[below]))
         if n_distinct <= n_wanted:
             chosen = below
@@ -71,11 +71,10 @@ def hash_rows(x: Any) -> np.ndarray:
     if is_sparse:
         row_of = np.repeat(np.arange(x.shape[0]), np.diff(x.indptr))
         np.add.at(state, row_of, hash_values(x.data) * odd[x.indices])
-    else:
-        for start in range(0, len(x), ROWS_AT_ONCE):
-            part = slice(start, start + ROWS_AT_ONCE)
-            state[part] = hash_values(x[part]) @ odd
-    return mixed(state)
+    for start in range(0, x.shape[0], ROWS_AT_ONCE):
+        part = slice(start, start + ROWS_AT_ONCE)
+        state[part] = mixed(state[part] if is_sparse else hash_values(x[part]) @ odd)
+    return state
 
 
 def hash_values(values: np.ndarray) -> np.ndarray:

@@ -9,28 +9,29 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
-from itertools import chain
-from typing import Protocol, Self, TypeVar
+from typing import Any, Protocol, Self, TypeVar
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from jensen.data.sparse import is_sparse, some_rows
 from jensen.engines.em.batch import Batch, Footprint
 from jensen.engines.em.frame import Frame
+from jensen.engines.em.patterns import in_rare_patterns, stack_by_pattern
 from jensen.engines.em.sampling import RowSample, sample_of
 from jensen.runtime.progress import progress
-from jensen.runtime.threads import threads_for
+from jensen.runtime.threads import in_threads, threads_for
 
 # A batch's features and responsibilities should fit the cache; fewer rows than the lower limit starve the products.
 BATCH_BYTES, FEWEST_ROWS, MOST_ROWS = 2**23, 1024, 2**14
 # Rows that are read once are copied in parts of this size: large enough for patterns of missing values to be shared.
 PART_BYTES = 2**26
+ROWS_TO_TURN = 512
 
 
 # All columns, none, or the numbers of some.
 Patterns = bool | tuple[int, ...]
+Hold = Callable[[Batch], Any]
 
 
 class Source(Protocol):
@@ -65,6 +66,7 @@ class ArraySource:
         by_pattern: whether rows with missing values come in blocks that share a pattern, unless it is rare, or as they
             stand with a mask; or the columns whose pattern they share.
         in_one: whether all rows come in one batch.
+        hold: what a model makes of a batch, to be held instead of its rows; the batch itself where it is the same.
     """
 
     def __init__(
@@ -78,37 +80,43 @@ class ArraySource:
         footprint: Footprint,
         by_pattern: Patterns = True,
         in_one: bool = False,
+        hold: Hold | None = None,
+        _rows: Tensor | None = None,
     ) -> None:
         self.n_rows: int = x.shape[1]
         self.n_numbers = self.n_rows * footprint.per_row
-        self._weight, self._label, self._frame = weight, label, frame
+        self._weight, self._label, self._frame, self._rows = weight, label, frame, _rows
         self._log_jacobian = log_jacobian
-        self._rows: Tensor | None = None
         self._log_scale = frame.scale.log()
         width = max(FEWEST_ROWS, min(MOST_ROWS, BATCH_BYTES // (8 * footprint.per_row)))
         self._width = self.n_rows if in_one else width
         self._blocks = max(1, BATCH_BYTES // (8 * max(1, footprint.per_block)))
-        x = frame.standardise(x)
-        missing = x.isnan()
-        is_incomplete = missing.any(0)
-        if not is_incomplete.any():
-            self.batches = list(self._chunks(x, torch.arange(self.n_rows, device=x.device)))
+        self._is_standard = bool((frame.origin == 0).all() and (frame.scale == 1).all())
+        self.batches = list(
+            in_threads(partial(made, hold), self._makers(x, by_pattern, in_one, footprint.fewest_in_block))
+        )
+
+    def _makers(self, x: Tensor, by_pattern: Patterns, in_one: bool, fewest: int) -> Iterator[Callable[[], Batch]]:
+        """What makes the batches of x."""
+        # A sum shows in one pass, without a mask, that no entry is missing.
+        missing = None if bool(x.sum().isfinite()) else x.isnan()
+        self.is_complete = missing is None or not bool(missing.any())
+        if missing is None or self.is_complete or (in_one and not by_pattern):
+            yield from self._chunks(x, torch.arange(self.n_rows), with_mask=not self.is_complete)
             return
+        is_incomplete = missing.any(0)
         complete, incomplete = (~is_incomplete).nonzero().squeeze(1), is_incomplete.nonzero().squeeze(1)
-        part, seen = x[:, incomplete].nan_to_num_(nan=0.0), ~missing[:, incomplete]
-        if by_pattern:
-            columns = list(by_pattern) if isinstance(by_pattern, tuple) else None
-            shared = seen if columns is None else seen[columns]
-            rare = in_rare_patterns(shared, footprint.fewest_in_block)
-            rest: Iterator[Batch] = chain(
-                self._patterned(part[:, ~rare], seen[:, ~rare], incomplete[~rare], columns),
-                self._chunks(part[:, rare], incomplete[rare], seen[:, rare]),
-            )
-        elif in_one:
-            complete, rest = complete[:0], self._chunks(x.nan_to_num_(nan=0.0), torch.arange(self.n_rows), ~missing)
+        columns = list(by_pattern) if isinstance(by_pattern, tuple) else slice(None)
+        shared = ~missing[columns][:, incomplete] if by_pattern else None
+        # Masks of all rows would be in memory beside the batches.
+        del missing, is_incomplete
+        yield from self._chunks(x, complete)
+        if shared is not None:
+            rare = in_rare_patterns(shared, fewest)
+            yield from self._patterned(x, incomplete[~rare], shared[:, ~rare], by_pattern is True)
+            yield from self._chunks(x, incomplete[rare], with_mask=True)
         else:
-            rest = self._chunks(part, incomplete, seen)
-        self.batches = [*self._chunks(x[:, complete], complete), *rest]
+            yield from self._chunks(x, incomplete, with_mask=True)
 
     @classmethod
     def of_rows(
@@ -121,20 +129,20 @@ class ArraySource:
         log_jacobian: Tensor | None = None,
         footprint: Footprint,
         by_pattern: Patterns = True,
+        hold: Hold | None = None,
     ) -> ArraySource:
         """Of the user's rows (n, d), which are copied."""
-        own = x.T.clone(memory_format=torch.contiguous_format)
-        source = cls(
-            own,
+        return cls(
+            x.T,
             frame,
             weight=weight,
             label=label,
             log_jacobian=log_jacobian,
             footprint=footprint,
             by_pattern=by_pattern,
+            hold=hold,
+            _rows=x,
         )
-        source._rows = x
-        return source
 
     def __iter__(self) -> Iterator[Batch]:
         return iter(self.batches)
@@ -145,6 +153,15 @@ class ArraySource:
         sample = sample_of(self._rows, self._weight, self._label, n, limit)
         return replace(sample, x=self._frame.standardise(sample.x))
 
+    def _block(self, x: Tensor, rows: Tensor) -> Tensor:
+        """Some rows in the frame's units (d, n), a copy unless the source owns x and they are a run of it."""
+        start, stop = int(rows[0]), int(rows[-1]) + 1
+        is_run = stop - start == len(rows)
+        own = x[:, start:stop] if is_run else x[:, rows]
+        if self._rows is not None:
+            own = feature_major(self._rows[start:stop] if is_run else self._rows[rows])
+        return own if self._is_standard else self._frame.standardise(own)
+
     def _take(self, values: Tensor | None, rows: Tensor) -> Tensor | None:
         return None if values is None else values[rows]
 
@@ -152,44 +169,62 @@ class ArraySource:
         """The log-Jacobian of the frame, and that of the rows before it."""
         return log_jacobian if self._log_jacobian is None else log_jacobian + self._log_jacobian[rows]
 
-    def _chunks(self, x: Tensor, rows: Tensor, observed: Tensor | None = None) -> Iterator[Batch]:
-        """Rows as they stand: complete, or with a mask (d, n) of what is observed."""
-        log_jacobian = -self._log_scale.sum()[None]
+    def _chunks(self, x: Tensor, rows: Tensor, with_mask: bool = False) -> Iterator[Callable[[], Batch]]:
+        """Rows as they stand, in ascending order: complete, or with a mask (d, n) of what is observed."""
         for start in range(0, len(rows), self._width):
-            part, where = slice(start, start + self._width), rows[start : start + self._width]
-            weight, label = self._take(self._weight, where), self._take(self._label, where)
-            seen = None if observed is None else observed[:, part]
-            of_seen = log_jacobian if seen is None else -(self._log_scale @ seen.to(x.dtype))
-            yield Batch(x[:, part], where, weight, seen, label, self._with_own(of_seen, where))
+            yield partial(self._chunk, x, rows[start : start + self._width], with_mask)
 
-    def _patterned(
-        self, x: Tensor, observed: Tensor, rows: Tensor, columns: list[int] | None = None
-    ) -> Iterator[Batch]:
-        """Blocks of rows with one pattern of missing values, in all columns or in these; blocks of similar length are
-        stacked and padded.
+    def _chunk(self, x: Tensor, rows: Tensor, with_mask: bool) -> Batch:
+        block, seen, log_jacobian = self._block(x, rows), None, -self._log_scale.sum()[None]
+        if with_mask:
+            seen = ~block.isnan()
+            block, log_jacobian = block.nan_to_num_(nan=0.0), -(self._log_scale @ seen.to(x.dtype))
+        weight, label = self._take(self._weight, rows), self._take(self._label, rows)
+        return Batch(block, rows, weight, seen, label, self._with_own(log_jacobian, rows))
+
+    def _patterned(self, x: Tensor, rows: Tensor, shared: Tensor, is_whole: bool) -> Iterator[Callable[[], Batch]]:
+        """Blocks of rows with one pattern of missing values (d, n), of all columns if it is whole; blocks of similar
+        length are stacked and padded.
         """
         if not len(rows):
             return
-        shared = observed if columns is None else observed[columns]
         for numbers in stack_by_pattern(shared, self._width, self._blocks):
-            padding = numbers < 0
-            kept = numbers.clamp(min=0)
-            where = rows[kept].masked_fill(padding, self.n_rows)
-            weight = torch.ones_like(kept, dtype=x.dtype) if self._weight is None else self._weight[rows[kept]]
-            if columns is None:
-                seen = observed[:, numbers[:, 0]].T
-                log_jacobian = -(seen * self._log_scale).sum(1, keepdim=True)
-            else:
-                seen = observed[:, kept].permute(1, 0, 2).contiguous()
-                log_jacobian = -(seen * self._log_scale[:, None]).sum(1)
-            yield Batch(
-                x[:, kept].permute(1, 0, 2).contiguous(),
-                where,
-                weight.masked_fill(padding, 0.0),
-                seen,
-                self._take(self._label, rows[kept]),
-                self._with_own(log_jacobian, rows[kept]),
-            )
+            yield partial(self._stack, x, rows, numbers, is_whole)
+
+    def _stack(self, x: Tensor, rows: Tensor, numbers: Tensor, is_whole: bool) -> Batch:
+        padding, kept = numbers < 0, rows[numbers.clamp(min=0)]
+        own = feature_major(x.T[kept.flatten()])
+        block = self._frame.standardise(own).unflatten(1, kept.shape).permute(1, 0, 2).contiguous()
+        seen = ~block.isnan()
+        if is_whole:
+            seen = seen[..., 0].contiguous()
+            log_jacobian = -(seen * self._log_scale).sum(1, keepdim=True)
+        else:
+            log_jacobian = -(seen * self._log_scale[:, None]).sum(1)
+        weight = torch.ones_like(kept, dtype=x.dtype) if self._weight is None else self._weight[kept]
+        return Batch(
+            block.nan_to_num_(nan=0.0),
+            kept.masked_fill(padding, self.n_rows),
+            weight.masked_fill(padding, 0.0),
+            seen,
+            self._take(self._label, kept),
+            self._with_own(log_jacobian, kept),
+        )
+
+
+def feature_major(rows: Tensor) -> Tensor:
+    """A copy of rows (n, d) as (d, n), in parts that stay in the cache."""
+    copy = rows.new_empty(rows.shape[1], len(rows))
+    for start in range(0, len(rows), ROWS_TO_TURN):
+        copy[:, start : start + ROWS_TO_TURN] = rows[start : start + ROWS_TO_TURN].T
+    return copy
+
+
+def made(hold: Hold | None, make: Callable[[], Batch]) -> Batch:
+    """A batch with what is held of it, and without its rows if that is something else."""
+    batch = make()
+    own = batch if hold is None else hold(batch)
+    return batch if own is batch else replace(batch, x=batch.x[..., :0].clone(), observed=None, held=own)
 
 
 class SparseSource:
@@ -204,6 +239,7 @@ class SparseSource:
     def __init__(self, x: Tensor, *, weight: Tensor | None = None, label: Tensor | None = None) -> None:
         self.n_rows: int = x.shape[0]
         self.n_numbers = len(x.values())
+        self.is_complete = True
         self._rows, self._weight, self._label = x, weight, label
         # Large batches, since each adds sums (K, d) to those of the others, and d is large where rows are sparse.
         self.batches = [self._batch(slice(start, start + MOST_ROWS)) for start in range(0, self.n_rows, MOST_ROWS)]
@@ -233,6 +269,7 @@ def source_of(
     log_jacobian: Tensor | None = None,
     footprint: Footprint,
     by_pattern: Patterns = True,
+    hold: Hold | None = None,
 ) -> Held:
     """A source of the user's rows (n, d); dense ones are copied, sparse ones are not."""
     if is_sparse(x):
@@ -245,6 +282,7 @@ def source_of(
         log_jacobian=log_jacobian,
         footprint=footprint,
         by_pattern=by_pattern,
+        hold=hold,
     )
 
 
@@ -296,42 +334,3 @@ def in_row_order(source: Held, answer: Callable[[Batch], Tensor]) -> Tensor:
             out[batch.rows] = values
     assert out is not None
     return out[:-1]
-
-
-def pattern_numbers(observed: Tensor) -> np.ndarray:
-    """The number of every row's pattern of missing values (N,), of feature-major `observed` (d, N)."""
-    packed = np.packbits(observed.cpu().numpy(), axis=0)
-    return np.unique(packed.T.copy().view(f"V{len(packed)}").ravel(), return_inverse=True)[1]
-
-
-def in_rare_patterns(observed: Tensor, fewest: int) -> Tensor:
-    """Which rows (N,) have a pattern that fewer than `fewest` rows share."""
-    if fewest <= 1:
-        return torch.zeros(observed.shape[1], dtype=torch.bool, device=observed.device)
-    pattern = pattern_numbers(observed)
-    return torch.from_numpy(np.bincount(pattern)[pattern] < fewest).to(observed.device)
-
-
-def stack_by_pattern(observed: Tensor, most_rows: int, most_blocks: int) -> Iterator[Tensor]:
-    """Column numbers (P, n) of feature-major `observed` (d, N): a row of them shares one pattern, -1 is padding."""
-    pattern = pattern_numbers(observed)
-    order = np.argsort(pattern, kind="stable")
-    counts = np.bincount(pattern)
-    ends = np.cumsum(counts)
-    pieces = [
-        (start, min(most_rows, end - start))
-        for first, end in zip(ends - counts, ends, strict=True)
-        for start in range(first, end, most_rows)
-    ]
-    starts, lengths = np.array(pieces).T
-    doublings = np.ceil(np.log2(lengths)).astype(int)
-    for doubling in np.unique(doublings):
-        members = np.flatnonzero(doublings == doubling)
-        width = int(lengths[members].max())
-        per_stack = max(1, min(most_blocks, most_rows // width))
-        for first in range(0, len(members), per_stack):
-            chosen = members[first : first + per_stack]
-            offset = np.arange(width)
-            inside = offset < lengths[chosen, None]
-            columns = order[np.minimum(starts[chosen, None] + offset, len(order) - 1)]
-            yield torch.from_numpy(np.where(inside, columns, -1)).to(observed.device)

@@ -82,6 +82,16 @@ class Components(ABC, Generic[V, M]):
     def view(self, batch: Batch) -> V:
         """What densities and moments both read of a batch, worked out once."""
 
+    def hold(self, batch: Batch) -> Any:
+        """What a fit holds of a batch between sweeps, free of parameters: the batch itself, or what `view` makes of it
+        where that has none.
+        """
+        return batch
+
+    def view_held(self, held: Any) -> V:
+        """The view of a batch from what `hold` made of it."""
+        return self.view(held)
+
     @abstractmethod
     def log_density(self, view: V) -> Tensor:
         """ln p_k(x) over the observed features, (*blocks, K, n), in the engine's units."""
@@ -228,6 +238,11 @@ class SmoothFamily(Family[C]):
     @abstractmethod
     def expected_log_density(self, components: C, moments: Any) -> Tensor:
         """Σ_ik r_ik ln p_k(x_i), a differentiable function of the parameters."""
+
+
+def view_of(components: Components[V, Any], batch: Batch) -> V:
+    """The view of a batch of a source that may hold something else than rows."""
+    return components.view(batch) if batch.held is None else components.view_held(batch.held)
 
 
 def with_average_rows(moments: M, n: float) -> M:

@@ -20,7 +20,7 @@ from jensen.engines.em.batch import Batch, Summary
 from jensen.engines.em.frame import Frame
 from jensen.engines.em.sources import Source
 from jensen.formulas.responsibilities import allowed_components, posterior_in_place
-from jensen.models.mixtures.components import C, Family, Moments, SmoothFamily
+from jensen.models.mixtures.components import C, Family, Moments, SmoothFamily, view_of
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ class MixtureVerbs(Generic[C]):
         return torch.arange(self.n_components) if self.class_of is None else self.class_of
 
     def e_step(self, theta: MixtureTheta[C], batch: Batch) -> Summary[Any]:
-        view = theta.components.view(batch)
+        view = view_of(theta.components, batch)
         log_joint = theta.components.log_density(view).add_(theta.log_weights[:, None])
         log_evidence, q = posterior_in_place(log_joint, allowed_components(batch.label, self.classes))
         log_evidence += batch.log_jacobian

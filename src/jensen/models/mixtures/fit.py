@@ -90,6 +90,8 @@ def mixture_problem(
         log_jacobian=rows.log_jacobian,
         footprint=standard.footprint,
         by_pattern=standard.by_pattern,
+        # A start may have seen other values than these rows have, and its components are to read what is held.
+        hold=(standard if start is None else start.components).hold,
     )
     verbs = verbs_of(family.prepared(k, frame, source), k, d, concentration, weights, class_of)
 

@@ -291,7 +291,7 @@ class Mixture(MixtureModel):
             label = None if label is None else label[kept]
             cells, weight = cells.take(np.flatnonzero(kept)), weight[kept]
         columns = self._learn(cells) if reset else grown_columns(self._columns, cells)
-        codes = columns.codes(cells).x
+        codes = columns.codes(cells, is_learnt=reset).x
         if not reset:
             self.theta_, self._stream = with_levels_of(columns, self)
         elif self.warm_start and hasattr(self, "_columns"):

@@ -89,6 +89,12 @@ class Product(Components[tuple[Any, ...], ProductMoments]):
     def view(self, batch: Batch) -> tuple[Any, ...]:
         return tuple(part.view(own) for part, own in self.split(batch))
 
+    def hold(self, batch: Batch) -> tuple[Any, ...]:
+        return tuple(part.hold(own) for part, own in self.split(batch))
+
+    def view_held(self, held: tuple[Any, ...]) -> tuple[Any, ...]:
+        return tuple(part.view_held(own) for part, own in zip(self.parts, held, strict=True))
+
     def split(self, batch: Batch) -> Iterator[tuple[AnyComponents, Batch]]:
         """Every group's components with their own columns of a batch."""
         for part, columns in zip(self.parts, self.columns, strict=True):
@@ -102,9 +108,8 @@ class Product(Components[tuple[Any, ...], ProductMoments]):
         return total
 
     def moments(self, responsibilities: Tensor, view: tuple[Any, ...]) -> ProductMoments:
-        mass = responsibilities.sum(-1).reshape(-1, responsibilities.shape[-2]).sum(0)
-        groups = (part.moments(responsibilities, own) for part, own in zip(self.parts, view, strict=True))
-        return ProductMoments(mass, tuple(groups))
+        groups = tuple(part.moments(responsibilities, own) for part, own in zip(self.parts, view, strict=True))
+        return ProductMoments(groups[0].mass, groups)
 
     def expected_moments(self, weights: Tensor) -> ProductMoments:
         return ProductMoments(weights, tuple(part.expected_moments(weights) for part in self.parts))
@@ -115,8 +120,8 @@ class Product(Components[tuple[Any, ...], ProductMoments]):
 
     def of_classes(self, source: Source) -> Self:
         parts = [
-            part.of_classes(SomeColumns(source, own, bool(part.by_pattern)))
-            for part, own in zip(self.parts, self.columns, strict=True)
+            part.of_classes(SomeColumns(source, number, own))
+            for number, (part, own) in enumerate(zip(self.parts, self.columns, strict=True))
         ]
         return replace(self, parts=tuple(parts))
 
@@ -179,9 +184,8 @@ class ProductFamily(SmoothFamily[Product]):
 
     def prepared(self, k: int, frame: Frame, source: Source) -> Self:
         parts = []
-        for family, own in zip(self.families, self.columns, strict=True):
-            standard = family.standard(k, len(own))
-            local = SomeColumns(source, own, bool(standard.by_pattern))
+        for number, (family, own) in enumerate(zip(self.families, self.columns, strict=True)):
+            local = SomeColumns(source, number, own)
             parts.append(family.prepared(k, Frame(frame.origin[list(own)], frame.scale[list(own)]), local))
         return replace(self, families=tuple(parts))
 
@@ -250,11 +254,11 @@ class Known:
 
 @dataclass(frozen=True)
 class SomeColumns:
-    """A source seen by one group of columns."""
+    """A source, of batches that a product holds, as one of its groups sees it."""
 
     source: Source
+    number: int
     columns: tuple[int, ...]
-    by_pattern: bool
 
     @property
     def n_rows(self) -> int | None:
@@ -265,7 +269,8 @@ class SomeColumns:
         return self.source.n_numbers
 
     def __iter__(self) -> Iterator[Batch]:
-        return (restricted(batch, self.columns, self.by_pattern) for batch in self.source)
+        # Sparse rows, all columns of one group, are read as they are.
+        return (batch if batch.held is None else batch.held[self.number] for batch in self.source)
 
     def sample(self, n: int, limit: int) -> RowSample:
         sample = self.source.sample(n, limit)
@@ -281,9 +286,9 @@ def restricted(batch: Batch, columns: Sequence[int], by_pattern: bool) -> Batch:
     if observed is not None:
         # Entries are (*blocks, d, n), patterns of blocks (P, d).
         is_entrywise = observed.ndim == batch.x.ndim
-        observed = observed[..., own, :] if is_entrywise else observed[..., own]
         if is_entrywise and by_pattern and observed.ndim == 3:
-            observed = observed[..., 0]
+            observed, is_entrywise = observed[..., 0], False
+        observed = observed[..., own, :] if is_entrywise else observed[..., own]
     return replace(batch, x=batch.x[..., own, :], observed=observed)
 
 

@@ -23,6 +23,7 @@ from jensen.engines.em.seeding import LIMIT, check_distinct, kmeans_plus_plus, s
 from jensen.engines.em.sources import Held, Source, source_of
 from jensen.engines.em.tournament import rounded, tournament
 from jensen.models.clusters.lloyd import lloyd
+from jensen.models.mixtures.components import view_of
 from jensen.models.mixtures.em import MixtureTheta, MixtureVerbs
 
 # By whether the search is thorough.
@@ -69,6 +70,7 @@ class Sample:
             label=found.label,
             footprint=verbs.standard.footprint,
             by_pattern=verbs.standard.by_pattern,
+            hold=verbs.standard.hold,
         )
         return cls(points, found.weight, found.label, scale, own, found.is_everything)
 
@@ -83,7 +85,7 @@ def portfolio(verbs: AnyVerbs, sample: Sample, generator: torch.Generator, means
     if means is not None or not needs_seeds(verbs, sample):
         return from_assignment(verbs, sample, assign(verbs, sample, generator, sample.x, means, 0))
     # Steps over rows with missing values cost far more, and among many rows a draw of seeds is less of a gamble.
-    thorough = sample.is_everything and all(batch.observed is None for batch in sample.source)
+    thorough = sample.is_everything and sample.source.is_complete
     partitions: dict[bytes, tuple[Tensor, Tensor]] = {}
     for x in scalings(sample):
         for _ in range(DRAWS_PER_SCALING[thorough]):
@@ -259,5 +261,5 @@ def theta_from_responsibilities(verbs: AnyVerbs, sample: Sample, responsibilitie
     padded = torch.cat([responsibilities * sample.weight[:, None], responsibilities.new_zeros(1, verbs.n_components)])
     # Missing entries count as those of a standard component, the mean and spread of standardised data.
     seed = verbs.standard
-    moments = reduce(add, (seed.moments(padded[b.rows].movedim(-1, -2), seed.view(b)) for b in sample.source))
+    moments = reduce(add, (seed.moments(padded[b.rows].movedim(-1, -2), view_of(seed, b)) for b in sample.source))
     return verbs.first(moments, float((verbs.n_features + 1) * sample.weight.mean()))

@@ -9,31 +9,29 @@ Bishop (2006) 9.3.3. A probability of exactly 0 or 1 is a legitimate maximum: ot
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Self
 
 import torch
 from torch import Tensor
 
-from jensen.engines.em.batch import Batch
+from jensen.engines.em.batch import Batch, Footprint
 from jensen.models.mixtures.families.entries import (
     EVEN,
     LARGEST_LOG,
     LARGEST_LOGIT,
-    LOG_ZERO,
     ColumnComponents,
     ColumnFamily,
-    Entries,
     Hyper,
     Sums,
     check_concentration,
-    log_or_least,
-    without_impossible,
     xlogy,
 )
+from jensen.models.mixtures.families.lookup import Codes, Table, footprint_of, in_line, layout_of, numbers_of
 
 
 @dataclass(frozen=True)
-class Bernoullis(ColumnComponents[Entries, Sums]):
+class Bernoullis(ColumnComponents[Codes, Sums]):
     """Probabilities θ of 1 (K, d)."""
 
     probabilities: Tensor
@@ -46,28 +44,26 @@ class Bernoullis(ColumnComponents[Entries, Sums]):
     def n_parameters(self) -> int:
         return self.probabilities.numel()
 
-    def view(self, batch: Batch) -> Entries:
-        # x - x² = 0 for 0 and 1 alone; two fast passes, as this is done in every sweep.
-        difference = torch.addcmul(batch.x, batch.x, batch.x, value=-1)
-        if not difference.numel() or float(difference.amin()) == 0 == float(difference.amax()):
-            return Entries.of(batch, torch.ones(1, dtype=torch.bool))
-        return Entries.of(batch, is_binary(batch.x))
+    @property
+    def footprint(self) -> Footprint:
+        return footprint_of((2,) * self.n_features, self.n_components)
 
-    def log_density(self, view: Entries) -> Tensor:
-        p, is_one = self.probabilities, self.probabilities == 1
-        absent = (-p).masked_fill(is_one, 0.0).log1p()
-        log_density = ((log_or_least(p) - absent) @ view.x).add_(view.total_of(absent))
-        if bool(is_one.any()):
-            # ln(1-θ) = -∞ in both terms above would cancel, so zeros are counted where θ = 1.
-            columns = is_one.any(0).nonzero().squeeze(1)
-            zeros = (1.0 if view.seen is None else view.seen[..., columns, :]) - view.x[..., columns, :]
-            log_density += LOG_ZERO * (is_one[:, columns].to(p.dtype) @ zeros)
-        if bool((is_one | (p == 0)).any()):
-            log_density = without_impossible(log_density)
-        return view.excluded(log_density)
+    def view(self, batch: Batch) -> Codes:
+        x, sizes = in_line(batch.x), (2,) * self.n_features
+        return Codes.of(batch, *numbers_of(x, sizes), sizes)
 
-    def moments(self, responsibilities: Tensor, view: Entries) -> Sums:
-        return Sums.of(responsibilities, view)
+    def log_density(self, view: Codes) -> Tensor:
+        return view.lookup(self.table)
+
+    @cached_property
+    def table(self) -> Table:
+        p = self.probabilities
+        return Table(torch.stack([(-p).log1p(), p.log()], -1).flatten(1), layout_of((2,) * p.shape[1]))
+
+    def moments(self, responsibilities: Tensor, view: Codes) -> Sums:
+        tally, mass = view.tally(responsibilities)
+        zeros, total = tally.unflatten(1, (-1, 2)).unbind(-1)
+        return Sums(mass, zeros + total, total)
 
     def expected_moments(self, weights: Tensor) -> Sums:
         count = weights[:, None].expand_as(self.probabilities)

@@ -9,12 +9,13 @@ never had has probability 0 there. A column with one level costs 0 nats and has 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Self
 
 import torch
 from torch import Tensor
 
-from jensen.engines.em.batch import Additive, Batch
+from jensen.engines.em.batch import Additive, Batch, Footprint
 from jensen.models.mixtures.components import Conditional, Independent
 from jensen.models.mixtures.families.entries import (
     EVEN,
@@ -23,11 +24,9 @@ from jensen.models.mixtures.families.entries import (
     ColumnFamily,
     Hyper,
     check_concentration,
-    mass_of,
-    seen,
     xlogy,
 )
-from jensen.models.mixtures.families.lookup import Codes, Layout, in_line, layout_of
+from jensen.models.mixtures.families.lookup import Codes, Layout, Table, footprint_of, in_line, layout_of, numbers_of
 
 
 @dataclass(frozen=True)
@@ -71,22 +70,23 @@ class Categoricals(ColumnComponents[Codes, Tallies]):
     def n_parameters(self) -> int:
         return self.n_components * sum(n - 1 for n in self.levels)
 
+    @property
+    def footprint(self) -> Footprint:
+        return footprint_of(self.levels, self.n_components)
+
     def view(self, batch: Batch) -> Codes:
-        x, observed = in_line(batch.x), seen(batch)
-        number = x.long()
-        index = number + self.layout.first[:, None]
-        inside = (number == x) & (number >= 0) & (number < torch.tensor(self.levels)[:, None])
-        if not bool(inside.all()):
-            index = index.masked_fill(~inside, self.layout.n_rows + 1)
-        if observed is not None:
-            index = index.masked_fill(in_line(observed.expand_as(batch.x)) == 0, self.layout.n_rows)
-        return Codes(index, batch.x.shape[:-2])
+        return Codes.of(batch, *numbers_of(in_line(batch.x), self.levels), self.levels)
 
     def log_density(self, view: Codes) -> Tensor:
-        return view.lookup(self.probabilities.log())
+        return view.lookup(self.table)
+
+    @cached_property
+    def table(self) -> Table:
+        return Table(self.probabilities.log(), self.layout)
 
     def moments(self, responsibilities: Tensor, view: Codes) -> Tallies:
-        return Tallies(mass_of(responsibilities), view.tally(responsibilities, self.layout.n_rows))
+        tally, mass = view.tally(responsibilities)
+        return Tallies(mass, tally)
 
     def expected_moments(self, weights: Tensor) -> Tallies:
         return Tallies(weights, weights[:, None] * self.probabilities)

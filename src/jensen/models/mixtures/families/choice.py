@@ -186,9 +186,10 @@ def product_family(
     groups = groups_of(names)
     families: list[SmoothFamily[Any]] = []
     for name, own in groups.items():
-        part = some_features(x.mT, own).mT
+        # Numbers may be anything, and codes of levels are in the support by how they are made.
+        part = x if KIND_OF[name] in ("yes/no", "level") or name == "gaussian" else some_features(x.mT, own).mT
         family = family_named(name, part, tuple(n_levels[j] for j in own), options)
-        if not isinstance(family, GaussianFamily):
+        if part is not x:
             family.check(part, [labels[j] for j in own])
         families.append(family)
     return ProductFamily(tuple(families), tuple(groups.values()))

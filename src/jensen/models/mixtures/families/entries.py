@@ -9,13 +9,14 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor
 
 from jensen.data.sparse import times
 from jensen.engines.em.batch import Additive, Batch
+from jensen.engines.em.frame import CHUNK
 from jensen.models.mixtures.components import C, Components, M, SmoothFamily, V
 
 # Stands for ln 0 in matrix products, where -∞ · 0 would be NaN; every sum that holds it is below IMPOSSIBLE.
@@ -131,7 +132,17 @@ class Sums(Additive):
 
 @dataclass(frozen=True)
 class ColumnComponents(Components[V, M]):
-    """Components of independent columns; fields that are not tensors are known before the fit."""
+    """Components of independent columns; fields that are not tensors are known before the fit.
+
+    Views depend on the batch and on these fields alone, so that a fit holds them between sweeps.
+    """
+
+    def hold(self, batch: Batch) -> Any:
+        return self.view(batch)
+
+    def view_held(self, held: Any) -> V:
+        view: V = held
+        return view
 
     def pick(self, numbers: Tensor) -> Self:
         return replace(self, **{name: part[numbers] for name, part in self.tensors().items()})
@@ -157,10 +168,11 @@ class ColumnFamily(SmoothFamily[C]):
 
     def check(self, x: Tensor, names: Sequence[str]) -> None:
         """An error names the first value of rows (n, d), NaN where missing, that is outside the support."""
-        wrong = ~(self.inside(x) | x.isnan())
-        if bool(wrong.any()):
-            row, column = (int(number) for number in wrong.nonzero()[0])
-            raise ValueError(f"column {names[column]!r} holds {float(x[row, column]):g}, but {self.needs}")
+        for part in x.split(CHUNK):
+            wrong = ~(self.inside(part) | part.isnan())
+            if bool(wrong.any()):
+                row, column = (int(number) for number in wrong.nonzero()[0])
+                raise ValueError(f"column {names[column]!r} holds {float(part[row, column]):g}, but {self.needs}")
 
 
 def check_concentration(name: str, value: Hyper) -> None:

@@ -16,7 +16,8 @@ from typing import Self
 import torch
 from torch import Tensor
 
-from jensen.engines.em.batch import Additive, Batch
+from jensen.engines.em.batch import Additive, Batch, Footprint
+from jensen.engines.em.frame import CHUNK
 from jensen.formulas.counts import (
     LARGEST_SIZE,
     SMALLEST_SIZE,
@@ -29,15 +30,23 @@ from jensen.models.mixtures.families.entries import (
     LARGEST_LOG,
     ColumnComponents,
     ColumnFamily,
-    Entries,
     is_count,
-    mass_of,
-    product,
 )
-from jensen.models.mixtures.families.lookup import Codes, Layout, in_line, layout_of
+from jensen.models.mixtures.families.lookup import (
+    Codes,
+    Layout,
+    Table,
+    footprint_of,
+    in_blocks,
+    in_line,
+    layout_of,
+    missing_in_line,
+)
 from jensen.models.mixtures.families.poisson import LEAST_AT_START
 
 Counts = tuple[tuple[int, ...], ...]
+# Counts below it are tallied one by one, others are sorted.
+SMALL = 2**16
 # Small counts, and larger ones in steps of a sixteenth up to 2³¹, between which ψ(s+x) is nearly linear.
 LADDER = (*range(64), *(round(64 * (17 / 16) ** i) for i in range(288)))
 
@@ -56,9 +65,8 @@ class New:
 
 @dataclass(frozen=True)
 class View:
-    """Entries, their places in the table, and those that have none."""
+    """Places of entries in the table, and those that have none."""
 
-    entries: Entries
     codes: Codes
     new: New | None
 
@@ -98,30 +106,32 @@ class NegativeBinomials(ColumnComponents[View, Tallies]):
         return layout_of(tuple(len(values) for values in self.counts))
 
     @cached_property
-    def table(self) -> Tensor:
+    def table(self) -> Table:
         """ln p_kj(u) of the counts u of the table (K, U)."""
-        column = self.layout.column
-        return log_negative_binomial(torch.cat(tensor_of(self.counts)), self.means[:, column], self.sizes[:, column])
+        column, counts = self.layout.column, torch.cat(tensor_of(self.counts))
+        return Table(log_negative_binomial(counts, self.means[:, column], self.sizes[:, column]), self.layout)
+
+    @property
+    def footprint(self) -> Footprint:
+        return footprint_of(tuple(map(len, self.counts)), self.n_components)
 
     def view(self, batch: Batch) -> View:
-        entries = Entries.of(batch, is_count(batch.x))
         x, known, layout = in_line(batch.x), tensor_of(self.counts), self.layout
-        index = torch.stack(
+        place = torch.stack(
             [torch.searchsorted(values, row.contiguous()) for values, row in zip(known, x, strict=True)]
         )
-        index = torch.minimum(index, torch.tensor([len(values) - 1 for values in known])[:, None])
-        index += layout.first[:, None]
-        is_new = torch.cat(known)[index] != x
-        if entries.seen is not None:
-            missing = in_line(entries.seen.expand_as(batch.x)) == 0
-            index, is_new = index.masked_fill_(missing, layout.n_rows), is_new & ~missing
-        new = None
+        place = torch.minimum(place, torch.tensor([len(values) - 1 for values in known])[:, None])
+        inside, is_new = is_count(x), torch.cat(known)[place + layout.first[:, None]] != x
+        sizes, new = tuple(map(len, known)), None
         if bool(is_new.any()):
+            missing = missing_in_line(batch)
+            is_new &= inside if missing is None else inside & ~missing
             # A row outside the support is excluded as a whole.
-            column, row = (is_new & is_count(x)).nonzero().unbind(1)
-            new = self.between(column, row, x[column, row], index[column, row])
-            index = index.masked_fill_(is_new, layout.n_rows)
-        return View(entries, Codes(index, batch.x.shape[:-2]), new)
+            column, row = is_new.nonzero().unbind(1)
+            new = self.between(column, row, x[column, row], place[column, row] + layout.first[column])
+            observed = ~is_new if missing is None else ~(is_new | missing)
+            batch = replace(batch, observed=in_blocks(observed, batch.x.shape[:-2]))
+        return View(Codes.of(batch, place.numpy(), inside.numpy(), sizes), new)
 
     def between(self, column: Tensor, row: Tensor, count: Tensor, above: Tensor) -> New:
         """New counts with the first place in the table (m,) that is above them, or the last if none is."""
@@ -133,27 +143,27 @@ class NegativeBinomials(ColumnComponents[View, Tallies]):
 
     def log_density(self, view: View) -> Tensor:
         log_density = view.codes.lookup(self.table)
-        if view.new is not None:
-            column, row, count = view.new.column, view.new.row, view.new.count
-            values = log_negative_binomial(count, self.means[:, column], self.sizes[:, column])
-            log_density = view.codes.in_blocks(in_line(log_density).index_add(1, row, values)).contiguous()
-        return view.entries.excluded(log_density)
+        if view.new is None:
+            return log_density
+        column, row, count = view.new.column, view.new.row, view.new.count
+        values = log_negative_binomial(count, self.means[:, column], self.sizes[:, column])
+        return in_blocks(in_line(log_density).index_add(1, row, values), view.codes.blocks)
 
     def moments(self, responsibilities: Tensor, view: View) -> Tallies:
-        r, entries = responsibilities, view.entries
-        tally = view.codes.tally(r, self.layout.n_rows)
+        tally, mass = view.codes.tally(responsibilities)
+        count, total = self.layout.total(tally), self.layout.total(tally * torch.cat(tensor_of(self.counts)))
         if view.new is not None:
-            of_new = in_line(r)[:, view.new.row]
-            tally = tally.index_add(1, view.new.below, of_new * (1 - view.new.share))
-            tally = tally.index_add(1, view.new.above, of_new * view.new.share)
-        rest = torch.zeros_like(self.means)
-        return Tallies(mass_of(r), entries.count(r), product(r, entries.x), tally, rest)
+            new, of_new = view.new, in_line(responsibilities)[:, view.new.row]
+            count, total = count.index_add(1, new.column, of_new), total.index_add(1, new.column, of_new * new.count)
+            tally = tally.index_add(1, new.below, of_new * (1 - new.share))
+            tally = tally.index_add(1, new.above, of_new * new.share)
+        return Tallies(mass, count, total, tally, torch.zeros_like(self.means))
 
     def expected_moments(self, weights: Tensor) -> Tallies:
         layout, w = self.layout, weights[:, None]
         counts, column = torch.cat(tensor_of(self.counts)), layout.column
         sizes = self.sizes[:, column]
-        probability = self.table.exp() * torch.cat(widths_of(self.counts))
+        probability = self.table.values.exp() * torch.cat(widths_of(self.counts))
         probability = probability / layout.total(probability)[:, column]
         # The table is coarse: the weight follows from the size that is to come out.
         rise, total = layout.total(probability * digamma_rise(sizes, counts)), layout.total(probability * counts)
@@ -187,6 +197,18 @@ class NegativeBinomials(ColumnComponents[View, Tallies]):
         return torch.poisson(torch.where(sizes.isinf(), means, means * factor), generator=generator)
 
 
+def distinct_counts(x: Tensor) -> set[int]:
+    """Those of a column (n,), NaN where missing, chunk by chunk; small ones are found without sorting."""
+    found: set[int] = set()
+    for part in x.split(CHUNK):
+        counts = part[~part.isnan()]
+        if len(counts) and bool(is_count(counts).all()) and float(counts.max()) < SMALL:
+            found.update(counts.long().bincount().nonzero().squeeze(1).tolist())
+        else:
+            found.update(counts.unique().long().tolist())
+    return found
+
+
 @lru_cache(maxsize=64)
 def tensor_of(counts: Counts) -> tuple[Tensor, ...]:
     return tuple(torch.tensor(values, dtype=torch.float64) for values in counts)
@@ -215,8 +237,7 @@ class NegativeBinomialFamily(ColumnFamily[NegativeBinomials]):
     @classmethod
     def of(cls, x: Tensor) -> NegativeBinomialFamily:
         """For rows (n, d), NaN where missing: their distinct counts, and the ladder."""
-        columns = (column[~column.isnan()].unique().long().tolist() for column in x.T)
-        return cls(tuple(tuple(sorted({*column, *LADDER})) for column in columns))
+        return cls(tuple(tuple(sorted({*distinct_counts(column), *LADDER})) for column in x.T))
 
     def inside(self, x: Tensor) -> Tensor:
         return is_count(x)
@@ -245,4 +266,4 @@ class NegativeBinomialFamily(ColumnFamily[NegativeBinomials]):
     def expected_log_density(self, components: NegativeBinomials, moments: Tallies) -> Tensor:
         """Over the counts of the table; in the gradient of an exact fit nothing is left out."""
         # A count that a component never had weighs nothing, even where it is impossible.
-        return torch.where(moments.tally > 0, moments.tally * components.table, 0.0).sum()
+        return torch.where(moments.tally > 0, moments.tally * components.table.values, 0.0).sum()
