@@ -113,9 +113,9 @@ def test_other_units_move_it_by_the_volume_of_rows_and_parameters():
 
 
 def test_rows_without_any_spread_have_a_mode():
-    """Λ of rows that are all alike is 1: (n S + Λ) / (n + ν + d + 2) = 1 / 16."""
-    model = ProbabilisticPCA(prior=ConjugatePrior()).fit(np.ones((10, 1)))
+    """Λ of a first batch whose rows are all alike is 1: (n S + Λ) / (n + ν + d + 2) = 1 / 16."""
+    model = ProbabilisticPCA(prior=ConjugatePrior()).partial_fit(np.ones((10, 1)))
     assert model.get_covariance() == pytest.approx(1 / 16)
     assert model.lower_bound_ == pytest.approx(
-        FactorAnalysis(prior=ConjugatePrior()).fit(np.ones((10, 1))).lower_bound_
+        FactorAnalysis(prior=ConjugatePrior()).partial_fit(np.ones((10, 1))).lower_bound_
     )
