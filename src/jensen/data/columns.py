@@ -28,12 +28,12 @@ from torch import Tensor
 
 from jensen.data.cells import Cells, read_cells
 from jensen.data.claims import WITH_LEVELS, claims
-from jensen.data.codes import Codes, codes_of_column, encoded_rows, known_cells, warn_of_unseen
+from jensen.data.codes import Codes, Scaling, codes_of_column, encoded_rows, warn_of_unseen
 from jensen.data.container import FRAMES, Kind, Table, fill_frame, fill_matrix, is_frame
 from jensen.data.describe import describe
 from jensen.data.expand import Plan, expand, without_nan
 from jensen.data.names import listed, shown
-from jensen.data.present import ColumnView, decode_column, decode_matrix, make_frame, restored_column
+from jensen.data.present import ColumnView, decode_column, decode_matrix, make_frame, restored_column, views_of
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -179,15 +179,16 @@ class Columns:
 
     def encode(self, X: Table | Cells) -> Tensor:
         """Numbers (n, d) float64 as a network sees them, NaN where missing; a new tensor. Unseen levels are errors."""
-        cells = read_cells(X)
-        self.check_names(cells)
-        return torch.from_numpy(encoded_rows(self.views, self.location.numpy(), self.scale.numpy(), cells))
+        return self.encoded(read_cells(X, dates=not isinstance(X, Cells)), is_refused=True).x
 
-    def are_known(self, X: Table | Cells, takes_missing: bool = True) -> np.ndarray:
-        """Which cells (n, d) of X hold a number or a level of the fit, or are missing where `takes_missing`."""
-        cells = read_cells(X)
+    def encoded(self, cells: Cells, is_refused: bool) -> Codes:
+        """The same, and which cells are unseen levels; these are errors if they are refused, or were not counted."""
         self.check_names(cells)
-        return known_cells(self.views, self.location.numpy(), self.scale.numpy(), cells, takes_missing)
+        return encoded_rows(self.scaling, cells, is_refused)
+
+    @property
+    def scaling(self) -> Scaling:
+        return Scaling(self.views, self.kept, self.location.numpy(), self.scale.numpy(), self.n_observed.numpy() > 0)
 
     def decode(self, values: Tensor) -> Any:
         """Undo `encode`: {name: array (n,)} for the columns of a data frame, else an array (n, d) of floats.
@@ -284,14 +285,7 @@ class Columns:
     @cached_property
     def views(self) -> tuple[ColumnView, ...]:
         """The columns one by one."""
-        rest = (self.dtypes, self.units, self.whole, self.categories)
-        described = zip(self.names, self.kinds, self.levels, *rest, strict=True)
-        location, scale = self.location.tolist(), self.scale.tolist()
-        low, high = self.ranges.T.tolist()
-        return tuple(
-            ColumnView(name, kind, levels, location[j], scale[j], dtype, unit, whole, low[j], high[j], categories)
-            for j, (name, kind, levels, dtype, unit, whole, categories) in enumerate(described)
-        )
+        return views_of(vars(self))
 
     def record(self) -> dict[str, Any]:
         """Values that a file can hold; the levels of a grid, which all columns share, once."""

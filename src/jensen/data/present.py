@@ -6,7 +6,7 @@ beyond the range of the training values.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,6 +34,7 @@ class ColumnView:
     low: float
     high: float
     categories: tuple[Any, ...] = ()
+    atoms: tuple[float, ...] = ()
 
     @property
     def n_levels(self) -> int:
@@ -45,13 +46,33 @@ class ColumnView:
         return "" if self.kind == "number" and "int" in self.dtype.lower() and not self.is_whole else self.dtype
 
 
+def views_of(columns: Mapping[str, Any]) -> tuple[ColumnView, ...]:
+    """The columns one by one, from the fields of `Columns`."""
+    each = ("names", "kinds", "levels", "dtypes", "units", "whole", "categories", "atoms")
+    location, scale = columns["location"].tolist(), columns["scale"].tolist()
+    low, high = columns["ranges"].T.tolist()
+    return tuple(
+        ColumnView(name, kind, levels, location[j], scale[j], dtype, unit, whole, low[j], high[j], categories, atoms)
+        for j, (name, kind, levels, dtype, unit, whole, categories, atoms) in enumerate(
+            zip(*(columns[what] for what in each), strict=True)
+        )
+    )
+
+
+def with_exact_atoms(view: ColumnView, numbers: np.ndarray, decoded: np.ndarray) -> np.ndarray:
+    """Decoded numbers (n,) with atoms as they are: a number that is scaled and scaled back may differ in a digit."""
+    for atom in view.atoms:
+        decoded = np.where(numbers == (atom - view.location) / view.scale, atom, decoded)
+    return decoded
+
+
 def numbers_in_units(view: ColumnView, numbers: np.ndarray, is_for_frame: bool) -> np.ndarray:
     """Decoded numbers (n,) of a column without levels."""
     decoded: np.ndarray = numbers * view.scale + view.location
     if is_for_frame:
         decoded = np.rint(decoded) if view.is_whole else decoded
         decoded = decoded.clip(view.low, view.high)
-    return decoded
+    return with_exact_atoms(view, numbers, decoded)
 
 
 def decode_column(view: ColumnView, numbers: np.ndarray) -> np.ndarray:
@@ -98,6 +119,8 @@ def decode_matrix(views: Sequence[ColumnView], numbers: np.ndarray) -> np.ndarra
     for j, view in enumerate(views):
         if view.kind in ("level", "constant"):
             decoded[:, j] = decode_column(view, numbers[:, j])
+        elif view.atoms:
+            decoded[:, j] = with_exact_atoms(view, numbers[:, j], decoded[:, j])
     return decoded
 
 

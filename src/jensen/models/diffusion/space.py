@@ -277,6 +277,15 @@ class Space(nn.Module):
         share = (counts + n_levels * added) / (n_seen + n_levels)
         return share.clamp_min(LEAST_SHARE / n_levels).log()
 
+    def log_frequencies(self, place: int) -> Tensor:
+        """ln of the training frequencies of the levels of a column, by its place among those with levels.
+
+        Files of earlier versions lack them: all levels then have the same.
+        """
+        n = int(self.is_level[:, place].sum())
+        logits = torch.zeros(n) if self.start is None else self.start[:n, place].cpu()
+        return log_softmax(logits, 0)
+
 
 def cosines(n_levels: int, n_waves: int) -> Tensor:
     """(n_levels, n_waves): smooth functions of the level, from a constant to fine waves, of mean square 1."""
