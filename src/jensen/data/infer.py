@@ -28,8 +28,8 @@ def learn_columns(
 ) -> Columns:
     """What the columns of X are.
 
-    For networks (kinds="scaled") whole numbers are numbers and these are standardised, see `learn_scaled`. For mixtures (kinds="all") every column has a kind, values stay in their own units, and the rules
-    are, the first that applies:
+    For networks (kinds="scaled") whole numbers are numbers, and these are standardised, see `learn_scaled`. For
+    mixtures (kinds="all") values stay in their own units, and the rules are, the first that applies:
 
     1. A column with one value is a "constant", whatever is asked for. One warning names all of them.
     2. Dates, times of day and durations are a "date": days if all are whole days, else seconds.

@@ -89,9 +89,9 @@ class NetworkColumns:
         return torch.cat([own, own[:, [pair.number for pair in atom_pairs(self.inner)]]], 1)
 
     def join(self, y: Tensor, *, is_expected: bool = False) -> Tensor:
-        """Undo `split`, in double precision; expected numbers have their atoms in them already."""
+        """Undo `split`; expected numbers have their atoms in them already."""
         if self.is_same:
-            return y.double()
+            return y
         x = torch.zeros((*y.shape[:-1], len(self.table.names)), dtype=torch.float64)
         x[..., list(self.places)] = y[..., : len(self.places)].to("cpu", torch.float64)
         for pair in () if is_expected else atom_pairs(self.inner):

@@ -121,7 +121,7 @@ def learn_events(
         numbers = np.sort(np.random.default_rng(0).choice(given.n_rows, N_LOOKED_AT, replace=False))
     is_image, cells = len(given.shape) > 1, given.rows(numbers)
     remember_range(estimator, cells.numbers if is_image else None)
-    if columns is None or all(one.kind == "auto" for one in asked_columns(columns, cells.names)):
+    if all(one.kind in ("auto", "number") for one in asked_columns(columns, cells.names)):
         on_grid = grid_columns(cells, data_levels, is_image)
         if on_grid is not None:
             return events_of(given, on_grid), weight, kept

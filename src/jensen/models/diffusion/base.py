@@ -95,8 +95,7 @@ class DenoisingModel(GradientEstimator[DiffusionFacts, DiffusionModule]):
         x, kind, outside = self._read_with_cost(X)
         with self._inference() as (module, device):
             nats = answers.all_levels(module, x, self._generator(), device, bool(self.verbose)).nats
-        nats[:, 0] -= outside
-        return kind.values(nats)
+        return kind.values(torch.cat([nats[:, :1] - outside[:, None], nats[:, 1:]], 1))
 
     def bits_per_dimension(self, X: Table, levels: str | int | None = None) -> Any:
         """-bound / (d ln 2) of every row: for data on a grid, the bits per value of a lossless code."""
