@@ -25,7 +25,6 @@ from jensen.data.cells import read_cells
 from jensen.data.container import as_array, n_rows, take, without_arrow
 from jensen.evaluate.agreement import (
     agreed,
-    columns_of_new_values,
     disagreement,
     in_words,
     of_rows_left_out,
@@ -269,10 +268,9 @@ def attempt(name: str, model: Estimator, task: Task, footing: Footing) -> Entry:
         assert first is not None
         nats = np.concatenate(parts)
         if np.isnan(nats).all():
-            where = columns_of_new_values(task, measures[0])
             raise ValueError(
-                f"all {len(nats)} held-out rows have values that it was not trained on{where}; drop columns of names "
-                "and row numbers, or treat numbers as continuous (discrete=False, --discrete no)"
+                f"all {len(nats)} held-out rows have values that it was not trained on; treat numbers as continuous "
+                "(discrete=False, --discrete no)"
             )
         value = describe_score(first, bool(dequantised(first, footing, task.X).any()))
         return Entry(name, first, nats, value, n_parameters(first), fitting, scoring, tuple(measures))
