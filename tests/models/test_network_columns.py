@@ -351,6 +351,13 @@ class TestWhatComesBack:
         assert not full.isna().any(axis=None)
         assert full[holed.notna()].equals(holed[holed.notna()])
 
+    def test_whole_numbers_on_a_grid(self):
+        X = pd.DataFrame(np.random.default_rng(0).integers(0, 9, (200, 2)), columns=["a", "b"]).astype("Int64")
+        model = quietly(diffusion(), X)
+        assert model.columns_.is_grid
+        assert model.sample(5)[0].dtypes.tolist() == X.dtypes.tolist()
+        assert model.impute(X.mask(np.arange(400).reshape(200, 2) % 5 == 0)).dtypes.tolist() == X.dtypes.tolist()
+
     def test_arrays_are_neither_rounded_nor_clipped(self):
         X = np.random.default_rng(0).integers(0, 9, (200, 2)).astype(float)
         drawn = quietly(vae(), X).sample(500, random_state=0)[0]

@@ -205,6 +205,7 @@ def with_grid(columns: Columns, grid: Grid) -> Columns:
     values = tuple(grid.low + grid.step * k for k in range(grid.n_levels))
     return replace(
         columns,
+        whole=(columns.is_frame and values[0] % 1 == 0 == grid.step % 1,) * d,
         kinds=("grid",) * d,
         levels=(values,) * d,
         location=torch.full((d,), grid.low, dtype=torch.float64),

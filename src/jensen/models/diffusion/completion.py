@@ -13,14 +13,13 @@ import math
 import torch
 from torch import Tensor
 
-from jensen.data.network_columns import atom_pairs
 from jensen.models.diffusion.space import Space
 
 
 def with_atoms(space: Space, x: Tensor, generator: torch.Generator | None = None) -> tuple[Tensor, Tensor]:
     """Rows (n, D) with a draw in place of every number at an atom, and -ln r (n,), in the units of the data."""
     cost = x.new_zeros(len(x))
-    for pair in atom_pairs(space.columns):
+    for pair in space.atoms:
         is_atom = x[:, pair.level] > 0
         # A generator is on the CPU, whatever the device.
         device = x.device if generator is None else "cpu"

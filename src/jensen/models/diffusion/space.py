@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from torch.nn.functional import log_softmax
 
 from jensen.data.columns import Columns
+from jensen.data.network_columns import atom_pairs
 from jensen.formulas.noising import Noising, data_of, discretised_gaussian, observed_sum
 
 # The least probability of a level, times the number of levels: rare levels stay possible.
@@ -83,7 +84,7 @@ class Space(nn.Module):
         self.variance, self.level_variance = variance, level_variance
         self.is_trained_by_levels, self.least_signal = is_trained_by_levels, least_signal
         self.clip = clip
-        self.n_dims = columns.n_expanded
+        self.n_dims, self.atoms = columns.n_expanded, atom_pairs(columns)
         self.grid_levels = columns.n_levels[0] if columns.is_grid else 0
         has_levels = [kind != "number" and (kind != "grid" or prediction == "levels") for kind in columns.kinds]
         source = columns.plan.source
