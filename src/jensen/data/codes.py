@@ -152,15 +152,17 @@ def encoded_rows(columns: Scaling, cells: Cells, is_refused: bool) -> Codes:
     if views[0].kind == "grid":
         values = numbers_on_grid(cells, values, [view.name for view in views], views[0].levels)
         return Codes(torch.from_numpy(values), torch.from_numpy(unseen))
-    grey = [j for j, view in enumerate(views) if is_grey(view, kept[j], cells)]
-    check_grey(cells, [kept[j] for j in grey if refused[j]])
-    has_dates = "time" in cells.sorts or any(view.unit for view in views)
+    grey = np.array([is_grey(view, kept[j], cells) for j, view in enumerate(views)])
+    check_grey(cells, [kept[j] for j in np.flatnonzero(grey & refused).tolist()])
+    if (grey & ~refused).any():
+        unseen |= grey & ((values < 0) | (values > 1))
+    has_dates = "time" in cells.sorts
     for j, view in enumerate(views):
-        if has_dates:
+        if has_dates or view.unit:
             check_sort(cells, kept[j], view)
-        if j in grey:
-            unseen[:, j] = (values[:, j] < 0) | (values[:, j] > 1)
-        elif view.levels:
+        if grey[j]:
+            continue
+        if view.levels:
             find = level_numbers if refused[j] else find_levels
             values[:, j] = find(cells, kept[j], view.levels)
             unseen[:, j] = values[:, j] < 0

@@ -116,9 +116,10 @@ def find_scaled(cells: Cells, column: int, asked: Asked, constants: bool, atoms:
     kind, levels = learn_kind(cells, column, kind)
     if kind != "number":
         return Found(kind, levels)
-    cells = with_asked_numbers(cells, [asked if j == column else Asked("level") for j in range(len(cells.names))])
     if not (atoms or asked.atoms or cells.is_frame):
         return Found(kind)
+    if is_text:
+        cells = with_asked_numbers(cells, [asked if j == column else Asked("level") for j in range(len(cells.names))])
     found = find_column(given_of(cells, column), Asked(kind, asked.atoms), atoms)
     if not cells.is_frame:
         return Found(kind, atoms=found.atoms)
