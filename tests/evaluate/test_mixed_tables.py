@@ -346,6 +346,16 @@ class TestAtoms:
         assert "it gives other numbers a probability of their own than own does" in board.failures["other"]
         assert "'gain' a density, where ranked models give a density with a probability" in board.failures["none"]
 
+    def test_a_bound_of_a_mixture_is_an_atom_of_a_network(self):
+        X = KEPT[["age", "town"]].assign(gain=self.GAIN)
+        own = Mixture(1, columns={"gain": {"kind": "number", "low": 0}})
+        board = compare(X, {"own": own, "vae": vae()}, cv=SPLIT)
+        assert not board.failures
+        assert board.models["vae"].columns_.atoms == ((), (), (0.0,))
+        numbers = compare(X.drop(columns="town"), {"own": own, "vae": vae()}, cv=SPLIT)
+        assert not numbers.failures
+        assert numbers.models["vae"].measure_ == ("density", "both")
+
     def test_are_a_measure_of_their_own(self):
         reason = disagreement(("both", "density"), ("density", "density"), ["a", "b"])
         assert reason.startswith("it gives column a a density with a probability for its frequent values, where")

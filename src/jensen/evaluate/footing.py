@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -141,6 +141,14 @@ def find_footing(X: Any, discrete: Any) -> Footing:
     size = f"steps of {steps[0]:g}" if np.ptp(steps) == 0 and steps[0] != 1 else "whole numbers"
     reason = f"all values are {size} with at most {n_levels} levels: probabilities"
     return Footing("probability", steps, n_levels, shape, probabilities, reason)
+
+
+def networks_footing(footing: Footing, columns: Columns) -> Footing:
+    """The footing of a table with text if there are networks alone: all numbers have a density, but for atoms."""
+    both = [str(name) for name, atoms in zip(columns.names, columns.atoms, strict=True) if atoms]
+    measure = tuple("both" if atoms else word for word, atoms in zip(footing.measure, columns.atoms, strict=True))
+    more = f"; frequent numbers of {', '.join(both)} have a probability of their own" if both else ""
+    return replace(footing, measure=measure, reason=footing.reason + more, columns=columns)
 
 
 def names_of(X: Any) -> list[str]:

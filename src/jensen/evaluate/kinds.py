@@ -32,7 +32,7 @@ from jensen.data.edits import LEFT_OUT
 from jensen.data.infer import learn_columns
 from jensen.data.names import column_name
 from jensen.evaluate.estimators import Estimator
-from jensen.evaluate.footing import Footing, Measure, find_footing
+from jensen.evaluate.footing import Footing, Measure, find_footing, networks_footing
 from jensen.models.mixtures.families.choice import KIND_OF
 from jensen.registry import MODELS, model_class
 from jensen.runtime.messages import own_filters
@@ -195,6 +195,7 @@ def seen_by_networks(X: Any) -> Columns:
 def told_numbers(X: Any, footing: Footing, asked: Kinds) -> Kinds:
     """What networks are told of a table of numbers: these have no atoms and, unless on a grid, a density."""
     seen = seen_by_networks(footing.as_table(X))
+    asked = for_networks(asked, silently_learnt(footing.as_table(X), asked)) if asked else {}
     are_all = footing.unit == "density"
     numbers = [name for name, kind in zip(seen.names, seen.kinds, strict=True) if are_all or kind == "number"]
     return asked | with_asked(dict.fromkeys([*numbers, *seen.left_out], plain_number()), asked)
@@ -206,15 +207,13 @@ def told_columns(X: Any, columns: Columns, asked: Kinds) -> Kinds:
     kinds: Kinds = dict.fromkeys(seen.left_out, plain_number())
     for name, kind in zip(seen.names, seen.kinds, strict=True):
         kinds[name] = plain_number(atoms.get(name, ())) if kind == "number" else kind
-    return with_asked(kinds, asked)
+    return with_asked(kinds, for_networks(asked, columns))
 
 
-def networks_footing(footing: Footing, columns: Columns) -> Footing:
-    """The footing of a table with text if there are networks alone: all numbers have a density, but for atoms."""
-    both = [str(name) for name, atoms in zip(columns.names, columns.atoms, strict=True) if atoms]
-    measure = tuple("both" if atoms else word for word, atoms in zip(footing.measure, columns.atoms, strict=True))
-    more = f"; frequent numbers of {', '.join(both)} have a probability of their own" if both else ""
-    return replace(footing, measure=measure, reason=footing.reason + more, columns=columns)
+def for_networks(asked: Kinds, columns: Columns) -> Kinds:
+    """What is asked of columns, with the atoms of values at bounds in place of bounds, which networks do not have."""
+    atoms = dict(zip(columns.names, columns.atoms, strict=True))
+    return {name: kind if is_name(kind) else plain_number(atoms.get(name, ())) for name, kind in asked.items()}
 
 
 def plain_number(atoms: Sequence[float] = ()) -> dict[str, Any]:
