@@ -46,7 +46,7 @@ def numbers(tmp_path):
 @pytest.mark.parametrize(
     ("ask", "message"),
     [
-        (names, "column 'name' has 40 different texts"),
+        (names, "identify rows or hold free text, which are left out: 'name'"),
         (channels_last, "read as images with 8 channels"),
         (lambda: GaussianMixture(1).fit(X, np.repeat([-1, 1], 20)), "y holds only -1 and 1"),
         (lambda: vae().fit(TensorDataset(torch.from_numpy(X)), np.repeat([-1, 1], 20)), "y holds only -1 and 1"),

@@ -434,11 +434,11 @@ class TestPrint:
         assert " below 2 " in str(learn(RNG.uniform(0.1, 0.9, N), {"high": 2}))
         assert "bounds" not in str(learn(RNG.uniform(0.1, 0.9, N)))
 
-    def test_scaled_numbers_have_a_mean_and_a_deviation(self):
-        assert str(learn_columns(pd.DataFrame({"x": [1.0, 3.0], "y": ["u", "v"]}))).splitlines() == [
+    def test_scaled_numbers_of_arrays_have_a_mean_and_a_deviation(self):
+        assert str(learn_columns(np.array([[1.0, 0.0], [3.0, 1.0]]), {1: "yes/no"})).splitlines() == [
             "column  kind    values  atoms  missing  measure",
-            "x       number  2 ± 1          0.0%     density",
-            "y       yes/no  u, v           0.0%     probability",
+            "0       number  2 ± 1          0.0%     density",
+            "1       yes/no  0, 1           0.0%     probability",
         ]
 
     def test_many_columns_are_cut(self):

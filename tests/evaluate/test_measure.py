@@ -10,6 +10,7 @@ from sklearn.base import clone
 
 import jensen
 from jensen import MLP, VAE, Diffusion, GaussianMixture, KMeans, LatentDiffusion, ResidualMLP, compare
+from jensen.data.codes import UnseenValueWarning
 from jensen.evaluate.agreement import agreed, disagreement, scored_by_all
 from jensen.evaluate.entry import Entry
 
@@ -81,11 +82,11 @@ class TestAFittedModel:
         model.fit(X).save(tmp_path / "m")
         assert model.measure_ == jensen.load(tmp_path / "m").measure_ == expected
 
-    def test_has_a_score_of_rows_with_levels_that_it_was_trained_on(self):
+    def test_has_a_score_of_rows_with_other_levels_but_not_of_such_images(self):
         X = MIXED.drop(columns="flag")
         new = X.iloc[:5].assign(town=["Bonn", "Rome", None, "Oslo", "Bonn"], a=[1.0, 1.0, 1.0, np.nan, 1.0])
-        assert vae().fit(X).can_score(new).tolist() == [True, False, True, True, True]
-        assert diffusion().fit(X).can_score(new).tolist() == [True, False, False, False, True]
+        assert vae().fit(X).can_score(new).tolist() == [True, True, True, True, True]
+        assert diffusion().fit(X).can_score(new).tolist() == [True, True, False, False, True]
         images = RNG.integers(0, 3, (50, 2, 2))
         odd = np.array([[[0, 1], [2, 2]], [[0, 1], [3, 2]], [[0, 1], [1, 1]]])
         for model in (vae("categorical"), diffusion()):
@@ -169,15 +170,28 @@ class TestRows:
         assert "left out" not in board.caption
 
     def test_a_row_that_one_model_has_no_score_of_counts_for_none(self):
-        models = {"mixture": GaussianMixture(1), "levels": vae("categorical")}
-        board = compare(RARE, models, cv=4)
+        X = RARE.reshape(80, 1, 2)
+        board = compare(X, {"mixture": GaussianMixture(1), "levels": vae("categorical")}, cv=4)
         assert sorted(set(range(80)) - set(board.scores.index)) == [3, 77]
         words = "2 of 80 held-out rows are left out for all models: they have values that levels cannot score"
         assert words in board.caption
         assert words in repr(board)
-        alone = compare(RARE, {"mixture": GaussianMixture(1)}, cv=4)
+        alone = compare(X, {"mixture": GaussianMixture(1)}, cv=4)
         # The mixture has the same fits and scores as without the other model.
         assert_array_equal(board.scores["mixture"].sort_index(), alone.scores["mixture"].drop([3, 77]).sort_index())
+
+    def test_levels_that_a_network_alone_has_leave_room_for_others(self):
+        """Among n = 40 training entries per column a seen level has 40/41 times its probability."""
+        models = {"mixture": GaussianMixture(1), "levels": vae("categorical")}
+        board = compare(RARE, models, cv=[(np.arange(40), np.arange(40, 80))])
+        assert sorted(board.scores.index) == list(range(40, 80))
+        seen = np.isin(RARE[40:], RARE[:40]).sum(1)
+        assert seen.min() < 2
+        with pytest.warns(UnseenValueWarning):
+            own = board.models["levels"].score_samples(RARE[40:])
+        assert_allclose(board.scores["levels"].sort_index() - own, seen * np.log(40 / 41), atol=1e-5)
+        alone = compare(RARE, {"mixture": GaussianMixture(1)}, cv=[(np.arange(40), np.arange(40, 80))])
+        assert_array_equal(board.scores["mixture"], alone.scores["mixture"])
 
     def test_if_no_row_is_left_there_is_an_error(self):
         is_first = np.arange(4) < 2
@@ -199,7 +213,8 @@ class TestRows:
         assert_array_equal(learnt, RARE[:40])
 
     def test_the_report_shows_rows_that_have_scores(self, tmp_path):
-        board = compare(RARE, {"levels": vae("categorical")}, cv=[(np.arange(40), np.arange(40, 80))])
+        images = RARE.reshape(80, 1, 2)
+        board = compare(images, {"levels": vae("categorical")}, cv=[(np.arange(40), np.arange(40, 80))])
         assert 77 not in board.held_out.numbers
         assert len(board.held_out.rows) == 39
         board.report(tmp_path / "page.html")

@@ -22,6 +22,7 @@ from jensen import (
     outlier_scores,
     select,
 )
+from jensen.data.codes import UnseenValueWarning
 from jensen.evaluate.agreement import disagreement
 from jensen.evaluate.candidates import EFFORTS, Effort
 from jensen.evaluate.footing import find_footing
@@ -72,7 +73,7 @@ def board():
     models = {
         "mixture": Mixture(2, alpha=1.0),
         "vae": vae(),
-        "levels": vae("categorical"),
+        "levels": vae({"age": "categorical"}),
         "gaussian": GaussianMixture(2),
         "kmeans": KMeans(2),
     }
@@ -91,7 +92,7 @@ class TestOneDescriptionOfTheColumns:
         assert board.failures["kmeans"] == f"KMeans {words}"
 
     def test_a_probability_of_a_number_is_not_ranked_among_densities(self, board):
-        assert board.failures["levels"].startswith("it gives columns 'age', 'when' a probability, where ranked models")
+        assert board.failures["levels"].startswith("it gives column 'age' a probability, where ranked models")
 
     def test_the_caption_explains_columns_and_units(self, board):
         for words in (
@@ -113,11 +114,7 @@ class TestOneDescriptionOfTheColumns:
         fitted = board.models["vae"]
         assert [fitted.measure_[COLUMNS.index(name)] for name in ("visits", "grade")] == ["density"] * 2
         rows = board.held_out.rows
-        middle = rows.assign(
-            visits=rows["visits"].astype(float) + 0.5,
-            grade=rows["grade"] + 0.5,
-            when=(rows["when"] - pd.Timestamp("1970-01-01")).dt.days.astype(float),
-        )
+        middle = rows.assign(visits=rows["visits"].astype(float) + 0.5, grade=rows["grade"] + 0.5)
         assert_allclose(board.scores["vae"].mean(), fitted.score_samples(middle).mean(), atol=0.1)
 
     def test_noise_is_on_the_cells_of_whole_numbers_alone(self):
@@ -244,16 +241,16 @@ class TestUnseenLevels:
                 board.scores[name].loc[rows.index] - own, discount, atol=1e-9 if name == "mixture" else 1e-5
             )
 
-    def test_a_row_that_a_network_cannot_score_counts_for_none(self):
-        X = KEPT.assign(town=KEPT["town"].where(np.arange(N) != 200, "Paris"))
+    def test_a_row_with_an_unseen_level_is_scored_by_all(self):
+        X = KEPT.drop(columns="when").dropna().assign(town=lambda rows: rows["town"].where(rows.index != 200, "Paris"))
+        models = {"mixture": Mixture(2, alpha=1.0), "vae": vae(), "diffusion": diffusion()}
+        split = [(np.flatnonzero(X.index < 160), np.flatnonzero(X.index >= 160))]
         with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            alone = compare(X, {"mixture": Mixture(2, alpha=1.0)}, cv=SPLIT)
-        assert 200 in alone.scores.index
-        beside = compare(X, {"mixture": Mixture(2, alpha=1.0), "vae": vae()}, cv=SPLIT)
-        assert 200 not in beside.scores.index
-        assert "1 of 80 held-out rows are left out for all models" in beside.caption
-        assert_allclose(beside.scores["mixture"], alone.scores["mixture"].drop(200))
+            warnings.simplefilter("error", UnseenValueWarning)
+            board = compare(X, models, cv=split)
+        assert not board.failures
+        assert len(board.scores) == (X.index >= 160).sum()
+        assert "left out for all models" not in board.caption
 
     def test_a_value_of_probability_0_has_a_way_out(self):
         X = pd.DataFrame({"a": ["x"] * 40 + ["y"] * 40 + ["x"], "b": ["u"] * 40 + ["v"] * 40 + ["v"]})
@@ -314,15 +311,30 @@ class TestTablesOfNumbers:
 class TestAtoms:
     GAIN = np.where(np.arange(N) % 5 > 0, 0.0, np.random.default_rng(5).gamma(4.0, 100.0, N))
 
-    def test_mixtures_alone_have_them_and_others_have_densities(self):
+    def test_all_models_of_any_columns_have_the_same(self):
         X = KEPT[["age", "town"]].assign(gain=self.GAIN)
         alone = compare(X, {"one": Mixture(1), "two": Mixture(2, alpha=1.0)}, cv=SPLIT)
         assert not alone.failures
         assert alone.models["one"].measure_ == ("density", "probability", "both")
         assert "frequent numbers of gain have a probability of their own" in alone.caption
         beside = compare(X, {"one": Mixture(1), "vae": vae()}, cv=SPLIT)
-        assert beside.models["one"].measure_ == ("density", "probability", "density")
         assert not beside.failures
+        assert beside.models["vae"].measure_ == alone.models["one"].measure_
+        assert_array_equal(beside.scores["one"], alone.scores["one"])
+        networks = compare(X, {"vae": vae()}, cv=SPLIT)
+        assert_array_equal(networks.scores["vae"], beside.scores["vae"])
+        assert "frequent numbers of gain have a probability of their own" in networks.caption
+
+    def test_numbers_alone_have_none_unless_asked_for(self):
+        X = KEPT[["age"]].assign(gain=self.GAIN)
+        board = compare(X, {"mixture": Mixture(1), "vae": vae(), "gaussian": GaussianMixture(1)}, cv=SPLIT)
+        assert not board.failures
+        assert board.models["vae"].measure_ == ("density", "density")
+        asked = vae().set_params(columns={"gain": {"kind": "number", "atoms": [0.0]}})
+        board = compare(X, {"mixture": Mixture(1), "vae": asked}, cv=SPLIT)
+        assert board.models["mixture"].measure_ == board.models["vae"].measure_ == ("density", "both")
+        board = compare(X, {"gaussian": GaussianMixture(1), "vae": asked}, cv=SPLIT)
+        assert "'gain' a density with a probability for its frequent values" in board.failures["vae"]
 
     def test_natural_bounds_are_those_of_all_rows_and_change_no_measure(self):
         """Scores are densities of the numbers themselves, with and without bounds; a fold has no bounds of its own."""
@@ -344,9 +356,21 @@ class TestAtoms:
         X = KEPT[["age", "town"]].assign(gain=self.GAIN)
         own = Mixture(1, columns={"gain": {"kind": "number", "atoms": [0.0]}})
         other = Mixture(1, columns={"gain": {"kind": "number", "atoms": [0.0, 1.0]}})
-        board = compare(X, {"own": own, "other": other, "vae": vae()}, cv=SPLIT)
+        none = vae().set_params(columns={"gain": {"kind": "number", "atoms": []}})
+        board = compare(X, {"own": own, "other": other, "vae": vae(), "none": none}, cv=SPLIT)
+        assert set(board.scores) == {"own", "vae"}
         assert "it gives other numbers a probability of their own than own does" in board.failures["other"]
-        assert "'gain' a density, where ranked models give a density with a probability" in board.failures["vae"]
+        assert "'gain' a density, where ranked models give a density with a probability" in board.failures["none"]
+
+    def test_a_bound_of_a_mixture_is_an_atom_of_a_network(self):
+        X = KEPT[["age", "town"]].assign(gain=self.GAIN)
+        own = Mixture(1, columns={"gain": {"kind": "number", "low": 0}})
+        board = compare(X, {"own": own, "vae": vae()}, cv=SPLIT)
+        assert not board.failures
+        assert board.models["vae"].columns_.atoms == ((), (), (0.0,))
+        numbers = compare(X.drop(columns="town"), {"own": own, "vae": vae()}, cv=SPLIT)
+        assert not numbers.failures
+        assert numbers.models["vae"].measure_ == ("density", "both")
 
     def test_are_a_measure_of_their_own(self):
         reason = disagreement(("both", "density"), ("density", "density"), ["a", "b"])

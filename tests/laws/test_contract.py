@@ -90,11 +90,13 @@ def test_tables_come_back_in_kind(case, holes):
     index = [f"row {i}" for i in range(len(holes))]
     reference = case.brief().fit(holes, case.y)
     scored = holes if case.offers("scores_holes") else case.x
-    # Data frames get a value of the column where arrays get its probability.
+    # Data frames get a value of the column where arrays get its probability, and none beyond its range.
     is_whole = (np.nan_to_num(holes) % 1 == 0).all(0) & (not case.offers("means"))
+    low, high = np.nanmin(holes, 0), np.nanmax(holes, 0)
 
     def expected(rows):
         filled = reference.impute(rows)
+        filled = filled.clip(low, high) if hasattr(reference, "columns_") else filled
         return np.where(is_whole, np.rint(filled), filled)
 
     frame = pd.DataFrame(holes, columns=names, index=index)

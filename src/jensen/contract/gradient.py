@@ -22,9 +22,10 @@ from jensen.contract.capabilities import Capabilities
 from jensen.contract.model import LatentVariableModel, warn_unused
 from jensen.contract.training import F, M, TrainingArguments, TrainingSpec, split_rows
 from jensen.data.columns import Columns
-from jensen.data.container import Kind, Table, as_array
+from jensen.data.container import Kind, Table
 from jensen.data.labels import decode_labels, encode_labels
-from jensen.data.rows import Events, image_shape, known_rows, read_events
+from jensen.data.network_columns import NetworkColumns
+from jensen.data.rows import Events, FittedRows, image_shape, known_rows, presented, read_fitted, restored
 from jensen.engines.sgd.checkpoint import seed_in
 from jensen.engines.sgd.feeds import TrainingSet
 from jensen.engines.sgd.loop import fit_sgd
@@ -125,14 +126,19 @@ class GradientEstimator(LatentVariableModel, Generic[F, M]):
         self.score_samples  # noqa: B018 (raises if the model has no scores, with the reason as cause)
         return self._columns.measure
 
+    @property
+    def _parts(self) -> NetworkColumns:
+        """The columns of the table as those that the networks model."""
+        return NetworkColumns.of(self._columns)
+
     def find_measure(self, X: Table) -> tuple[str, ...]:
         """`measure_` of a fit to X, found without fitting."""
         self.score_samples  # noqa: B018
         events: Events = clone(self)._read_training_rows(X)[0]
-        return events.columns.measure
+        return events.table.measure
 
     def can_score(self, X: Table) -> np.ndarray:
-        """Which rows (n,) have a score; rows with a level that was not in the training data have none."""
+        """Which rows (n,) have a score: all, but for images with a level that was not in the training data."""
         check_is_fitted(self)
         self.score_samples  # noqa: B018
         return known_rows(self, X, self._columns, self._shape)
@@ -154,7 +160,7 @@ class GradientEstimator(LatentVariableModel, Generic[F, M]):
         world = World.of_environment(self.device)
         seed = world.agree(self._seed() if spec.seed is None else spec.seed)
         rows, held_out = split_rows(data.events.n_rows, trainer.validation_fraction, seed)
-        self._columns, self._shape = data.events.columns, data.events.shape
+        self._columns, self._shape = data.events.table, data.events.shape
         self._kind = data.events.kind.of_other_rows()
         self._facts = spec.facts(rows)
         with seeded(seed, world.device):
@@ -238,36 +244,26 @@ class GradientEstimator(LatentVariableModel, Generic[F, M]):
             "the sum of the labels": [] if data.extra is None else [float(data.extra.double().sum())],
         }
 
-    def _read_events(self, X: Table) -> tuple[Tensor, Kind]:
-        """Rows (n, d) of a fitted model in the units of the network."""
+    def _read_fitted(self, X: Table) -> FittedRows:
+        """Rows of a fitted model, with what they lack."""
         check_is_fitted(self)
-        events = read_events(self, X, self._columns, self._shape)
-        return events.all(), events.kind
+        return read_fitted(self, X, self._columns, self._shape)
 
-    def _present(self, values: Tensor, kind: Kind) -> Any:
-        """Rows (n, d) in the network's units as the kind of table that the user gave."""
-        if kind.is_frame:
-            return self._columns.frame(values.double(), index=kind.index, container=kind.container)
-        return kind.values(self._decoded_matrix(values))
+    def _read_events(self, X: Table) -> tuple[Tensor, Kind]:
+        """Rows (n, D) of a fitted model in the units of the network."""
+        rows = self._read_fitted(X)
+        return rows.x, rows.kind
 
-    def _decoded_matrix(self, values: Tensor) -> Tensor:
-        """Rows (n, d) in the network's units as numbers of the user's shape; a binary value stays a probability."""
-        matrix = torch.from_numpy(self._columns.matrix(values.double().cpu().numpy()))
-        return matrix.reshape(len(matrix), *self._shape)
+    def _present(self, values: Tensor, kind: Kind, *, is_expected: bool = False) -> Any:
+        """Rows (n, D) of the network, drawn or expected, as the kind of table that the user gave."""
+        x = self._parts.join(values, is_expected=is_expected)
+        return presented(self._columns, self._shape, x, kind)
 
-    def _restored(self, X: Table, missing: Tensor, filled: Tensor, kind: Kind) -> Any:
-        """X with its missing values (n, d) from `filled`, in the network's units; all others bit for bit."""
-        if kind.is_frame:
-            return self._columns.restore(X, filled.double(), missing)
-        values = self._decoded_matrix(filled)
-        given = torch.as_tensor(as_array(X).astype(kind.dtype))
-        return kind.values(torch.where(missing.reshape(given.shape), values.to(given), given))
-
-    def _with_rows(self, X: Table, x: Tensor, filled: Tensor, kind: Kind) -> Any:
-        """X with the missing values of its rows x (n, d) from `filled`, which has the incomplete rows only."""
-        missing, rows = x.isnan(), x.clone()
-        rows[missing.any(1)] = filled
-        return self._restored(X, missing, rows, kind)
+    def _with_rows(self, X: Table, rows: FittedRows, filled: Tensor) -> Any:
+        """X with its missing values from encoded rows (n, d), or from the incomplete ones of them alone."""
+        x = torch.zeros(rows.missing.shape, dtype=torch.float64)
+        x[rows.missing.any(1) if len(filled) < len(x) else slice(None)] = filled.double()
+        return restored(self._columns, self._shape, X, rows, x)
 
     def _decided(self, proba: Any) -> Any:
         """The most probable class of every row, from probabilities (n, C)."""
@@ -299,12 +295,15 @@ class GradientEstimator(LatentVariableModel, Generic[F, M]):
         self._columns = Columns.from_record(record["columns"])
         self._shape, self._history = tuple(record["shape"]), record["history"]
         self._facts = self._facts_from(record["facts"])
-        d, weights = len(self._columns.names), record["weights"]
+        d, weights, inner = len(self._columns.table_names), record["weights"], self._parts.inner
         if not all(isinstance(size, int) for size in self._shape) or not math.prod(self._shape) == d:
             raise ValueError(f"shape={self._shape} is not that of {d} columns; the file is damaged")
         if self.n_features_in_ != d:
             raise ValueError(f"n_features_in_={self.n_features_in_}, but there are {d} columns; the file is damaged")
-        with seeded(0, torch.device("cpu")), Allowance(weights, record["facts"], d * max(self._columns.n_levels)):
+        with (
+            seeded(0, torch.device("cpu")),
+            Allowance(weights, record["facts"], len(inner.names) * max(inner.n_levels)),
+        ):
             module = self._build(self._facts)
         try:
             check_weights(weights, module.state_dict())

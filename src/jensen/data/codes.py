@@ -1,10 +1,10 @@
-"""Cells as numbers: codes for mixtures, which mark unseen levels, and encoded rows for networks, which refuse them."""
+"""Cells as numbers: codes in the units of the data for mixtures, and standardised ones for networks."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -148,76 +148,124 @@ def check_numbers(cells: Cells, column: int, view: ColumnView, numbers: np.ndarr
         )
 
 
-def warn_of_unseen(cells: Cells, kept: Sequence[int], names: Sequence[Any], unseen: np.ndarray) -> None:
-    """One warning for all levels of these cells (n, d) that were not in the training data."""
-    if unseen.any():
+# What the warning says an unseen value means.
+UNSEEN = "an unseen value has the probability 1/(n+1), whatever the rest of its row is"
+
+
+@dataclass(frozen=True)
+class Unseen:
+    """The first of some values of a table, its place, and the number of such cells."""
+
+    value: Any
+    row: int
+    name: str
+    n_cells: int
+
+    def __add__(self, other: Unseen) -> Unseen:
+        return replace(self, n_cells=self.n_cells + other.n_cells)
+
+    def described(self, what: str) -> str:
+        more = f", and {self.n_cells - 1} more cells hold such values" if self.n_cells > 1 else ""
+        return f"X holds {self.value!r} in row {self.row}, column {self.name}, which {what}{more}"
+
+    def warn(self, meaning: str = UNSEEN) -> None:
         warnings.warn(
-            f"{first_of(cells, kept, names, unseen, 'was not in the training data')}; an unseen value has the "
-            "probability 1/(n+1) in every component",
+            f"{self.described('was not in the training data')}; {meaning}",
             UnseenValueWarning,
             stacklevel=levels_inside(),
         )
 
 
+def find_unseen(cells: Cells, kept: Sequence[int], names: Sequence[Any], unseen: np.ndarray) -> Unseen | None:
+    """What a warning about the marked cells (n, d) of a table says; None without any."""
+    n_unseen = int(unseen.sum())
+    if not n_unseen:
+        return None
+    row, place = (int(where[0]) for where in np.nonzero(unseen))
+    return Unseen(value_of(cells, row, kept[place]), cells.row(row), shown(names[place]), n_unseen)
+
+
+def value_of(cells: Cells, row: int, column: int) -> Any:
+    texts = cells.texts.get(column)
+    return plain(cells.numbers[row, column], cells.sorts[column]) if texts is None else texts[row]
+
+
+def warn_of_unseen(
+    cells: Cells, kept: Sequence[int], names: Sequence[Any], unseen: np.ndarray, meaning: str = UNSEEN
+) -> None:
+    """One warning for all levels of these cells (n, d) that were not in the training data."""
+    if found := find_unseen(cells, kept, names, unseen):
+        found.warn(meaning)
+
+
 def warn_of_impossible(cells: Cells, kept: Sequence[int], names: Sequence[Any], impossible: np.ndarray) -> None:
     """One warning for all numbers of these cells (n, d) that a model excludes."""
-    if impossible.any():
+    if found := find_unseen(cells, kept, names, impossible):
         warnings.warn(
-            f"{first_of(cells, kept, names, impossible, 'has probability 0 in every component')}; such a row has the "
-            "score -inf: correct the value, make it missing, or give the column another family or other bounds",
+            f"{found.described('has probability 0 in every component')}; such a row has the score -inf: correct the "
+            "value, make it missing, or give the column another family or other bounds",
             ImpossibleValueWarning,
             stacklevel=levels_inside(),
         )
 
 
-def first_of(cells: Cells, kept: Sequence[int], names: Sequence[Any], chosen: np.ndarray, what: str) -> str:
-    """The first of the chosen cells (n, d) with its value, and how many more there are."""
-    row, place = (int(where[0]) for where in np.nonzero(chosen))
-    column, more = kept[place], int(chosen.sum()) - 1
-    value = (
-        cells.texts[column][row] if column in cells.texts else plain(cells.numbers[row, column], cells.sorts[column])
-    )
-    text = f"X holds {value!r} in row {cells.row(row)}, column {shown(names[place])}, which {what}"
-    return f"{text}, and {more} more cells hold such values" if more else text
-
-
 # For networks
 
 
-def encoded_rows(views: Sequence[ColumnView], location: np.ndarray, scale: np.ndarray, cells: Cells) -> np.ndarray:
-    """Encoded rows (n, d), NaN where missing; an unseen level is an error."""
-    values: np.ndarray = (cells.numbers - location) / scale
+@dataclass(frozen=True)
+class Scaling:
+    """What is known of d columns that networks see: their views, their numbers `kept` in the table, location and scale,
+    and whether their training entries were `counted`: files of earlier versions have no counts.
+    """
+
+    views: Sequence[ColumnView]
+    kept: Sequence[int]
+    location: np.ndarray
+    scale: np.ndarray
+    counted: np.ndarray
+
+
+def encoded_rows(columns: Scaling, cells: Cells, is_refused: bool) -> Codes:
+    """Encoded rows, a new tensor; an unseen level is NaN, or an error if it is refused or entries were not counted."""
+    views, kept, location, scale = columns.views, columns.kept, columns.location, columns.scale
+    refused = is_refused | ~columns.counted
+    numbers = cells.numbers if len(kept) == len(cells.names) else cells.numbers[:, list(kept)]
+    values: np.ndarray = (numbers - location) / scale
+    unseen = np.zeros(values.shape, dtype=bool)
     if views[0].kind == "grid":
-        return numbers_on_grid(cells, values, [view.name for view in views], views[0].levels)
-    grey = grey_columns(views, cells)
-    check_grey(cells, grey)
-    for j in sorted(set(range(len(views))) - set(grey)):
-        if views[j].kind != "number":
-            values[:, j] = level_numbers(cells, j, views[j].levels)
-        elif j in cells.texts:
-            values[:, j] = (numbers_of_text(cells, j) - location[j]) / scale[j]
-    return values
+        values = numbers_on_grid(cells, values, [view.name for view in views], views[0].levels)
+        return Codes(torch.from_numpy(values), torch.from_numpy(unseen))
+    grey = np.array([is_grey(view, kept[j], cells) for j, view in enumerate(views)])
+    check_grey(cells, [kept[j] for j in np.flatnonzero(grey & refused).tolist()])
+    if (grey & ~refused).any():
+        unseen |= grey & ((values < 0) | (values > 1))
+    has_dates = "time" in cells.sorts
+    for j, view in enumerate(views):
+        if has_dates or view.unit:
+            check_sort(cells, kept[j], view)
+        if grey[j]:
+            continue
+        if view.levels:
+            find = level_numbers if refused[j] else find_levels
+            values[:, j] = find(cells, kept[j], view.levels)
+            unseen[:, j] = values[:, j] < 0
+        elif view.unit:
+            values[:, j] = (numbers[:, j] / SECONDS[view.unit] - location[j]) / scale[j]
+        elif kept[j] in cells.texts:
+            values[:, j] = (numbers_of_text(cells, kept[j]) - location[j]) / scale[j]
+    if unseen.any():
+        values[unseen] = np.nan
+    return Codes(torch.from_numpy(values), torch.from_numpy(unseen))
 
 
-def known_cells(
-    views: Sequence[ColumnView], location: np.ndarray, scale: np.ndarray, cells: Cells, takes_missing: bool
-) -> np.ndarray:
-    """Which cells (n, d) hold a number or a level of the fit, or are missing where `takes_missing`."""
-    is_there: np.ndarray = takes_missing | ~np.isnan(cells.numbers)
-    if views[0].kind == "grid":
-        is_there &= ~is_off((cells.numbers - location) / scale, len(views[0].levels))
-        return is_there
-    known, grey = np.ones(cells.numbers.shape, dtype=bool), grey_columns(views, cells)
-    known[:, grey] = ~((cells.numbers[:, grey] < 0) | (cells.numbers[:, grey] > 1))
-    for j in sorted(set(range(len(views))) - set(grey)):
-        if views[j].kind != "number":
-            known[:, j] = ~(find_levels(cells, j, views[j].levels) < 0)
-    known &= is_there
-    return known
+def known_cells(columns: Scaling, cells: Cells, is_refused: bool) -> np.ndarray:
+    """Which cells (n, d) `encoded_rows` does not refuse."""
+    if columns.views[0].kind == "grid":
+        return ~is_off((cells.numbers - columns.location) / columns.scale, len(columns.views[0].levels))
+    codes = encoded_rows(replace(columns, counted=np.ones_like(columns.counted)), cells, is_refused=False)
+    return ~(codes.unseen.numpy() & (is_refused | ~columns.counted))
 
 
-def grey_columns(views: Sequence[ColumnView], cells: Cells) -> list[int]:
-    """The yes/no columns whose numbers may lie between 0 and 1."""
-    return [
-        j for j, view in enumerate(views) if view.kind == "yes/no" and view.levels == (0, 1) and j not in cells.texts
-    ]
+def is_grey(view: ColumnView, column: int, cells: Cells) -> bool:
+    """Whether a column is yes/no and its numbers may lie between 0 and 1."""
+    return view.kind == "yes/no" and view.levels == (0, 1) and column not in cells.texts

@@ -28,7 +28,7 @@ from torch import Tensor
 
 from jensen.data.cells import Cells, read_cells
 from jensen.data.claims import WITH_LEVELS, checked_record, neutral
-from jensen.data.codes import Codes, coded, codes_of_sparse, encoded_rows, known_cells
+from jensen.data.codes import Codes, Scaling, coded, codes_of_sparse, encoded_rows
 from jensen.data.container import FRAMES, Kind, Table, fill_frame, fill_matrix, is_frame
 from jensen.data.describe import describe
 from jensen.data.expand import Plan, expand, without_nan
@@ -171,15 +171,16 @@ class Columns:
 
     def encode(self, X: Table | Cells) -> Tensor:
         """Numbers (n, d) float64 as a network sees them, NaN where missing; a new tensor. Unseen levels are errors."""
-        cells = read_cells(X)
-        self.check_names(cells)
-        return torch.from_numpy(encoded_rows(self.views, self.location.numpy(), self.scale.numpy(), cells))
+        return self.encoded(read_cells(X, dates=not isinstance(X, Cells)), is_refused=True).x
 
-    def are_known(self, X: Table | Cells, takes_missing: bool = True) -> np.ndarray:
-        """Which cells (n, d) of X hold a number or a level of the fit, or are missing where `takes_missing`."""
-        cells = read_cells(X)
+    def encoded(self, cells: Cells, is_refused: bool) -> Codes:
+        """The same, and which cells are unseen levels; these are errors if they are refused, or were not counted."""
         self.check_names(cells)
-        return known_cells(self.views, self.location.numpy(), self.scale.numpy(), cells, takes_missing)
+        return encoded_rows(self.scaling, cells, is_refused)
+
+    @property
+    def scaling(self) -> Scaling:
+        return Scaling(self.views, self.kept, self.location.numpy(), self.scale.numpy(), self.n_observed.numpy() > 0)
 
     def decode(self, values: Tensor) -> Any:
         """Undo `encode`: {name: array (n,)} for the columns of a data frame, else an array (n, d) of floats.

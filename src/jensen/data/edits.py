@@ -64,7 +64,7 @@ def asked_of(value: Any, where: str) -> Asked:
     kind = options.get("kind", "number" if set(options) & {"atoms", "low", "high"} else "auto")
     if kind not in CHOICES:
         raise ValueError(f"{where} asks for {kind!r}; choose one of {', '.join(map(repr, CHOICES))}")
-    if kind != "number" and len(options) > 1:
+    if kind not in ("number", "auto") and len(options) > 1:
         raise ValueError(f"{where} has bounds or atoms, which only a column of the kind 'number' can have")
     low, high = options.get("low"), options.get("high")
     atoms = options.get("atoms")

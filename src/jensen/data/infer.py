@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,12 +13,12 @@ from jensen.data.columns import Columns
 from jensen.data.constants import warn_of_constants
 from jensen.data.container import Table
 from jensen.data.edits import LEFT_OUT, Asked, asked_columns, with_asked_numbers
+from jensen.data.findings import type_of, warn_of_left_out
 from jensen.data.levels import plain
 from jensen.data.names import shown
 from jensen.data.rules import Given, find_column
 from jensen.data.scaled import learn_scaled
 from jensen.data.statistics import TableStatistics, statistics_of
-from jensen.runtime.messages import levels_inside
 
 
 def learn_columns(
@@ -32,9 +31,8 @@ def learn_columns(
 ) -> Columns:
     """What the columns of X are.
 
-    For networks (kinds="scaled") a column is a number, yes/no or a level, and numbers are standardised, see
-    `learn_scaled`. For mixtures (kinds="all") every column has a kind, values stay in their own units, and the rules
-    are, the first that applies:
+    For networks (kinds="scaled") whole numbers are numbers, and these are standardised, see `learn_scaled`. For
+    mixtures (kinds="all") values stay in their own units, and the rules are, the first that applies:
 
     1. A column with one value is a "constant", whatever is asked for. One warning names all of them.
     2. Dates, times of day and durations are a "date": days if all are whole days, else seconds.
@@ -85,7 +83,7 @@ def learn_columns(
         size    number  1 to 3                   0.0%     density
     """
     if kinds == "scaled":
-        return learn_scaled(read_cells(X), "auto" if columns is None else columns, shared_scale)
+        return learn_scaled(read_cells(X, dates=True), "auto" if columns is None else columns, shared_scale)
     if kinds != "all":
         raise ValueError(f"kinds={kinds!r} is not known; choose 'all' or 'scaled'")
     cells = read_cells(X, dates=True)
@@ -158,22 +156,3 @@ def count_columns(X: Table | Cells) -> Columns:
         n_observed=torch.from_numpy(n_observed),
         n_rows=n,
     )
-
-
-def type_of(head: Cells, column: int) -> str:
-    """The type of a column; that of the objects for dates that Python's types hold."""
-    dtype = head.dtypes[column]
-    return head.foreign.get(column, dtype) if dtype == "object" else dtype
-
-
-def warn_of_left_out(is_text: Mapping[str | int, bool]) -> None:
-    """One warning for columns, given by name, of text or of running numbers."""
-    if is_text:
-        first, own = next((name, "level" if text else "number") for name, text in is_text.items())
-        warnings.warn(
-            "X has columns that identify rows or hold free text, which are left out: "
-            f"{', '.join(map(shown, is_text))}; keep one by its kind, such as columns={{{first!r}: {own!r}}}, "
-            "or drop it",
-            UserWarning,
-            stacklevel=levels_inside(),
-        )

@@ -34,6 +34,7 @@ class ColumnView:
     low: float
     high: float
     categories: tuple[Any, ...] = ()
+    atoms: tuple[float, ...] = ()
 
     @property
     def n_levels(self) -> int:
@@ -47,15 +48,22 @@ class ColumnView:
 
 def views_of(columns: Mapping[str, Any]) -> tuple[ColumnView, ...]:
     """The columns one by one, from the fields of `Columns`."""
-    each = ("names", "kinds", "levels", "dtypes", "units", "whole", "categories")
+    each = ("names", "kinds", "levels", "dtypes", "units", "whole", "categories", "atoms")
     location, scale = columns["location"].tolist(), columns["scale"].tolist()
     low, high = columns["ranges"].T.tolist()
     return tuple(
-        ColumnView(name, kind, levels, location[j], scale[j], dtype, unit, whole, low[j], high[j], categories)
-        for j, (name, kind, levels, dtype, unit, whole, categories) in enumerate(
+        ColumnView(name, kind, levels, location[j], scale[j], dtype, unit, whole, low[j], high[j], categories, atoms)
+        for j, (name, kind, levels, dtype, unit, whole, categories, atoms) in enumerate(
             zip(*(columns[what] for what in each), strict=True)
         )
     )
+
+
+def with_exact_atoms(view: ColumnView, numbers: np.ndarray, decoded: np.ndarray) -> np.ndarray:
+    """Decoded numbers (n,) with atoms as they are: a number that is scaled and scaled back may differ in a digit."""
+    for atom in view.atoms:
+        decoded = np.where(numbers == (atom - view.location) / view.scale, atom, decoded)
+    return decoded
 
 
 def numbers_in_units(view: ColumnView, numbers: np.ndarray, is_for_frame: bool) -> np.ndarray:
@@ -64,7 +72,7 @@ def numbers_in_units(view: ColumnView, numbers: np.ndarray, is_for_frame: bool) 
     if is_for_frame:
         decoded = np.rint(decoded) if view.is_whole else decoded
         decoded = decoded.clip(view.low, view.high)
-    return decoded
+    return with_exact_atoms(view, numbers, decoded)
 
 
 def decode_column(view: ColumnView, numbers: np.ndarray) -> np.ndarray:
@@ -111,6 +119,8 @@ def decode_matrix(views: Sequence[ColumnView], numbers: np.ndarray) -> np.ndarra
     for j, view in enumerate(views):
         if view.kind in ("level", "constant"):
             decoded[:, j] = decode_column(view, numbers[:, j])
+        elif view.atoms:
+            decoded[:, j] = with_exact_atoms(view, numbers[:, j], decoded[:, j])
     return decoded
 
 

@@ -1,31 +1,28 @@
-"""Rows of any shape: tables (n, d), images (n, h, w) or (n, c, h, w), memory-mapped arrays and torch Datasets.
-
-A network sees them flat, (b, d) in the units of `Columns`; the shape comes back at the end.
-"""
+"""Rows of any shape as networks see them: flat, (b, D), in the units of `Columns`. The shape comes back at the end."""
 
 from __future__ import annotations
 
-import math
-import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
 from sklearn.base import BaseEstimator
 from torch import Tensor
-from torch.utils.data import Dataset
 
-from jensen.data.cells import Cells, cells_of_numbers, check_finite
+from jensen.data.cells import Cells, cells_of_numbers
+from jensen.data.codes import Unseen, find_unseen, known_cells
 from jensen.data.columns import Columns
-from jensen.data.container import Kind, Table, as_array, is_frame, read_items
+from jensen.data.container import Kind, Table, as_array
+from jensen.data.edits import asked_columns
 from jensen.data.infer import learn_columns
 from jensen.data.levels import find_grid
 from jensen.data.names import shown
-from jensen.data.reader import check_columns, known_names, read_rows, read_weights
-from jensen.data.scaled import columns_of_numbers, with_grid
-from jensen.runtime.messages import levels_inside
+from jensen.data.network_columns import NetworkColumns
+from jensen.data.opening import Given, open_rows, remember_range
+from jensen.data.reader import check_columns, read_weights
+from jensen.data.scaled import columns_of_numbers, learn_scaled, with_grid
 
 # Rows from which scaling and levels are learnt if the rows stay on disk; any scaling gives a true density.
 N_LOOKED_AT = 50_000
@@ -37,21 +34,42 @@ FARTHEST = 1e12
 
 
 @dataclass(frozen=True)
+class FittedRows:
+    """All rows of a table, read for a fitted model.
+
+    Args:
+        x: (n, D) as networks see them, NaN where missing or unseen.
+        kind: what the user gave.
+        missing: (n, d) the cells of the table without a value.
+        unseen: (n, D) the columns of networks that hold an unseen level.
+        log_unseen: (n,) Σ ln ε_j over the unseen cells of the table.
+    """
+
+    x: Tensor
+    kind: Kind
+    missing: Tensor
+    unseen: Tensor
+    log_unseen: Tensor
+
+
+@dataclass(frozen=True)
 class Events:
     """Rows to be read by number.
 
     Args:
         n_rows: how many.
         shape: of one row, as the user has it.
-        columns: what its entries are.
+        table: what its entries are.
+        columns: the columns that networks model; `NetworkColumns` of the table.
         kind: what the user gave.
-        read: the rows with these numbers, encoded (b, d) in single precision.
+        read: the rows with these numbers, encoded (b, D) in single precision.
         is_in_memory: whether all of them may be read at once.
         can_have_missing: whether their type has missing values; integers have none.
     """
 
     n_rows: int
     shape: tuple[int, ...]
+    table: Columns
     columns: Columns
     kind: Kind
     read: Callable[[np.ndarray], Tensor]
@@ -59,7 +77,7 @@ class Events:
     can_have_missing: bool = True
 
     def all(self) -> Tensor:
-        """All rows (n, d)."""
+        """All rows (n, D)."""
         out = torch.empty((self.n_rows, len(self.columns.names)))
         for start in range(0, self.n_rows, BLOCK):
             numbers = np.arange(start, min(start + BLOCK, self.n_rows))
@@ -74,16 +92,21 @@ def learn_events(
     scaling: str | None,
     sample_weight: Any = None,
     data_levels: Any = None,
+    *,
+    columns: Any = None,
+    atoms: bool = False,
 ) -> tuple[Events, Tensor | None, np.ndarray]:
     """Rows to train on, with what their columns are.
 
     Args:
         estimator: gets scikit-learn's `n_features_in_` and `feature_names_in_`, and for images `pixel_range_`.
         X: the rows.
-        kinds: as in `learn_columns`.
+        kinds: as in `learn_scaled`, by a likelihood.
         scaling: "feature", "common" for all entries together, or None: common for images.
         sample_weight: one per row; rows of weight 0 are left out.
         data_levels: as in `find_grid`, for rows of numbers.
+        columns: kinds and atoms of columns that the user asks for.
+        atoms: whether frequent numbers may be atoms; not in images, nor in tables of numbers that are all on one grid.
 
     Returns:
         The rows with weight, their weights, None when all are 1, and a mask (n,) of them in X.
@@ -98,25 +121,42 @@ def learn_events(
         numbers = np.sort(np.random.default_rng(0).choice(given.n_rows, N_LOOKED_AT, replace=False))
     is_image, cells = len(given.shape) > 1, given.rows(numbers)
     remember_range(estimator, cells.numbers if is_image else None)
-    columns = grid_columns(cells, data_levels, is_image)
-    if columns is not None:
-        return given.encoded(columns), weight, kept
+    if all(one.kind in ("auto", "number") for one in asked_columns(columns, cells.names)):
+        on_grid = grid_columns(cells, data_levels, is_image)
+        if on_grid is not None:
+            return events_of(given, on_grid), weight, kept
     if is_image and kinds == "level":
         pixels = cells_of_numbers(cells.numbers.reshape(-1, 1), cells.kind)
-        columns = repeated(learn_columns(pixels, kinds), len(cells.names))
-    else:
-        columns = learn_columns(cells, kinds, shared_scale=scaling == "common" or (scaling is None and is_image))
-    return given.encoded(columns), weight, kept
+        return events_of(given, repeated(learn_columns(pixels, kinds), len(cells.names))), weight, kept
+    # Of rows on disk only some are looked at: one value of a column may be a matter of chance.
+    is_whole_table = not is_image and len(numbers) == given.n_rows
+    found = learn_scaled(
+        cells,
+        kinds,
+        scaling == "common" or (scaling is None and is_image),
+        columns=columns,
+        constants=is_whole_table,
+        atoms=atoms and is_whole_table and not is_grid(cells),
+    )
+    return events_of(given, found), weight, kept
+
+
+def is_grid(cells: Cells) -> bool:
+    """Whether a table has numbers only, which are all on one grid, as those of images are."""
+    has_others = cells.texts or cells.orders or {"time", "bool"} & set(cells.sorts)
+    return not has_others and find_grid(cells.numbers, "auto", True) is not None
 
 
 def grid_columns(cells: Cells, data_levels: Any, is_image: bool) -> Columns | None:
     """The columns of rows that are all on one grid; None if they are not, or have a density."""
     if data_levels is None:
         return None
-    if cells.texts:
+    others = sorted({*cells.texts, *cells.foreign})
+    if others:
         if data_levels != "auto":
-            name = shown(cells.names[min(cells.texts)])
-            raise ValueError(f"data_levels={data_levels} is for tables of numbers, and X has text in column {name}")
+            what = "text" if others[0] in cells.texts else "dates"
+            name = shown(cells.names[others[0]])
+            raise ValueError(f"data_levels={data_levels} is for tables of numbers, and X has {what} in column {name}")
         return None
     if data_levels == "auto" and "bool" in cells.sorts:
         return None  # true and false are levels of their own, and no numbers
@@ -128,8 +168,33 @@ def grid_columns(cells: Cells, data_levels: Any, is_image: bool) -> Columns | No
 
 
 def read_events(estimator: BaseEstimator, X: Table, columns: Columns, shape: tuple[int, ...]) -> Events:
-    """Rows for a fitted model, which must have the shape of those it was fitted on."""
-    return open_fitted(estimator, X, shape).encoded(columns)
+    """Rows to train a fitted model on, which must have the shape and the levels of those it was fitted on."""
+    return events_of(open_fitted(estimator, X, shape), columns)
+
+
+def read_fitted(estimator: BaseEstimator, X: Table, columns: Columns, shape: tuple[int, ...]) -> FittedRows:
+    """Rows for a fitted model; one warning names the first level that was not in the training data.
+
+    In images such a level is an error: a wrong unit of pixels must not pass for unseen values.
+    """
+    given, parts = open_fitted(estimator, X, shape), NetworkColumns.of(columns)
+    x, missing, unseen = [], [], []
+    found: Unseen | None = None
+    for start in range(0, given.n_rows, BLOCK):
+        cells = given.rows(np.arange(start, min(start + BLOCK, given.n_rows)))
+        codes = columns.encoded(cells, is_refused=len(shape) > 1)
+        refuse_far(codes.x, columns, cells)
+        x.append(parts.split(codes.x).float())
+        missing.append(codes.missing)
+        unseen.append(codes.unseen)
+        here = find_unseen(cells, columns.kept, columns.names, codes.unseen.numpy())
+        found = here if found is None else found if here is None else found + here
+    if found is not None:
+        found.warn()
+    of_cells = torch.cat(unseen)
+    return FittedRows(
+        torch.cat(x), given.kind, torch.cat(missing), parts.inner_mask(of_cells), columns.log_unseen(of_cells)
+    )
 
 
 def open_fitted(estimator: BaseEstimator, X: Table, shape: tuple[int, ...]) -> Given:
@@ -146,10 +211,48 @@ def open_fitted(estimator: BaseEstimator, X: Table, shape: tuple[int, ...]) -> G
 def known_rows(
     estimator: BaseEstimator, X: Table, columns: Columns, shape: tuple[int, ...], takes_missing: bool = True
 ) -> np.ndarray:
-    """Which rows (n,) hold only numbers, known levels and, if allowed, missing cells."""
-    given = open_fitted(estimator, X, shape)
-    blocks = np.split(np.arange(given.n_rows), range(BLOCK, given.n_rows, BLOCK))
-    return np.concatenate([columns.are_known(given.rows(numbers), takes_missing).all(1) for numbers in blocks])
+    """Which rows (n,) have a score: those that are not refused and, unless missing values are allowed, complete."""
+    given, places = open_fitted(estimator, X, shape), list(NetworkColumns.of(columns).places)
+    known = np.ones(given.n_rows, dtype=bool)
+    for start in range(0, given.n_rows, BLOCK):
+        numbers = np.arange(start, min(start + BLOCK, given.n_rows))
+        cells = given.rows(numbers)
+        columns.check_names(cells)
+        known[numbers] = known_cells(columns.scaling, cells, is_refused=len(shape) > 1).all(1)
+        if not takes_missing:
+            known[numbers] &= ~np.isnan(cells.numbers[:, [columns.kept[j] for j in places]]).any(1)
+    return known
+
+
+def presented(columns: Columns, shape: tuple[int, ...], x: Tensor, kind: Kind) -> Any:
+    """Encoded rows (n, d) of the table as the kind of table that the user gave; in arrays a binary value stays grey."""
+    if kind.is_frame:
+        return columns.frame(x, index=kind.index, container=kind.container)
+    return kind.values(decoded(columns, shape, x))
+
+
+def restored(columns: Columns, shape: tuple[int, ...], X: Table, rows: FittedRows, x: Tensor) -> Any:
+    """X with its missing values from encoded rows (n, d); all others bit for bit."""
+    if rows.kind.is_frame:
+        return columns.restore(X, x, rows.missing)
+    given = torch.as_tensor(as_array(X).astype(rows.kind.dtype))
+    missing = wide(columns, rows.missing, False).reshape(given.shape)
+    return rows.kind.values(torch.where(missing, decoded(columns, shape, x).to(given), given))
+
+
+def decoded(columns: Columns, shape: tuple[int, ...], x: Tensor) -> Tensor:
+    """Encoded rows (n, d) as numbers in the shape of the table."""
+    matrix = torch.from_numpy(columns.matrix(columns.as_array(x)))
+    return wide(columns, matrix, torch.nan).reshape(len(matrix), *shape)
+
+
+def wide(columns: Columns, values: Tensor, fill: Any) -> Tensor:
+    """Values (n, d) of the modelled columns as those of all columns of the table."""
+    if not columns.left_out:
+        return values
+    every = torch.full((len(values), len(columns.table_names)), fill, dtype=values.dtype)
+    every[:, list(columns.kept)] = values
+    return every
 
 
 def repeated(column: Columns, n: int) -> Columns:
@@ -170,29 +273,19 @@ def image_shape(shape: tuple[int, ...]) -> tuple[int, ...]:
     return (1, *shape) if len(shape) == 2 else shape
 
 
-@dataclass(frozen=True)
-class Given:
-    """Rows before encoding; `rows` returns those with some numbers, in ascending order, read and checked."""
+def events_of(given: Given, columns: Columns) -> Events:
+    """Rows to train on; an unseen level is an error."""
+    parts = NetworkColumns.of(columns)
 
-    n_rows: int
-    shape: tuple[int, ...]
-    kind: Kind
-    rows: Callable[[np.ndarray], Cells]
-    is_in_memory: bool
-    can_have_missing: bool = True
+    def read(numbers: np.ndarray) -> Tensor:
+        cells = given.rows(numbers)
+        values = columns.encode(cells)
+        refuse_far(values, columns, cells)
+        return parts.split(values).float()
 
-    def subset(self, kept: np.ndarray) -> Given:
-        rows = self.rows
-        return replace(self, n_rows=len(kept), rows=lambda i: rows(kept[i]))
-
-    def encoded(self, columns: Columns) -> Events:
-        def read(numbers: np.ndarray) -> Tensor:
-            cells = self.rows(numbers)
-            values = columns.encode(cells)
-            refuse_far(values, columns, cells)
-            return values.float()
-
-        return Events(self.n_rows, self.shape, columns, self.kind, read, self.is_in_memory, self.can_have_missing)
+    return Events(
+        given.n_rows, given.shape, columns, parts.inner, given.kind, read, given.is_in_memory, given.can_have_missing
+    )
 
 
 def refuse_far(values: Tensor, columns: Columns, cells: Cells) -> None:
@@ -206,97 +299,3 @@ def refuse_far(values: Tensor, columns: Columns, cells: Cells) -> None:
             f"{location:g} and deviation {scale:g}: the model's networks cannot compute with values more than "
             f"{FARTHEST:g} deviations away; correct the value, or make it missing"
         )
-
-
-def open_rows(estimator: BaseEstimator, X: Table, *, reset: bool) -> Given:
-    if isinstance(X, Dataset):
-        return open_dataset(estimator, X, reset)
-    if not is_frame(X) and (getattr(X, "ndim", 2) > 2 or isinstance(X, np.memmap)):
-        return open_array(estimator, X, reset)
-    cells = read_rows(estimator, X, reset=reset)
-    cells.check_readable()
-    check_finite(cells, names=None if cells.is_frame else known_names(estimator))
-    # Scores of data frames are in double precision, whatever the columns are in.
-    kind = replace(cells.kind, dtype="float64") if cells.is_frame else cells.kind
-    return Given(len(cells.numbers), cells.numbers.shape[1:], kind, cells.take, True)
-
-
-def open_array(estimator: BaseEstimator, X: Any, reset: bool) -> Given:
-    """Images, and arrays that stay on disk: numbers that are not copied as a whole."""
-    is_tensor = isinstance(X, Tensor)
-    array = X if isinstance(X, np.memmap) else as_array(X)
-    if array.dtype.kind not in "buif":
-        raise ValueError(f"X holds {array.dtype}, and no numbers; encode it as numbers")
-    if array.ndim in (2, 3, 4) and not len(array):
-        raise ValueError(f"X has shape {array.shape}, and so no rows; give at least one")
-    if array.ndim not in (2, 3, 4) or not len(array) or not math.prod(array.shape[1:]):
-        raise ValueError(f"X has shape {array.shape}; expected rows (n, d) or images (n, h, w) or (n, c, h, w)")
-    if reset and array.ndim == 4 and array.shape[-1] in (1, 3, 4) and array.shape[1] > 4:
-        warnings.warn(
-            f"X has shape {array.shape}, read as images with {array.shape[1]} channels; if the channels are the last "
-            "axis, move them: np.moveaxis(X, -1, 1)",
-            UserWarning,
-            stacklevel=levels_inside(),
-        )
-    remember_width(estimator, array.shape[1:], reset)
-    kind = Kind(
-        "torch" if is_tensor else "numpy",
-        "float64" if array.dtype == np.float64 else "float32",
-        device=str(X.device) if is_tensor else "cpu",
-    )
-    is_in_memory, is_float = not isinstance(array, np.memmap), array.dtype.kind == "f"
-    if is_in_memory and is_float:
-        check_finite(cells_of_numbers(array.reshape(len(array), -1), kind))
-    return Given(
-        len(array),
-        array.shape[1:],
-        kind,
-        lambda i: cells_of_block(array[i], kind, i, is_checked=is_in_memory or not is_float),
-        is_in_memory=is_in_memory,
-        can_have_missing=is_float,
-    )
-
-
-def open_dataset(estimator: BaseEstimator, dataset: Any, reset: bool) -> Given:
-    if not (hasattr(dataset, "__len__") and len(dataset)):
-        raise ValueError("X is a Dataset without a length, or an empty one; give a map-style Dataset with rows")
-    first = read_items(dataset, np.array([0]))
-    shape = first.shape[1:]
-    if len(shape) not in (1, 2, 3):
-        raise ValueError(f"X is a Dataset with items of shape {shape}; expected (d,), (h, w) or (c, h, w)")
-    remember_width(estimator, shape, reset)
-    kind = Kind("numpy", "float32")
-    return Given(
-        len(dataset),
-        shape,
-        kind,
-        lambda i: cells_of_block(read_items(dataset, i), kind, i),
-        is_in_memory=False,
-        can_have_missing=first.dtype.kind not in "bui",
-    )
-
-
-def remember_width(estimator: BaseEstimator, shape: tuple[int, ...], reset: bool) -> None:
-    """What scikit-learn's reader does for tables."""
-    if reset:
-        estimator.n_features_in_ = math.prod(shape)
-        if hasattr(estimator, "feature_names_in_"):
-            del estimator.feature_names_in_
-
-
-def remember_range(estimator: BaseEstimator, images: np.ndarray | None) -> None:
-    """The least and the greatest value of pixels, to which pictures of samples are clipped."""
-    if images is not None and (seen := images[np.isfinite(images)]).size:
-        estimator.pixel_range_ = (float(seen.min()), float(seen.max()))
-    elif hasattr(estimator, "pixel_range_"):
-        del estimator.pixel_range_
-
-
-def cells_of_block(rows: np.ndarray, kind: Kind, numbers: np.ndarray, is_checked: bool = False) -> Cells:
-    """Rows (b, ...) with these numbers, flat and in floating point."""
-    flat = rows.reshape(len(rows), -1)
-    flat = flat if flat.dtype in (np.float32, np.float64) else flat.astype(np.float32)
-    cells = cells_of_numbers(flat, kind, numbers)
-    if not is_checked:
-        check_finite(cells)
-    return cells

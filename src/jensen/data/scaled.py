@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import warnings
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -12,68 +12,168 @@ import torch
 
 from jensen.data.cells import Cells
 from jensen.data.columns import Columns
-from jensen.data.levels import Grid, asked_kinds, learn_kind, numbers_of_text
+from jensen.data.constants import warn_of_constants
+from jensen.data.dates import SECONDS
+from jensen.data.edits import LEFT_OUT, Asked, asked_columns, with_asked_numbers
+from jensen.data.findings import type_of, warn_of_left_out
+from jensen.data.levels import Grid, asked_kinds, learn_kind, numbers_of_text, plain
 from jensen.data.names import shown
 from jensen.data.reader import check_columns
-from jensen.runtime.messages import levels_inside
-
-# Below this many rows all texts may well differ.
-MANY_ROWS = 30
+from jensen.data.rules import Found, Given, find_column, is_mostly_distinct, is_running_number
+from jensen.data.statistics import statistics_of_column
 
 
-def learn_scaled(cells: Cells, kinds: str | Mapping[str | int, str], shared_scale: bool = False) -> Columns:
-    """Columns for networks: numbers, yes/no and levels.
+def learn_scaled(
+    cells: Cells,
+    kinds: str | Mapping[str | int, str],
+    shared_scale: bool = False,
+    *,
+    columns: Any = None,
+    constants: bool = True,
+    atoms: bool = False,
+) -> Columns:
+    """Columns for networks: numbers, yes/no and levels, dates and constants.
 
-    Numbers get their mean as location and their standard deviation (of the population) as scale; a constant column gets
-    the absolute value of its constant as scale, or 1 if that is 0.
+    Numbers and dates get their mean as location and their standard deviation (of the population) as scale; atoms do
+    not count in these.
 
     Args:
         cells: the table.
         kinds: "number", "yes/no" or "level" for all columns, or {name or number: kind} for some; or "auto": truth
             values are yes/no, text and categories are yes/no if they have two values and else levels, and numbers are
-            numbers, but for a data frame's column of the values 0 and 1 only, which is yes/no.
+            numbers, but for a data frame's column of the values 0 and 1 only, which is yes/no. Text that names rows,
+            and in a data frame running numbers, are left out.
         shared_scale: one location and scale for all numbers, as for the pixels of images.
+        columns: kinds and atoms of columns as in `learn_columns`; `kinds` has precedence. A count is a number.
+        constants: whether a column with one value is a constant. If not, it is a number with the absolute value of its
+            constant as scale, or 1 if that is 0.
+        atoms: whether frequent numbers may be atoms.
     """
     n, d = cells.numbers.shape
     if n == 0 or d == 0:
         raise ValueError(f"X has {n} rows and {d} columns; give at least one of each")
     check_columns(cells.numbers, [shown(name) for name in cells.names])
-    found = [learn_kind(cells, j, kind) for j, kind in enumerate(asked_kinds(kinds, cells.names))]
-    warn_of_identifiers(cells, found)
-    location, scale = np.zeros(d), np.ones(d)
-    scaled = [j for j, (kind, _) in enumerate(found) if kind == "number"]
-    if scaled:
-        numbers = cells.numbers if len(scaled) == d else cells.numbers[:, scaled]
-        texts = {place: j for place, j in enumerate(scaled) if j in cells.texts}
-        if texts:
-            numbers = numbers.copy()
-            for place, j in texts.items():
-                numbers[:, place] = numbers_of_text(cells, j)
-        location[scaled], scale[scaled] = moments(numbers.reshape(-1, 1) if shared_scale else numbers)
+    asked = [
+        network_asked(one, kind)
+        for one, kind in zip(asked_columns(columns, cells.names), asked_kinds(kinds, cells.names), strict=True)
+    ]
+    found = [find_scaled(cells, j, asked[j], constants, atoms) for j in range(d)]
+    kept = [j for j in range(d) if found[j].kind != LEFT_OUT]
+    left_out = [j for j in range(d) if found[j].kind == LEFT_OUT]
+    warn_of_left_out({cells.names[j]: j in cells.texts for j in left_out if asked[j].kind != LEFT_OUT})
+    if not kept:
+        raise ValueError("X has no column left to model; give columns={name: kind} for those that were left out")
+    single = [j for j in kept if found[j].kind == "constant"]
+    warn_of_constants({cells.names[j]: None if found[j].unit else found[j].levels[0] for j in single})
+    used = [found[j] for j in kept]
+    location, scale = scaling_of(cells, kept, used, shared_scale)
+    seen = (~np.isnan(cells.numbers)).sum(0)
     return Columns(
-        cells.names,
-        tuple(kind for kind, _ in found),
-        tuple(levels for _, levels in found),
+        tuple(cells.names[j] for j in kept),
+        tuple(column.kind for column in used),
+        tuple(column.levels for column in used),
         torch.from_numpy(location),
         torch.from_numpy(scale),
-        cells.dtypes,
+        tuple(type_of(cells, j) for j in kept),
         cells.kind.container,
-        n_observed=torch.from_numpy((~np.isnan(cells.numbers)).sum(0)),
+        atoms=tuple(column.atoms for column in used),
+        units=tuple(column.unit for column in used),
+        ranges=torch.tensor([(column.low, column.high) for column in used], dtype=torch.float64),
+        whole=tuple(column.is_whole for column in used),
+        categories=tuple(tuple(map(plain, cells.orders.get(j, ()))) for j in kept),
+        n_observed=torch.from_numpy(seen[kept]),
         n_rows=n,
+        left_out=tuple(cells.names[j] for j in left_out),
+        kept=tuple(kept),
     )
 
 
-def warn_of_identifiers(cells: Cells, found: Sequence[tuple[str, Any]]) -> None:
-    """Warn of columns in which most texts differ."""
-    n = len(cells.numbers)
-    for j, (kind, levels) in enumerate(found):
-        if kind == "level" and j in cells.texts and n >= MANY_ROWS and len(levels) > n / 2:
-            warnings.warn(
-                f"column {shown(cells.names[j])} has {len(levels)} different texts in {n} rows, and each becomes a "
-                "level; drop the column if it identifies rows, or correct its texts if it holds numbers",
-                UserWarning,
-                stacklevel=levels_inside(),
+def network_asked(one: Asked, kind: str) -> Asked:
+    """What is asked of a column, by its options and by the kind of its likelihood."""
+    for name, bound, none in (("low", one.low, -math.inf), ("high", one.high, math.inf)):
+        if bound not in (None, none):
+            raise ValueError(
+                f"columns has {name}={bound:g}, but the density of a network has no bounds; leave it out, or fit a "
+                "Mixture"
             )
+    if kind != "auto":
+        return replace(one, kind=kind)
+    # Networks have no distribution of counts.
+    return Asked("number", ()) if one.kind == "count" else one
+
+
+def find_scaled(cells: Cells, column: int, asked: Asked, constants: bool, atoms: bool) -> Found:
+    """What a column is; rules that need its values are those of `find_column`."""
+    kind, is_text = asked.kind, column in cells.texts
+    if kind == LEFT_OUT:
+        return Found(LEFT_OUT)
+    if cells.sorts[column] == "time" or kind in ("date", "constant"):
+        # A likelihood of numbers is one of dates, too.
+        return find_column(given_of(cells, column), Asked("date" if kind in ("auto", "number") else kind), False)
+    if kind == "auto" and cells.is_frame and is_identifier(cells, column):
+        return Found(LEFT_OUT)
+    # An asked yes/no column has two values, even if one of them does not occur.
+    if constants and not (kind == "yes/no" and not is_text) and is_constant(cells, column):
+        return find_column(given_of(cells, column), Asked(), False)
+    kind, levels = learn_kind(cells, column, kind)
+    if kind != "number":
+        return Found(kind, levels)
+    if not (atoms or asked.atoms or cells.is_frame):
+        return Found(kind)
+    if is_text:
+        cells = with_asked_numbers(cells, [asked if j == column else Asked("level") for j in range(len(cells.names))])
+    found = find_column(given_of(cells, column), Asked(kind, asked.atoms), atoms)
+    if not cells.is_frame:
+        return Found(kind, atoms=found.atoms)
+    # Who asks for truth values as numbers wants those between them.
+    return replace(found, is_whole=found.is_whole and cells.sorts[column] != "bool")
+
+
+def given_of(cells: Cells, column: int) -> Given:
+    statistics = statistics_of_column(cells, column)
+    return Given(cells.names[column], cells.sorts[column], cells.orders.get(column), statistics)
+
+
+def is_identifier(cells: Cells, column: int) -> bool:
+    """Whether a column of a data frame names rows."""
+    if column in cells.texts:
+        return is_mostly_distinct(statistics_of_column(cells, column))
+    numbers = cells.numbers[:, column]
+    if column in cells.orders or not (numbers[~np.isnan(numbers)] % 1 == 0).all():
+        return False
+    return is_running_number(statistics_of_column(cells, column))
+
+
+def is_constant(cells: Cells, column: int) -> bool:
+    if column in cells.texts:
+        return len(set(cells.texts[column][~np.isnan(cells.numbers[:, column])])) == 1
+    low, high = cells.limits
+    return bool(low[column] == high[column])
+
+
+def scaling_of(
+    cells: Cells, kept: Sequence[int], found: Sequence[Found], shared_scale: bool
+) -> tuple[np.ndarray, np.ndarray]:
+    """Location and scale (d,) of the columns that are kept: 0 and 1 where they have levels."""
+    location, scale = np.zeros(len(kept)), np.ones(len(kept))
+    scaled = [place for place, column in enumerate(found) if column.kind in ("number", "date")]
+    if not scaled:
+        return location, scale
+    whole = len(scaled) == cells.numbers.shape[1]
+    numbers = cells.numbers if whole else cells.numbers[:, [kept[place] for place in scaled]]
+    special = [i for i, p in enumerate(scaled) if found[p].atoms or found[p].unit or kept[p] in cells.texts]
+    numbers = numbers.copy() if special and whole else numbers
+    for i in special:
+        column, own = kept[scaled[i]], found[scaled[i]]
+        if column in cells.texts:
+            numbers[:, i] = numbers_of_text(cells, column)
+        if own.unit:
+            numbers[:, i] /= SECONDS[own.unit]
+        at_atom = np.isin(numbers[:, i], own.atoms)
+        if not at_atom[~np.isnan(numbers[:, i])].all():
+            numbers[at_atom, i] = np.nan
+    location[scaled], scale[scaled] = moments(numbers.reshape(-1, 1) if shared_scale else numbers)
+    return location, scale
 
 
 def moments(numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -108,6 +208,7 @@ def with_grid(columns: Columns, grid: Grid) -> Columns:
     values = tuple(grid.low + grid.step * k for k in range(grid.n_levels))
     return replace(
         columns,
+        whole=(columns.is_frame and values[0] % 1 == 0 == grid.step % 1,) * d,
         kinds=("grid",) * d,
         levels=(values,) * d,
         location=torch.full((d,), grid.low, dtype=torch.float64),

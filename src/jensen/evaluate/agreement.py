@@ -12,11 +12,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
-import pandas as pd
 
 from jensen.evaluate.entry import Entry
 from jensen.evaluate.footing import Footing, Measure
-from jensen.evaluate.trial import Task
 
 MOST_NAMED = 5
 WORDS = {
@@ -85,20 +83,6 @@ def of_rows_left_out(entries: Sequence[Entry], numbers: np.ndarray, kept: np.nda
         f"{n_left_out} of {n_rows} held-out rows are left out for all models: they have values that "
         f"{', '.join(lacking)} cannot score"
     )
-
-
-def columns_of_new_values(task: Task, measure: Measure) -> str:
-    """The columns with probabilities in which every held-out value of the first fold is new."""
-    if not hasattr(task.X, "columns"):
-        return ""
-    trained, held_out = task.splits[0]
-    columns = {
-        repr(name): pd.Series(np.asarray(task.X[name]))
-        for name, word in zip(task.X.columns, measure, strict=True)
-        if word == "probability"
-    }
-    names = [name for name, values in columns.items() if not values[held_out].isin(values[trained]).any()]
-    return f", in {listed(names)}" if names else ""
 
 
 def unit_of(measure: Measure) -> str:

@@ -25,7 +25,6 @@ from jensen.data.cells import read_cells
 from jensen.data.container import as_array, n_rows, take, to_take_apart
 from jensen.evaluate.agreement import (
     agreed,
-    columns_of_new_values,
     disagreement,
     in_words,
     of_rows_left_out,
@@ -41,7 +40,16 @@ from jensen.evaluate.criterion import mean_and_error, n_parameters
 from jensen.evaluate.entry import Entry, failed, reason_of
 from jensen.evaluate.estimators import Estimator, Scorer
 from jensen.evaluate.footing import Footing, Measure, is_observed, names_of, not_numbers
-from jensen.evaluate.kinds import Ground, find_ground, log_seen, other_atoms, without_unseen_warning
+from jensen.evaluate.kinds import (
+    Ground,
+    Kinds,
+    find_ground,
+    level_kinds,
+    log_seen,
+    other_atoms,
+    own_level_kinds,
+    without_unseen_warning,
+)
 from jensen.evaluate.leaderboard import HeldOut, Leaderboard
 from jensen.evaluate.scoring import dequantised, describe_score, given, measure_of, on_footing, score
 from jensen.evaluate.select import configured
@@ -151,13 +159,26 @@ def compare(
 def with_unseen_slots(
     entries: Sequence[Entry], task: Task, ground: Ground, ranked: Measure
 ) -> tuple[list[Entry], bool]:
-    """The entries with seen levels discounted for all alike, and whether there are levels."""
-    found = [log_seen(ground, ranked, task.rows(trained), task.rows(held_out)) for trained, held_out in task.splits]
-    discounts = [one for one in found if one is not None]
-    if not discounts:
-        return list(entries), False
-    discount = np.concatenate(discounts)
-    return [entry if entry.failure else replace(entry, nats=entry.nats + discount) for entry in entries], True
+    """The entries with seen levels discounted, and whether there are levels.
+
+    The discount is the same for all, but for levels that a network alone has, where others have all numbers.
+    """
+    kinds = level_kinds(ground, ranked)
+
+    def discount(kinds: Kinds) -> np.ndarray | float:
+        found = [log_seen(ground, kinds, task.rows(trained), task.rows(held_out)) for trained, held_out in task.splits]
+        known = [one for one in found if one is not None]
+        return np.concatenate(known) if known else 0.0
+
+    common = discount(kinds)
+    is_common = bool(kinds) or ground.footing.is_image
+    own = [0.0 if e.failure or is_common else discount(own_level_kinds(e.model)) for e in entries]
+    has_levels = any(isinstance(one, np.ndarray) for one in (common, *own))
+    paid = [
+        entry if entry.failure else replace(entry, nats=entry.nats + common + cost)
+        for entry, cost in zip(entries, own, strict=True)
+    ]
+    return paid, has_levels
 
 
 def default_cv(n: int, effort: str, seed: int) -> Any:
@@ -247,10 +268,9 @@ def attempt(name: str, model: Estimator, task: Task, footing: Footing) -> Entry:
         assert first is not None
         nats = np.concatenate(parts)
         if np.isnan(nats).all():
-            where = columns_of_new_values(task, measures[0])
             raise ValueError(
-                f"all {len(nats)} held-out rows have values that it was not trained on{where}; drop columns of names "
-                "and row numbers, or treat numbers as continuous (discrete=False, --discrete no)"
+                f"all {len(nats)} held-out rows have values that it was not trained on; treat numbers as continuous "
+                "(discrete=False, --discrete no)"
             )
         value = describe_score(first, bool(dequantised(first, footing, task.X).any()))
         return Entry(name, first, nats, value, n_parameters(first), fitting, scoring, tuple(measures))

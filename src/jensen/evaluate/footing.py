@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -43,7 +43,6 @@ class Footing:
         shape: of a row as given.
         measure: "density" or "probability", for every column (d,).
         reason: what was decided and why, for the caption.
-        has_flags: whether a column of a frame has only 0 and 1, although numbers have a density.
         columns: what the columns of a mixed table are, where models are told of it.
     """
 
@@ -53,7 +52,6 @@ class Footing:
     shape: tuple[int, ...]
     measure: Measure
     reason: str
-    has_flags: bool = False
     columns: Columns | None = None
 
     @property
@@ -134,15 +132,13 @@ def find_footing(X: Any, discrete: Any) -> Footing:
     densities, probabilities = ((word,) * math.prod(shape) for word in ("density", "probability"))
     numbers = numbers_of(X) if cells is None else np.asarray(cells.numbers)
     densities = measure_of_numbers(numbers, densities)
-    whole = (numbers == np.rint(numbers)) | np.isnan(numbers)
-    has_flags = hasattr(X, "columns") and bool((whole.all(0) & (numbers == 0).any(0) & (numbers == 1).any(0)).any())
     if discrete is False:
-        return Footing("density", None, 0, shape, densities, "numbers have a density, as asked", has_flags=has_flags)
+        return Footing("density", None, 0, shape, densities, "numbers have a density, as asked")
     steps, n_levels, wrong = steps_of(numbers, len(shape) > 1, names_of(X))
     if steps is None and discrete is True:
         raise ValueError(f"discrete=True needs columns of whole numbers of at most {MOST_GRID_LEVELS} levels; {wrong}")
     if steps is None:
-        return Footing("density", None, 0, shape, densities, f"numbers have a density: {wrong}", has_flags=has_flags)
+        return Footing("density", None, 0, shape, densities, f"numbers have a density: {wrong}")
     size = f"steps of {steps[0]:g}" if np.ptp(steps) == 0 and steps[0] != 1 else "whole numbers"
     reason = f"all values are {size} with at most {n_levels} levels: probabilities"
     return Footing("probability", steps, n_levels, shape, probabilities, reason)
@@ -152,6 +148,14 @@ def measure_of_numbers(numbers: np.ndarray, densities: Measure) -> Measure:
     """The measure of numbers (n, d) that have a density, but for columns with one value, which has a probability."""
     has_one = np.fmin.reduce(numbers, 0) == np.fmax.reduce(numbers, 0)
     return tuple("probability" if one else word for one, word in zip(has_one, densities, strict=True))
+
+
+def networks_footing(footing: Footing, columns: Columns) -> Footing:
+    """The footing of a table with text if there are networks alone: all numbers have a density, but for atoms."""
+    both = [str(name) for name, atoms in zip(columns.names, columns.atoms, strict=True) if atoms]
+    measure = tuple("both" if atoms else word for word, atoms in zip(footing.measure, columns.atoms, strict=True))
+    more = f"; frequent numbers of {', '.join(both)} have a probability of their own" if both else ""
+    return replace(footing, measure=measure, reason=footing.reason + more, columns=columns)
 
 
 def names_of(X: Any) -> list[str]:

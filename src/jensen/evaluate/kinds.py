@@ -1,12 +1,14 @@
 """One description of the columns for all models of a comparison.
 
-A model that takes `columns` can be told what a column is. If one of these is compared, the kinds are found once, in all
-rows, and given to every model that takes them, so that folds agree. In a table with text, categories or dates
+A model that takes `columns` can be told what a column is. The kinds are found once, in all rows, and given to every
+model that takes them, so that folds agree. In a table with text, categories or dates
 - columns that identify rows, and constants, are left out for all models;
-- counts and whole numbers that are levels have a probability: a model with a density there is dequantised;
+- counts and whole numbers that are levels have a probability in mixtures: a network, to which they are numbers, is
+  dequantised there;
 - dates are numbers, in days or seconds;
-- numbers have no atoms and no bounds, unless every model that reads text finds them or the user asks for them.
-In a table of numbers the footing decides as it does without such a model, and no column is left out.
+- frequent numbers have a probability of their own, and bounds there, unless a model that reads text cannot have it.
+In a table of numbers the footing decides, no column is left out, and no number has a probability of its own unless the
+user asks for it.
 
 All values of column j that are not among its n_j training entries share the probability 1 / (n_j + 1), so a seen level
 has n_j / (n_j + 1) times its probability, under every model alike.
@@ -30,7 +32,7 @@ from jensen.data.edits import LEFT_OUT
 from jensen.data.infer import learn_columns
 from jensen.data.names import column_name
 from jensen.evaluate.estimators import Estimator
-from jensen.evaluate.footing import Footing, Measure, find_footing
+from jensen.evaluate.footing import Footing, Measure, find_footing, networks_footing
 from jensen.models.mixtures.families.choice import KIND_OF
 from jensen.registry import MODELS, model_class
 from jensen.runtime.messages import own_filters
@@ -48,8 +50,9 @@ class Ground:
         X: rows without the columns that are left out.
         footing: of these rows.
         table: what all columns look like, those left out included; None if there is no such model.
-        kinds: what models that take `columns` are told, None if there is no such model.
+        kinds: what mixtures that take `columns` are told, None if there is no such model.
         left_out: for the caption, which columns are left out and why; empty if none is.
+        told: what networks are told, None if there is no network.
     """
 
     X: Any
@@ -57,20 +60,22 @@ class Ground:
     table: Columns | None = None
     kinds: Kinds | None = None
     left_out: str = ""
+    told: Kinds | None = None
 
 
 def find_ground(X: Any, discrete: Any, models: Any) -> Ground:
     """The rows to compare models on, their footing and the kinds of their columns."""
     footing = find_footing(X, discrete)
-    takers, all_take = takers_among(models)
+    takers, networks, has_atoms = takers_among(models)
     is_auto = isinstance(models, str) and models == AUTO
-    if not takers and not (is_auto and footing.unit == "mixed"):
+    # Images have neither atoms nor constants.
+    if not takers and (footing.is_image or not (networks or is_auto)):
         return Ground(X, footing)
-    looks = silently_learnt(footing.as_table(X))
+    looks = silently_learnt(footing.as_table(X)) if takers or footing.unit == "mixed" else seen_by_networks(X)
     names, left_out = looks.table_names, ""
-    asked = all_asked(takers, looks)
+    asked = all_asked([*takers, *networks], looks)
     if footing.unit == "mixed":
-        columns = silently_learnt(X, asked, atoms=all_take)
+        columns = silently_learnt(X, asked, atoms=has_atoms)
         constants = [name for name, kind in zip(columns.names, columns.kinds, strict=True) if kind == "constant"]
         kept = [j for j, name in enumerate(names) if name not in (*columns.left_out, *constants)]
         if not kept:
@@ -82,28 +87,31 @@ def find_ground(X: Any, discrete: Any, models: Any) -> Ground:
         asked = {names[j]: asked[names[j]] for j in kept if names[j] in asked}
     if footing.unit != "mixed":
         kinds = numeric_kinds(footing, silently_learnt(footing.as_table(X), asked), asked) if takers else None
-        return Ground(X, footing, looks, kinds, left_out)
+        return Ground(X, footing, looks, kinds, left_out, None if footing.is_image else told_numbers(X, footing, asked))
     if discrete is False:
         # As asked, numbers have a density unless they are 0 and 1.
         dense = [names[j] for j, word in zip(kept, footing.measure, strict=True) if word == "density"]
         dates = [name for name, kind in zip(columns.names, columns.kinds, strict=True) if kind == "date"]
         asked = {name: plain_number() for name in dense if name not in dates} | asked
-    columns = silently_learnt(X, asked, atoms=all_take)
-    return Ground(X, mixed_footing(footing, columns), looks, mixed_kinds(columns, asked), left_out)
+    columns = silently_learnt(X, asked, atoms=has_atoms)
+    told = told_columns(X, columns, asked)
+    if not (takers or is_auto):
+        return Ground(X, networks_footing(footing, columns), looks, None, left_out, told)
+    return Ground(X, mixed_footing(footing, columns), looks, mixed_kinds(columns, asked), left_out, told)
 
 
-def takers_among(models: Any) -> tuple[list[Any], bool]:
-    """The models that can be told what columns are, and whether these are all that read text."""
+def takers_among(models: Any) -> tuple[list[Any], list[Any], bool]:
+    """The mixtures and the networks that can be told what columns are, and whether these are all that read text."""
     if isinstance(models, str) and models == AUTO:
-        return [], False
+        return [], [], True
     given = models.values() if isinstance(models, Mapping) else models
     given = [given] if is_name(given) or hasattr(given, "get_params") else list(given)
     known = {*MODELS, *MODELS.values()}
     # A wrong name is an error later on.
     found = [model_class(one.strip())() if is_name(one) and one.strip() in known else one for one in given]
-    takers = [model for model in found if takes_kinds(model)]
+    takers, networks = ([model for model in found if is_one(model)] for is_one in (takes_kinds, is_network))
     readers = [model for model in found if getattr(getattr(model, "capabilities", None), "text", False)]
-    return takers, all(takes_kinds(model) for model in readers)
+    return takers, networks, all(reads_columns(model) for model in readers)
 
 
 def is_name(model: Any) -> bool:
@@ -111,23 +119,39 @@ def is_name(model: Any) -> bool:
 
 
 def takes_kinds(model: Any) -> bool:
-    """Whether a model can be told what a column is: it takes `columns`, and has no one family for all columns."""
-    model = getattr(model, "model", model)  # of `Chosen`
-    if not hasattr(model, "get_params") or isinstance(model, type):
+    """Whether a mixture can be told what a column is: it takes `columns`, and has no one family for all columns."""
+    inner = getattr(model, "model", model)  # of `Chosen`
+    if not takes_columns(inner) or inner.capabilities.gradients:
         return False
-    given = model.get_params(deep=False)
-    families = given.get("families", AUTO)
-    return "columns" in given and not (isinstance(families, str) and families != AUTO)
+    families = inner.get_params(deep=False).get("families", AUTO)
+    return not (isinstance(families, str) and families != AUTO)
+
+
+def is_network(model: Any) -> bool:
+    """Whether a network can be told what a column is; whole numbers are numbers to it."""
+    inner = getattr(model, "model", model)
+    return takes_columns(inner) and bool(inner.capabilities.gradients)
+
+
+def takes_columns(model: Any) -> bool:
+    is_estimator = hasattr(model, "get_params") and hasattr(model, "capabilities") and not isinstance(model, type)
+    return is_estimator and "columns" in model.get_params(deep=False)
+
+
+def reads_columns(model: Any) -> bool:
+    """Whether a model reads columns of any kind as it is told."""
+    return takes_kinds(model) or is_network(model)
 
 
 def with_kinds(model: Estimator, ground: Ground) -> None:
     """Tell a model what the columns are, but for those that its arguments name."""
     inner: Any = getattr(model, "model", model)
-    if ground.kinds is None or ground.table is None or not takes_kinds(inner):
+    kinds = ground.told if is_network(inner) else ground.kinds if takes_kinds(inner) else None
+    if kinds is None or ground.table is None:
         return
     own = own_asked(inner, ground.table)
-    unknown = {name: kind for name, kind in own.items() if name not in ground.table.table_names}
-    inner.set_params(columns=with_asked(ground.kinds, own) | unknown)
+    others = {name: kind for name, kind in own.items() if name not in kinds and name not in ground.table.table_names}
+    inner.set_params(columns=with_asked(kinds, own) | others)
 
 
 def own_asked(model: Any, table: Columns) -> Kinds:
@@ -162,6 +186,36 @@ def silently_learnt(X: Any, asked: Kinds | None = None, atoms: bool = False) -> 
         return learn_columns(X, asked, kinds="all", atoms=atoms)
 
 
+def seen_by_networks(X: Any) -> Columns:
+    with own_filters():
+        warnings.simplefilter("ignore")
+        return learn_columns(X, kinds="scaled")
+
+
+def told_numbers(X: Any, footing: Footing, asked: Kinds) -> Kinds:
+    """What networks are told of a table of numbers: these have no atoms and, unless on a grid, a density."""
+    seen = seen_by_networks(footing.as_table(X))
+    asked = for_networks(asked, silently_learnt(footing.as_table(X), asked)) if asked else {}
+    are_all = footing.unit == "density"
+    numbers = [name for name, kind in zip(seen.names, seen.kinds, strict=True) if are_all or kind == "number"]
+    return asked | with_asked(dict.fromkeys([*numbers, *seen.left_out], plain_number()), asked)
+
+
+def told_columns(X: Any, columns: Columns, asked: Kinds) -> Kinds:
+    """What networks are told of a table with text: their own kinds, and the atoms that mixtures have."""
+    seen, atoms = seen_by_networks(X), dict(zip(columns.names, columns.atoms, strict=True))
+    kinds: Kinds = dict.fromkeys(seen.left_out, plain_number())
+    for name, kind in zip(seen.names, seen.kinds, strict=True):
+        kinds[name] = plain_number(atoms.get(name, ())) if kind == "number" else kind
+    return with_asked(kinds, for_networks(asked, columns))
+
+
+def for_networks(asked: Kinds, columns: Columns) -> Kinds:
+    """What is asked of columns, with the atoms of values at bounds in place of bounds, which networks do not have."""
+    atoms = dict(zip(columns.names, columns.atoms, strict=True))
+    return {name: kind if is_name(kind) else plain_number(atoms.get(name, ())) for name, kind in asked.items()}
+
+
 def plain_number(atoms: Sequence[float] = (), low: float = -np.inf, high: float = np.inf) -> dict[str, Any]:
     """A column of numbers that has these atoms and bounds and no others."""
     ends = {"low": None if low == -np.inf else low, "high": None if high == np.inf else high}
@@ -170,7 +224,7 @@ def plain_number(atoms: Sequence[float] = (), low: float = -np.inf, high: float 
 
 def other_atoms(models: Mapping[str, Any], X: Any) -> dict[str, str]:
     """Why models are not ranked with the first one: other numbers have a probability of their own."""
-    found = {name: atoms_of(model, X) for name, model in models.items() if takes_kinds(model)}
+    found = {name: atoms_of(model, X) for name, model in models.items() if reads_columns(model)}
     first = next(iter(found), "")
     return {
         name: f"it gives other numbers a probability of their own than {first} does; compare them with equal atoms"
@@ -252,9 +306,8 @@ def reason_of_left_out(identifiers: Sequence[Any], constants: Sequence[Any]) -> 
     return f"left out for all models: {', '.join(parts)}"
 
 
-def log_seen(ground: Ground, ranked: Measure, trained: Any, held_out: Any) -> np.ndarray | None:
+def log_seen(ground: Ground, kinds: Kinds, trained: Any, held_out: Any) -> np.ndarray | None:
     """Σ_j ln(n_j / (n_j + 1)) over the levels of held-out rows (n,) that training rows have; None without levels."""
-    kinds = level_kinds(ground, ranked)
     if all(kind == LEFT_OUT for kind in kinds.values()):
         return None
     as_table = ground.footing.as_table
@@ -262,6 +315,16 @@ def log_seen(ground: Ground, ranked: Measure, trained: Any, held_out: Any) -> np
     with without_unseen_warning():
         seen = ~columns.codes(as_table(held_out)).x.isnan()
     return np.asarray(columns.log_seen_discount(seen))
+
+
+def own_level_kinds(model: Any) -> Kinds:
+    """The columns to which a fitted network alone gives levels, as in a table of numbers; all others are left out."""
+    if not is_network(model):
+        return {}
+    columns: Columns = getattr(model, "model", model).columns_
+    return {
+        name: kind if kind == "level" else LEFT_OUT for name, kind in zip(columns.names, columns.kinds, strict=True)
+    }
 
 
 @contextmanager

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,7 @@ from sklearn.utils import get_tags
 from jensen.data.container import as_array, take
 from jensen.evaluate.estimators import E, Estimator, Scorer
 from jensen.evaluate.footing import N_DRAWS, Footing, Measure, numbers_of
-from jensen.evaluate.kinds import Ground, takes_kinds, with_kinds
+from jensen.evaluate.kinds import Ground, reads_columns, with_kinds
 from jensen.runtime.messages import own_filters
 
 # How the score of a model of another library is described: it is taken for a log-likelihood.
@@ -21,7 +20,7 @@ OTHERS = "as reported"
 
 
 def score(fitted: Scorer, footing: Footing, X: Any, seed: int) -> np.ndarray:
-    """ln p(x) of rows, ln P(x) on a grid, or a bound of it (n,); NaN where a value was not in the training rows."""
+    """ln p(x) of rows, ln P(x) on a grid, or a bound of it (n,); NaN where the model has no score."""
     columns = dequantised(fitted, footing, X)
     nats, known = np.full(len(X), np.nan), can_score(fitted, footing, X, columns)
     if not known.any():
@@ -90,7 +89,7 @@ def given(model: Estimator, footing: Footing, X: Any, rng: np.random.Generator) 
 
 def without_dates(model: Estimator, footing: Footing, X: Any) -> Any:
     """Rows with dates as numbers, unless the model reads dates."""
-    return X if takes_kinds(model) else footing.without_dates(X)
+    return X if reads_columns(model) else footing.without_dates(X)
 
 
 def as_it_takes(model: Estimator, footing: Footing, X: Any) -> Any:
@@ -99,10 +98,7 @@ def as_it_takes(model: Estimator, footing: Footing, X: Any) -> Any:
     # Models of other libraries may have no tags.
     if not (hasattr(model, "__sklearn_tags__") and get_tags(model).input_tags.three_d_array):
         return footing.as_table(X)
-    # A model that chooses by the column would give a frame's column of 0 and 1 a probability. One that names columns
-    # has chosen, and an array has no names.
-    names_columns = any(isinstance(value, Mapping) for value in model.get_params().values())
-    return numbers_of(X) if footing.has_flags and not names_columns else X
+    return X
 
 
 def on_footing(model: E, ground: Ground) -> E:

@@ -18,6 +18,8 @@ from sklearn.base import BaseEstimator
 from torch import Tensor, nn
 from torch.nn.functional import log_softmax, softplus
 
+from jensen.data.network_columns import AtomPair
+
 # In standardised units: noise below a thousandth of a feature's spread is a collapse.
 LEAST_STD = 1e-3
 # The least initial probability of a level: rare levels stay possible.
@@ -133,6 +135,7 @@ class Emission(nn.Module):
         n_levels: numbers of levels of the columns.
         gaussian: options of the continuous columns.
         scale: scale of the columns, in the units of the data.
+        atoms: the continuous columns with atoms, each with the column of its levels: 0 for none, 1 for the first.
     """
 
     continuous: Tensor
@@ -142,9 +145,16 @@ class Emission(nn.Module):
     is_level: Tensor
     log_scale: Tensor
 
-    def __init__(self, kinds: Sequence[str], n_levels: Sequence[int], gaussian: Gaussian, scale: Tensor) -> None:
+    def __init__(
+        self,
+        kinds: Sequence[str],
+        n_levels: Sequence[int],
+        gaussian: Gaussian,
+        scale: Tensor,
+        atoms: Sequence[AtomPair] = (),
+    ) -> None:
         super().__init__()
-        self.n_columns = len(kinds)
+        self.n_columns, self.atoms = len(kinds), tuple(atoms)
         for name, own in (("continuous", "number"), ("binary", "yes/no"), ("categorical", "level")):
             numbers = torch.tensor([j for j, kind in enumerate(kinds) if kind == own], dtype=torch.long)
             self.register_buffer(name, numbers, persistent=False)
@@ -233,8 +243,21 @@ class Emission(nn.Module):
     def expectation(self, outputs: Tensor) -> Tensor:
         """Expectations, which may be averaged over z: means, probabilities of 1 and of every level (..., D)."""
         mean, _, logits, level_logits = outputs.split(self.sizes, -1)
-        levels = self.log_levels(level_logits).exp().flatten(-2) if self.sizes[3] else level_logits
-        return torch.cat([mean, logits.sigmoid(), levels], -1)
+        if not self.sizes[3]:
+            return torch.cat([mean, logits.sigmoid(), level_logits], -1)
+        levels = self.log_levels(level_logits).exp()
+        return torch.cat([self.with_atoms(mean, levels), logits.sigmoid(), levels.flatten(-2)], -1)
+
+    def with_atoms(self, mean: Tensor, levels: Tensor) -> Tensor:
+        """P(no atom) E[x | no atom] + Σ_a P(a) a of continuous columns (..., J), from P(level) (..., L, columns)."""
+        if self.atoms:
+            mean = mean.clone()
+        for pair in self.atoms:
+            place = int((self.continuous == pair.number).nonzero()[0, 0])
+            share = levels[..., int((self.categorical == pair.level).nonzero()[0, 0])]
+            atoms = mean.new_tensor(pair.values)
+            mean[..., place] = share[..., 0] * mean[..., place] + share[..., 1 : 1 + len(atoms)] @ atoms
+        return mean
 
     def decide(self, expected: Tensor) -> Tensor:
         """Rows from expectations: means, probabilities of 1, and the most probable levels."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
@@ -62,6 +62,8 @@ class Autoencoder(
         n_components: m, the dimension of z; None is half the number of features, at most 8.
         noise: standard deviation of the noise that training adds to numbers before encoding them (denoising
             autoencoder), in standard deviations of their column; 0 adds none. Levels are not changed.
+        columns: {column: kind} for columns that are not what they look like: "number", "level", "yes/no", "date" or
+            "left out".
         encoder, decoder: recipes of the networks, such as MLP(hidden=(200, 200)) or, for images, ConvEncoder() and
             ConvDecoder(); None is MLP() for tables and ConvEncoder(), ConvDecoder() for images.
         scaling: "feature" standardises every column, "common" divides all columns by one number; None is "common" for
@@ -95,6 +97,7 @@ class Autoencoder(
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "n_components": [Interval(Integral, 1, None, closed="left"), None],
         "noise": [Interval(Real, 0.0, None, closed="left")],
+        "columns": [Mapping, None],
         "encoder": [Recipe, None],
         "decoder": [Recipe, None],
         "scaling": [StrOptions({"feature", "common"}), None],
@@ -106,6 +109,7 @@ class Autoencoder(
         n_components: int | None = None,
         *,
         noise: float = 0.0,
+        columns: Mapping[str | int, Any] | None = None,
         encoder: Recipe | None = None,
         decoder: Recipe | None = None,
         scaling: str | None = None,
@@ -120,6 +124,7 @@ class Autoencoder(
     ) -> None:
         self.n_components = n_components
         self.noise = noise
+        self.columns = columns
         self.encoder = encoder
         self.decoder = decoder
         self.scaling = scaling
@@ -151,7 +156,8 @@ class Autoencoder(
             )
         # With noise, copying x is not optimal, however large z is.
         way_out = None if self.noise else "lower n_components, or set noise"
-        facts = AutoencoderFacts(choose_n_latent(self.n_components, len(columns.names), way_out), data.has_missing())
+        n_latent = choose_n_latent(self.n_components, len(columns.names), way_out)
+        facts = AutoencoderFacts(n_latent, data.has_missing())
         self._train(data, TrainingSpec(minus_error, minus_error, facts=lambda rows: facts))
         self.loss_ = -self.lower_bound_
         del self.lower_bound_
@@ -168,7 +174,7 @@ class Autoencoder(
         z, kind = read_latents(Z, self.theta_.n_latent), self._kind
         if isinstance(Z, Tensor) and not self._columns.is_frame:
             kind = replace(kind, container="torch", device=str(Z.device))
-        return self._present(self._computed(z, lambda module, rows: module.decode(rows)), kind)
+        return self._present(self._computed(z, lambda module, rows: module.decode(rows)), kind, is_expected=True)
 
     def reconstruct(self, X: Table) -> Any:
         """Every row after encoding and decoding; columns with levels get a probability or the most probable level.
@@ -176,7 +182,8 @@ class Autoencoder(
         Missing values are reconstructed as well, from the observed ones; they are not posterior means.
         """
         x, kind = self._read_events(X)
-        return self._present(self._computed(x, lambda module, rows: module.decode(module.encode(rows))), kind)
+        decoded = self._computed(x, lambda module, rows: module.decode(module.encode(rows)))
+        return self._present(decoded, kind, is_expected=True)
 
     def reconstruction_error(self, X: Table) -> Any:
         """The mean error of the observed values of every row (n,); large errors indicate outliers.
@@ -212,10 +219,10 @@ class Autoencoder(
         return torch.cat(parts)
 
     def _read_training_rows(self, X: Table, sample_weight: Any = None) -> tuple[Events, Tensor | None, np.ndarray]:
-        return learn_events(self, X, "auto", self.scaling, sample_weight)
+        return learn_events(self, X, "auto", self.scaling, sample_weight, columns=self.columns)
 
     def _build(self, facts: AutoencoderFacts) -> AutoencoderModule:
-        return build_module(self, self._columns, self._image_shape, facts)
+        return build_module(self, self._parts.inner, self._image_shape, facts)
 
     def _facts_from(self, record: dict[str, Any]) -> AutoencoderFacts:
         return AutoencoderFacts.from_record(record)

@@ -66,8 +66,9 @@ class VariationalModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Gradie
         part of the tail beyond the draws, and for regions that as many draws from the prior reach but draws from q(z|x)
         miss. A `HeavyTailWarning` counts the rows with k̂ above 0.7 and a standard error above 0.1 nats.
         """
-        x, kind = self._read_events(X)
-        jacobian = self._columns.log_jacobian(~x.isnan())
+        rows = self._read_fitted(X)
+        x, kind = rows.x, rows.kind
+        outside = self._parts.inner.log_jacobian(~x.isnan()) + rows.log_unseen
         with self._inference() as (module, device):
             if importance_samples is None:
                 found = answers.elbo(module, x, self.evaluation_samples, self._generator(), device)
@@ -76,7 +77,7 @@ class VariationalModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Gradie
                 found = answers.evidence(module, x, k, self._generator(), device)
                 warn_of_heavy_tails(found, k)
         return Bound(
-            kind.values(found.reconstruction + jacobian),
+            kind.values(found.reconstruction + outside),
             {name: kind.values(value) for name, value in found.kl.items()},
             is_exact=False,
             standard_error=kind.values(found.standard_error),
@@ -105,13 +106,14 @@ class VariationalModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Gradie
         """The expected rows at latent vectors (n, m); a model with classes needs them as y."""
         check_is_fitted(self)
         z = read_latents(Z, self.theta_.n_latent)
-        return self._present(self._decoded(z, self._class_numbers(y, len(z))), self._kind)
+        expected = self._decoded(z, self._class_numbers(y, len(z)))
+        return self._present(expected, self._kind, is_expected=True)
 
     def reconstruct(self, X: Table) -> Any:
         """The expected row at the posterior mean of every row's latent vector."""
         x, kind = self._read_events(X)
         with self._inference() as (module, device):
-            return self._present(answers.reconstruction(module, x, device), kind)
+            return self._present(answers.reconstruction(module, x, device), kind, is_expected=True)
 
     def interpolate(self, a: Any, b: Any, n: int = 10) -> Any:
         """`n` rows from a to b: the decoder along the straight line between their posterior means."""
@@ -134,19 +136,19 @@ class VariationalModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Gradie
 
     def impute(self, X: Table, *, importance_samples: int | None = None) -> Any:
         """X with missing values at their posterior mean or most probable level; observed values are unchanged."""
-        x, kind = self._read_events(X)
+        rows = self._read_fitted(X)
         with self._inference() as (module, device):
             k = self.evaluation_samples if importance_samples is None else importance_samples
-            filled = answers.fill(module, x, whole_number("importance_samples", k), self._generator(), device)
-        return self._restored(X, x.isnan(), filled, kind)
+            filled = answers.fill(module, rows.x, whole_number("importance_samples", k), self._generator(), device)
+        return self._with_rows(X, rows, self._parts.join(filled, is_expected=True))
 
     def impute_draws(self, X: Table, n_draws: int = 1, random_state: Any = None) -> list[Any]:
         """Copies of X with missing values drawn from their posterior, for multiple imputation."""
-        x, kind = self._read_events(X)
+        rows = self._read_fitted(X)
         n, generator = whole_number("n_draws", n_draws), self._generator(random_state)
         with self._inference() as (module, device):
-            copies = answers.fill_draws(module, x, n, self.evaluation_samples, generator, device)
-        return [self._restored(X, x.isnan(), copy, kind) for copy in copies]
+            copies = answers.fill_draws(module, rows.x, n, self.evaluation_samples, generator, device)
+        return [self._with_rows(X, rows, self._parts.join(copy)) for copy in copies]
 
     @available_if(has_classes)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Table) -> Any:
@@ -169,7 +171,7 @@ class VariationalModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Gradie
             raise AttributeError(
                 "the model has no noise variance of its own: the decoder predicts it, or no column is continuous"
             )
-        scale = self._columns.scale[emission.continuous.cpu()]
+        scale = self._parts.inner.scale[emission.continuous.cpu()]
         variance = emission.log_noise(torch.empty(0)).detach().double().cpu().exp() * scale.square()
         return np.asarray(variance)
 

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from jensen.contract.training import Facts
 from jensen.data.columns import Columns
+from jensen.data.network_columns import atom_pairs
 from jensen.engines.sgd.feeds import Feed, Minibatch, TrainingSet
 from jensen.formulas.latent_gaussian import n_posterior_outputs
 from jensen.models.autoencoders.module import ClassVAEModule, Parts, VAEModule
@@ -160,7 +161,7 @@ class Arguments(Recipes, Protocol):
 def build_module(model: Arguments, columns: Columns, shape: tuple[int, ...], facts: VAEFacts) -> VAEModule:
     """New networks for rows of this shape, (d,) or (c, h, w)."""
     _, gaussian, bernoulli = likelihood_of(model.likelihood)
-    emission = Emission(columns.kinds, columns.n_levels, gaussian, columns.scale)
+    emission = Emission(columns.kinds, columns.n_levels, gaussian, columns.scale, atom_pairs(columns))
     m, n_classes, is_full = facts.n_latent, facts.n_classes, model.posterior_covariance == "full"
     networks = plan_networks(model, columns, shape, emission.n_outputs, facts.has_missing)
     n_posterior = n_posterior_outputs(m, is_full)

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import copy
 import os
+from collections.abc import Mapping
 from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
@@ -28,6 +29,7 @@ from jensen.contract import warn_unused
 from jensen.contract.gradient import GradientEstimator
 from jensen.contract.training import TrainingSpec, class_frequencies
 from jensen.data.container import Table
+from jensen.data.network_columns import NetworkColumns
 from jensen.data.reader import read_weights
 from jensen.data.rows import Events, learn_events, read_events
 from jensen.engines.sgd.feeds import TrainingSet
@@ -53,6 +55,9 @@ class VAE(VariationalModel):
         likelihood: distribution of the columns given z. "auto" chooses by the type of each column: numbers are
             Gaussian, text and categories categorical, true/false Bernoulli. "gaussian", "bernoulli" or "categorical"
             apply to all columns. `Gaussian(...)` and `Bernoulli(...)` have options. A dictionary chooses by column.
+        columns: {column: kind} for columns that are not what they look like: "number", "level", "yes/no", "date" or
+            "left out"; or {column: {"kind": "number", "atoms": [0]}} for numbers with a probability of their own, []
+            for none. The likelihood has precedence.
         encoder, decoder: recipes of the networks, such as MLP(hidden=(200, 200)) or, for images, ConvEncoder() and
             ConvDecoder(); None is MLP() for tables and ConvEncoder(), ConvDecoder() for images.
         classifier: recipe of q(y|x) in a fit with labels; None is MLP(activation="relu", dropout=0.5) for tables and
@@ -79,7 +84,7 @@ class VAE(VariationalModel):
     Attributes:
         module_: the networks; forward returns the terms of the bound.
         history_: data frame with one row per round, and a `plot()`.
-        columns_: kind, levels and scaling of every column.
+        columns_: kind, levels, atoms and scaling of every column.
         classes_: the classes, after a fit with labels.
         n_iter_: number of epochs.
         pixel_range_: for images, the smallest and the largest value of a pixel; sampled images are clipped to it.
@@ -98,6 +103,7 @@ class VAE(VariationalModel):
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "n_components": [Interval(Integral, 1, None, closed="left"), None],
         "likelihood": "no_validation",
+        "columns": [Mapping, None],
         "encoder": [Recipe, None],
         "decoder": [Recipe, None],
         "classifier": [Recipe, None],
@@ -116,6 +122,7 @@ class VAE(VariationalModel):
         n_components: int | None = None,
         *,
         likelihood: Likelihood = "auto",
+        columns: Mapping[str | int, Any] | None = None,
         encoder: Recipe | None = None,
         decoder: Recipe | None = None,
         classifier: Recipe | None = None,
@@ -137,6 +144,7 @@ class VAE(VariationalModel):
     ) -> None:
         self.n_components = n_components
         self.likelihood = likelihood
+        self.columns = columns
         self.encoder = encoder
         self.decoder = decoder
         self.classifier = classifier
@@ -239,10 +247,11 @@ class VAE(VariationalModel):
         return LabelledSet(data.events, data.extra, data.weight)
 
     def _read_training_rows(self, X: Table, sample_weight: Any = None) -> tuple[Events, Tensor | None, np.ndarray]:
-        return learn_events(self, X, likelihood_of(self.likelihood)[0], self.scaling, sample_weight)
+        kinds = likelihood_of(self.likelihood)[0]
+        return learn_events(self, X, kinds, self.scaling, sample_weight, columns=self.columns, atoms=True)
 
     def _derived_facts(self, data: TrainingSet) -> VAEFacts:
-        m = choose_n_latent(self.n_components, len(data.events.columns.names))
+        m = choose_n_latent(self.n_components, len(NetworkColumns.of(data.events.table).places))
         if data.extra is None:
             return VAEFacts(m, 0, data.has_missing())
         counts = data.class_counts(len(self.classes_))
@@ -256,7 +265,7 @@ class VAE(VariationalModel):
         return [Phase("E", module.inference_parameters()), Phase("M", module.generative_parameters())]
 
     def _build(self, facts: VAEFacts) -> VAEModule:
-        return build_module(self, self._columns, self._image_shape, facts)
+        return build_module(self, self._parts.inner, self._image_shape, facts)
 
 
 class PairModule(nn.Module):

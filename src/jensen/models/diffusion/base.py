@@ -25,9 +25,11 @@ from jensen.formulas.schedule import Schedule
 from jensen.models.diffusion import inference as answers
 from jensen.models.diffusion.build import DiffusionFacts
 from jensen.models.diffusion.classifier import Classification, classify_rows
+from jensen.models.diffusion.completion import with_atoms, with_levels
 from jensen.models.diffusion.inference import chain_of, walked
 from jensen.models.diffusion.module import DiffusionModule
 from jensen.models.diffusion.profile import profile_distances
+from jensen.runtime.randomness import mixed
 
 INCOMPLETE = (
     "X holds NaN in row {row}, but a diffusion has no marginal likelihood for partly observed rows; impute X first, "
@@ -56,7 +58,7 @@ class DenoisingModel(GradientEstimator[DiffusionFacts, DiffusionModule]):
         return self.bound(X).total
 
     def can_score(self, X: Table) -> np.ndarray:
-        """Which rows (n,) have a score: complete rows whose levels were all in the training data."""
+        """Which rows (n,) have a score: complete rows; images also need levels that were all in the training data."""
         check_is_fitted(self)
         return known_rows(self, X, self._columns, self._shape, takes_missing=False)
 
@@ -73,13 +75,13 @@ class DenoisingModel(GradientEstimator[DiffusionFacts, DiffusionModule]):
                 schedule, or more, is "all". None is `evaluation_levels`.
             y: after a fit with labels, the classes of the rows, for the bound of ln p(x|y); -1 for no class.
         """
-        x, kind = self._read_complete(X)
+        x, kind, outside = self._read_with_cost(X)
         label = self._labels(y, len(x))
         n_levels = answers.number_of_levels(self.evaluation_levels if levels is None else levels, self.theta_.schedule)
         with self._inference() as (module, device):
             found = answers.some_levels(module, x, n_levels, self._generator(), device, bool(self.verbose), label)
         return Bound(
-            kind.values(found.reconstruction),
+            kind.values(found.reconstruction + outside),
             {"prior": kind.values(found.prior), "denoising": kind.values(found.denoising)},
             is_exact=False,
             standard_error=kind.values(found.standard_error),
@@ -90,13 +92,14 @@ class DenoisingModel(GradientEstimator[DiffusionFacts, DiffusionModule]):
 
         Together with the prior's KL they sum to minus the bound, in expectation over the noise.
         """
-        x, kind = self._read_complete(X)
+        x, kind, outside = self._read_with_cost(X)
         with self._inference() as (module, device):
-            return kind.values(answers.all_levels(module, x, self._generator(), device, bool(self.verbose)).nats)
+            nats = answers.all_levels(module, x, self._generator(), device, bool(self.verbose)).nats
+        return kind.values(torch.cat([nats[:, :1] - outside[:, None], nats[:, 1:]], 1))
 
     def bits_per_dimension(self, X: Table, levels: str | int | None = None) -> Any:
         """-bound / (d ln 2) of every row: for data on a grid, the bits per value of a lossless code."""
-        return self.bound(X, levels=levels).total / (-math.log(2) * math.prod(self._shape))
+        return self.bound(X, levels=levels).total / (-math.log(2) * len(self._columns.names))
 
     def rate_distortion(self, X: Table) -> Any:
         """The rate-distortion curve of progressive coding, a data frame with a row per level t (Ho et al. 2020).
@@ -110,7 +113,7 @@ class DenoisingModel(GradientEstimator[DiffusionFacts, DiffusionModule]):
         with self._inference() as (module, device):
             profile = answers.all_levels(module, x, self._generator(), device, bool(self.verbose))
             prior = answers.prior_of(module, x)
-        n_levels, bits = profile.nats.shape[1], math.log(2) * math.prod(self._shape)
+        n_levels, bits = profile.nats.shape[1], math.log(2) * len(self._columns.names)
         spent = profile.nats[:, 1:].mean(0).flip(0).cumsum(0).flip(0)
         rate = (torch.cat([spent, torch.zeros(1, dtype=spent.dtype)]) + prior.mean()) / bits
         distortion = (profile.error.mean(0) / self.theta_.space.n_dims).sqrt()
@@ -250,11 +253,11 @@ class DenoisingModel(GradientEstimator[DiffusionFacts, DiffusionModule]):
 
         Arguments as in `impute_draws`.
         """
-        x, kind = self._read_events(X)
+        rows = self._read_fitted(X)
         n = whole_number("n_draws", n_draws)
         with self._imputer(None, steps, resamplings) as imputer:
-            filled = imputer.means(x[x.isnan().any(1)], n)
-        return self._with_rows(X, x, filled, kind)
+            filled = imputer.means(rows.x[rows.missing.any(1)], n, self._parts)
+        return self._with_rows(X, rows, filled)
 
     def impute_draws(
         self, X: Table, n_draws: int = 1, random_state: Any = None, *, steps: int = 50, resamplings: int = 10
@@ -273,11 +276,11 @@ class DenoisingModel(GradientEstimator[DiffusionFacts, DiffusionModule]):
                 Rows with missing values go steps x resamplings times through the network per draw. A network trained
                 briefly, or on few complete rows, adds an error each time: use fewer.
         """
-        x, kind = self._read_events(X)
+        rows = self._read_fitted(X)
         n = whole_number("n_draws", n_draws)
         with self._imputer(random_state, steps, resamplings) as imputer:
-            drawn = imputer.draws(x[x.isnan().any(1)], n)
-        return [self._with_rows(X, x, filled, kind) for filled in drawn]
+            drawn = self._parts.join(imputer.draws(rows.x[rows.missing.any(1)], n))
+        return [self._with_rows(X, rows, filled) for filled in drawn]
 
     @contextmanager
     def _imputer(self, random_state: Any, steps: int, resamplings: int) -> Iterator[answers.Imputer]:
@@ -313,12 +316,23 @@ class DenoisingModel(GradientEstimator[DiffusionFacts, DiffusionModule]):
         return None if label is None else self.theta_.class_numbers(label)
 
     def _read_complete(self, X: Table) -> tuple[Tensor, Kind]:
+        return self._read_with_cost(X)[:2]
+
+    def _read_with_cost(self, X: Table) -> tuple[Tensor, Kind, Tensor]:
+        """Complete rows, and what their bound has beside that of the network (n,): see `completion`."""
         if isinstance(X, np.ndarray) and X.dtype.kind == "f":
             # Before other errors about such rows.
             refuse_missing(torch.from_numpy(np.isnan(X).reshape(len(X), math.prod(X.shape[1:])).any(1)))
-        x, kind = self._read_events(X)
-        refuse_missing(x.isnan().any(1))
-        return x, kind
+        rows, space = self._read_fitted(X), self.theta_.space
+        x, outside, inner = rows.x, rows.log_unseen, self._parts
+        refuse_missing(rows.missing[:, list(inner.places)].any(1))
+        if bool(rows.unseen.any()) or bool(x.isnan().any()):
+            # A generator of its own: the noise of other rows stays the same.
+            generator = torch.Generator().manual_seed(mixed(self._generator().initial_seed()))
+            x, of_levels = with_levels(space, x, rows.unseen, generator)
+            x, of_atoms = with_atoms(space, x, generator)
+            outside = outside + of_levels.double() + of_atoms.double()
+        return x, rows.kind, outside
 
     def _present_points(self, points: Tensor, kind: Kind) -> Any:
         """Points in the network's space at any level, as rows of the user's kind."""

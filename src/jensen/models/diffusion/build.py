@@ -14,6 +14,7 @@ from torch import Tensor
 
 from jensen.contract.training import Facts, class_frequencies
 from jensen.data.columns import Columns
+from jensen.data.network_columns import atom_pairs
 from jensen.engines.sgd.feeds import TrainingSet
 from jensen.formulas.noising import QUOTIENTS
 from jensen.formulas.schedule import LARGEST_BETA, Schedule, gentle_beta
@@ -156,6 +157,16 @@ def with_rows(facts: DiffusionFacts, data: TrainingSet, rows: np.ndarray) -> Dif
     space, x = Space(data.events.columns, facts.prediction, facts.variance, facts.level_variance), data.some_rows(rows)
     clip = space.largest_number(x) if facts.least_signal else None
     return replace(facts, start=space.marginal_start(x), clip=clip)
+
+
+def lacks_values(data: TrainingSet) -> bool:
+    """Whether values are missing, other than numbers at atoms."""
+    if not data.has_missing() or not data.events.is_in_memory:
+        return data.has_missing()
+    missing = data.x.isnan()
+    for pair in atom_pairs(data.events.columns):
+        missing[:, pair.number] &= missing[:, pair.level]
+    return bool(missing.any())
 
 
 def with_classes(facts: DiffusionFacts, data: TrainingSet, n_classes: int) -> DiffusionFacts:

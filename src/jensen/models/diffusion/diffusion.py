@@ -14,6 +14,7 @@ al. (2021); missing values Ouyang et al. (2023) and Lugmayr et al. (2022). A bou
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import replace
 from numbers import Integral
 from typing import Any, ClassVar, Self
@@ -31,7 +32,7 @@ from jensen.data.rows import Events, learn_events
 from jensen.engines.sgd.plan import Trainer
 from jensen.formulas.schedule import LARGEST_BETA, Schedule
 from jensen.models.diffusion.base import DenoisingModel
-from jensen.models.diffusion.build import DiffusionFacts, build_module, decide, with_classes, with_rows
+from jensen.models.diffusion.build import DiffusionFacts, build_module, decide, lacks_values, with_classes, with_rows
 from jensen.models.diffusion.module import DiffusionModule
 from jensen.models.diffusion.objective import denoising_bound, denoising_objective
 from jensen.models.diffusion.to_diffusers import check_arguments, write_pipeline
@@ -63,6 +64,9 @@ class Diffusion(DenoisingModel):
         data_levels: number of values of data on a grid, such as 256 for pixels, which are then scored by probability
             (discretised decoder); None treats numbers as continuous, scored by density. "auto" detects whole numbers
             with at most 256 levels and, in images, scaled ones.
+        columns: {column: kind} for columns that are not what they look like: "number", "level", "yes/no", "date" or
+            "left out"; or {column: {"kind": "number", "atoms": [0]}} for numbers with a probability of their own, []
+            for none.
         evaluation_levels: number of noise levels per row that scores are estimated from, or "all".
         scaling: "feature" standardises every column, "common" divides all columns by one number; None is "common" for
             images and "feature" for tables. Scores are in the units of the data in any case.
@@ -79,7 +83,7 @@ class Diffusion(DenoisingModel):
         module_: the network; forward returns the terms of the bound.
         schedule_: the noise schedule.
         history_: data frame with one row per round, and a `plot()`.
-        columns_: kind, levels and scaling of every column.
+        columns_: kind, levels, atoms and scaling of every column.
         classes_: the classes, after a fit with labels.
         n_iter_: number of epochs.
         pixel_range_: for images, the smallest and the largest value of a pixel; sampled images are clipped to it.
@@ -102,6 +106,7 @@ class Diffusion(DenoisingModel):
         "variance": [StrOptions({"auto", "beta", "posterior", "learned"})],
         "network": [Recipe, None],
         "data_levels": [StrOptions({"auto"}), Interval(Integral, 2, None, closed="left"), None],
+        "columns": [Mapping, None],
         "evaluation_levels": [StrOptions({"all"}), Interval(Integral, 4, None, closed="left")],
         "scaling": [StrOptions({"feature", "common"}), None],
         **GradientEstimator._training_constraints,
@@ -117,6 +122,7 @@ class Diffusion(DenoisingModel):
         variance: str = "auto",
         network: Recipe | None = None,
         data_levels: str | int | None = "auto",
+        columns: Mapping[str | int, Any] | None = None,
         evaluation_levels: str | int = 100,
         scaling: str | None = None,
         max_epochs: int | None = None,
@@ -135,6 +141,7 @@ class Diffusion(DenoisingModel):
         self.variance = variance
         self.network = network
         self.data_levels = data_levels
+        self.columns = columns
         self.evaluation_levels = evaluation_levels
         self.scaling = scaling
         self.max_epochs = max_epochs
@@ -161,7 +168,7 @@ class Diffusion(DenoisingModel):
         data = self._training_set(X, y, sample_weight)
         columns = data.events.columns
         n_classes = len(self.classes_) if data.extra is not None else 0
-        facts = replace(with_classes(decide(self, columns), data, n_classes), has_missing=data.has_missing())
+        facts = replace(with_classes(decide(self, columns), data, n_classes), has_missing=lacks_values(data))
         self._train(
             data,
             TrainingSpec(
@@ -204,7 +211,9 @@ class Diffusion(DenoisingModel):
         return schedule
 
     def _read_training_rows(self, X: Table, sample_weight: Any = None) -> tuple[Events, Tensor | None, np.ndarray]:
-        return learn_events(self, X, "auto", self.scaling, sample_weight, self.data_levels)
+        return learn_events(
+            self, X, "auto", self.scaling, sample_weight, self.data_levels, columns=self.columns, atoms=True
+        )
 
     def _build(self, facts: DiffusionFacts) -> DiffusionModule:
-        return build_module(self, self._columns, self._image_shape, self._schedule(facts.largest_beta), facts)
+        return build_module(self, self._parts.inner, self._image_shape, self._schedule(facts.largest_beta), facts)

@@ -17,6 +17,7 @@ from torch import Tensor
 from jensen.contract import whole_number
 from jensen.contract.gradient import blocks
 from jensen.data.columns import Columns
+from jensen.data.network_columns import NetworkColumns
 from jensen.formulas.noising import Noising, prior_kl
 from jensen.formulas.schedule import Schedule
 from jensen.models.diffusion.module import DiffusionModule, evaluation_levels
@@ -208,11 +209,13 @@ class Imputer:
         # Without rows there is nothing to draw.
         return torch.where(missing, torch.cat(drawn or [rows]), rows).view(n_draws, *x.shape)
 
-    def means(self, x: Tensor, n_draws: int) -> Tensor:
-        """Rows (n, d) with their missing values at the mean of n_draws draws, one block of rows at a time."""
-        columns = self.module.space.columns
-        parts = [mean_of_draws(columns, self.draws(x[rows], n_draws)) for rows in blocks(len(x), n_draws * x.shape[1])]
-        return torch.cat(parts or [x])
+    def means(self, x: Tensor, n_draws: int, columns: NetworkColumns) -> Tensor:
+        """Rows (n, d) of the table with missing values at the mean of n_draws draws, one block of rows at a time."""
+        parts = [
+            mean_of_draws(columns.table, columns.join(self.draws(x[rows], n_draws)))
+            for rows in blocks(len(x), n_draws * x.shape[1])
+        ]
+        return torch.cat(parts or [columns.join(x)])
 
 
 def mean_of_draws(columns: Columns, draws: Tensor) -> Tensor:

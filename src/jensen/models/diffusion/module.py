@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from jensen.contract.gradient import blocks
 from jensen.formulas.noising import Noising, kl_entries, observed_sum, prior_kl, simple_weight
 from jensen.formulas.schedule import Schedule
+from jensen.models.diffusion.completion import with_atoms
 from jensen.models.diffusion.space import Belief, Space
 from jensen.runtime.progress import progress
 
@@ -97,6 +98,7 @@ class DiffusionModule(nn.Module):
 
         For a row with a label they are terms of ln p(x|y). Training hides some labels to train ln p(x), too.
         """
+        x, cost = with_atoms(self.space, x)
         y = None if label is None else self.class_numbers(label)
         if self.training and y is not None:
             y = torch.where(torch.rand(len(y), device=y.device) < HIDDEN_LABELS, self.n_classes, y)
@@ -111,7 +113,7 @@ class DiffusionModule(nn.Module):
         nats, observed = nats * weight.to(nats), self.observed(x)
         seen = None if observed is None else self.space.spread(observed)
         return {
-            "reconstruction": -torch.where(level == 1, nats, 0.0).sum(1),
+            "reconstruction": cost - torch.where(level == 1, nats, 0.0).sum(1),
             "prior": prior_kl(self.space.embed(x), self.schedule, seen),
             "denoising": torch.where(level == 1, 0.0, nats).sum(1),
             "simple": (simple * weight.to(simple)).sum(1) / self.schedule.n_levels,

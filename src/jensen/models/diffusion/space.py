@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from torch.nn.functional import log_softmax
 
 from jensen.data.columns import Columns
+from jensen.data.network_columns import atom_pairs
 from jensen.formulas.noising import Noising, data_of, discretised_gaussian, observed_sum
 
 # The least probability of a level, times the number of levels: rare levels stay possible.
@@ -83,7 +84,7 @@ class Space(nn.Module):
         self.variance, self.level_variance = variance, level_variance
         self.is_trained_by_levels, self.least_signal = is_trained_by_levels, least_signal
         self.clip = clip
-        self.n_dims = columns.n_expanded
+        self.n_dims, self.atoms = columns.n_expanded, atom_pairs(columns)
         self.grid_levels = columns.n_levels[0] if columns.is_grid else 0
         has_levels = [kind != "number" and (kind != "grid" or prediction == "levels") for kind in columns.kinds]
         source = columns.plan.source
@@ -276,6 +277,15 @@ class Space(nn.Module):
             added = 0.5 * (added + counts.sum(1, keepdim=True) / n_seen.sum())
         share = (counts + n_levels * added) / (n_seen + n_levels)
         return share.clamp_min(LEAST_SHARE / n_levels).log()
+
+    def log_frequencies(self, place: int) -> Tensor:
+        """ln of the training frequencies of the levels of a column, by its place among those with levels.
+
+        Files of earlier versions lack them: all levels then have the same.
+        """
+        n = int(self.is_level[:, place].sum())
+        logits = torch.zeros(n) if self.start is None else self.start[:n, place].cpu()
+        return log_softmax(logits, 0)
 
 
 def cosines(n_levels: int, n_waves: int) -> Tensor:

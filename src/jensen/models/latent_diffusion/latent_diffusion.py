@@ -10,6 +10,7 @@ the autoencoder. Vahdat, Kreis & Kautz (2021); Rombach et al. (2022). A bound, n
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, ClassVar, Self
 
@@ -27,11 +28,9 @@ from jensen.contract.training import TrainingSpec
 from jensen.data.container import Table
 from jensen.data.rows import Events
 from jensen.engines.sgd.feeds import TrainingSet
-from jensen.engines.sgd.plan import Terms
 from jensen.formulas.schedule import Schedule
 from jensen.models.autoencoders import inference as vae_answers
 from jensen.models.autoencoders.build import build_module as build_vae
-from jensen.models.autoencoders.build import choose_n_latent
 from jensen.models.autoencoders.vae import VAE
 from jensen.models.diffusion.diffusion import Diffusion
 from jensen.models.diffusion.inference import chain_of, number_of_levels, sample
@@ -46,6 +45,7 @@ from jensen.models.latent_diffusion.module import (
     latent_moments,
     try_prior,
 )
+from jensen.models.latent_diffusion.objective import bound, minus_latent
 
 # Levels that compare the densities of the draws of z of a row.
 IMPUTATION_LEVELS = 20
@@ -61,6 +61,7 @@ class LatentDiffusion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Gradien
             and network ResidualMLP(). With scaling=None latent vectors are not scaled, and the prior begins as N(0, I).
         training: "two-stage" trains the autoencoder and then only the prior; "joint" then trains all networks together,
             which needs objective="variational".
+        columns: {column: kind or options}, as in `VAE`; None uses that of the recipe.
         checkpoint: file from which an interrupted fit resumes; that of the autoencoder has the suffix ".vae". None uses
             the checkpoints of the recipes.
         device: "auto", "cpu", "cuda", ...; this argument and the next two replace those of the recipes.
@@ -73,7 +74,7 @@ class LatentDiffusion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Gradien
         schedule_: the noise schedule.
         history_: data frame of the second stage with one row per round. Round 0 is the start, which is kept unless a
             later round scores better on the held-out rows.
-        columns_: kind, levels and scaling of every column.
+        columns_: kind, levels, atoms and scaling of every column.
         n_iter_: number of epochs of the second stage.
         pixel_range_: for images, the smallest and the largest value of a pixel; sampled images are clipped to it.
         lower_bound_: mean objective per row of the second stage at the weights that were kept.
@@ -94,6 +95,7 @@ class LatentDiffusion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Gradien
         "vae": [VAE, None],
         "diffusion": [Diffusion, None],
         "training": [StrOptions({"two-stage", "joint"})],
+        "columns": [Mapping, None],
         **{
             name: GradientEstimator._training_constraints[name]
             for name in ("checkpoint", "device", "random_state", "verbose")
@@ -106,6 +108,7 @@ class LatentDiffusion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Gradien
         diffusion: Diffusion | None = None,
         *,
         training: str = "two-stage",
+        columns: Mapping[str | int, Any] | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
         device: str = "auto",
         random_state: Any = None,
@@ -114,6 +117,7 @@ class LatentDiffusion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Gradien
         self.vae = vae
         self.diffusion = diffusion
         self.training = training
+        self.columns = columns
         self.checkpoint = checkpoint
         self.device = device
         self.random_state = random_state
@@ -135,7 +139,7 @@ class LatentDiffusion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Gradien
         vae, recipe, is_joint = self._recipe_of_vae(), self._training_arguments(), self.training == "joint"
         of_prior = decide_prior(recipe, is_joint)
         data = vae._training_set(X, None, sample_weight)
-        try_prior(recipe, choose_n_latent(vae.n_components, len(data.events.columns.names)), of_prior)
+        try_prior(recipe, vae._derived_facts(data).n_latent, of_prior)
         # Both stages have the same seed and so hold out the same rows.
         seed = self._seed()
         first = vae._fit_set(data, seed)
@@ -211,13 +215,14 @@ class LatentDiffusion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Gradien
             levels: "all", or the number of levels per row that the prior's bound is estimated from; None is the
                 recipe's `evaluation_levels`. Every level has its own draw of z.
         """
-        x, kind = self._read_events(X)
+        rows = self._read_fitted(X)
+        x, kind = rows.x, rows.kind
         n_levels = self._training_arguments().evaluation_levels if levels is None else levels
         n_levels, n_draws = number_of_levels(n_levels, self.schedule_), self._recipe_of_vae().evaluation_samples
         with self._inference() as (module, device):
             found = answers.evidence(module, x, n_levels, n_draws, self._generator(), device, bool(self.verbose))
         return Bound(
-            kind.values(found.reconstruction + self._columns.log_jacobian(~x.isnan())),
+            kind.values(found.reconstruction + self._parts.inner.log_jacobian(~x.isnan()) + rows.log_unseen),
             {name: kind.values(value) for name, value in found.kl.items()},
             is_exact=False,
             standard_error=kind.values(found.standard_error),
@@ -276,23 +281,23 @@ class LatentDiffusion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Gradien
         Draws of z from q are weighted by p(x|z) p(z) / q(z|x), with the bound of p(z) at common levels for all draws of
         a row.
         """
-        x, kind = self._read_events(X)
+        rows = self._read_fitted(X)
         k = self._recipe_of_vae().evaluation_samples if importance_samples is None else importance_samples
-        k, generator, missing = whole_number("importance_samples", k), self._generator(), x.isnan()
+        k, generator = whole_number("importance_samples", k), self._generator()
         with self._inference() as (module, device):
             tilt = answers.tilt_of(module, IMPUTATION_LEVELS, generator)
-            filled = vae_answers.fill(module.vae, x[missing.any(1)], k, generator, device, tilt)
-        return self._with_rows(X, x, filled, kind)
+            filled = vae_answers.fill(module.vae, rows.x[rows.missing.any(1)], k, generator, device, tilt)
+        return self._with_rows(X, rows, self._parts.join(filled, is_expected=True))
 
     def impute_draws(self, X: Table, n_draws: int = 1, random_state: Any = None) -> list[Any]:
         """Copies of X with missing values drawn from their posterior, for multiple imputation."""
-        x, kind = self._read_events(X)
+        rows = self._read_fitted(X)
         n, k = whole_number("n_draws", n_draws), self._recipe_of_vae().evaluation_samples
-        generator, missing = self._generator(random_state), x.isnan()
+        generator = self._generator(random_state)
         with self._inference() as (module, device):
             tilt = answers.tilt_of(module, IMPUTATION_LEVELS, generator)
-            drawn = vae_answers.fill_draws(module.vae, x[missing.any(1)], n, k, generator, device, tilt)
-        return [self._with_rows(X, x, filled, kind) for filled in drawn]
+            drawn = vae_answers.fill_draws(module.vae, rows.x[rows.missing.any(1)], n, k, generator, device, tilt)
+        return [self._with_rows(X, rows, self._parts.join(filled)) for filled in drawn]
 
     @property
     def _n_features_out(self) -> int:
@@ -302,6 +307,8 @@ class LatentDiffusion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Gradien
         """The autoencoder to fit, with the arguments that apply to both parts."""
         vae: VAE = VAE() if self.vae is None else clone(self.vae)
         vae.set_params(device=self.device, random_state=self.random_state, verbose=self.verbose)
+        if self.columns is not None:
+            vae.set_params(columns=self.columns)
         if self.checkpoint is not None:
             vae.set_params(checkpoint=f"{os.fspath(self.checkpoint)}.vae")
         return vae
@@ -323,22 +330,12 @@ class LatentDiffusion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Gradien
         return self._recipe_of_vae()._read_training_rows(X, sample_weight)
 
     def _build(self, facts: LatentFacts) -> LatentModule:
-        vae = build_vae(self._recipe_of_vae(), self._columns, self._image_shape, facts.vae)
+        vae = build_vae(self._recipe_of_vae(), self._parts.inner, self._image_shape, facts.vae)
         prior = build_prior(self._training_arguments(), facts.location, facts.scale, facts.diffusion)
         return LatentModule(vae, prior, is_joint=self.training == "joint")
 
     def _facts_from(self, record: dict[str, Any]) -> LatentFacts:
         return LatentFacts.from_record(record)
-
-
-def bound(terms: Terms, done: float) -> Tensor:
-    """The evidence lower bound."""
-    return terms["reconstruction"] - terms["latent"]
-
-
-def minus_latent(terms: Terms, done: float) -> Tensor:
-    """The part of the bound that depends on the prior."""
-    return -terms["latent"]
 
 
 def copy_features(source: BaseEstimator, target: BaseEstimator) -> None:
