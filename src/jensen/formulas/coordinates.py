@@ -7,6 +7,8 @@ columns leaves D the axes of the same matrix; one of them keeps I + D away from 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 
@@ -19,7 +21,8 @@ def pack_variances(variances: Tensor) -> Tensor:
 
 
 def unpack_variances(letters: str, vector: Tensor, shape: tuple[int, ...]) -> Tensor:
-    return shared_logs(letters, vector.reshape(shape)).exp()
+    logs = vector.reshape(shape)
+    return (shared_logs(letters, logs) if letters in ("VEI", "EVI") else logs).exp()
 
 
 def shared_logs(letters: str, logs: Tensor) -> Tensor:
@@ -34,11 +37,13 @@ def shared_logs(letters: str, logs: Tensor) -> Tensor:
 
 
 def pack_covariances(letters: str, covariances: Tensor) -> Tensor:
-    """Of (K, d, d), or (1, d, d) for "EEE": log-Cholesky factors if shape and orientation are shared or vary together,
-    variances and axes if not.
+    """Of (K, d, d), or (1, d, d) for "EEE": log-Cholesky factors where shape and orientation vary together or nothing
+    varies, variances and axes elsewhere.
     """
-    if letters[1] == letters[2]:
-        return pack_cholesky(covariances)
+    if is_by_factors(letters):
+        chol = cholesky(covariances)
+        rows, cols = torch.tril_indices(chol.shape[-1], chol.shape[-1])
+        return with_diagonal(chol, torch.log)[:, rows, cols].flatten()
     if letters[2] == "V":
         variances, axes = descending(covariances)
     else:
@@ -49,36 +54,26 @@ def pack_covariances(letters: str, covariances: Tensor) -> Tensor:
 
 def unpack_covariances(letters: str, vector: Tensor, shape: tuple[int, ...]) -> Tensor:
     k, d, _ = shape
-    if letters[1] == letters[2]:
-        return unpack_cholesky(letters, vector, shape)
-    axes = axes_of(vector[k * d :].reshape(-1, d * (d - 1) // 2), d)
-    return around(axes, shared_logs(letters, vector[: k * d].reshape(k, d)).exp())
-
-
-def pack_cholesky(covariances: Tensor) -> Tensor:
-    """Per matrix the mean of ln L_ii, and the lower half of L in units of it, the diagonal as logarithms."""
-    chol = cholesky(covariances)
-    logs = chol.diagonal(dim1=-2, dim2=-1).log()
-    level = logs.mean(-1)
-    unit = chol / level.exp()[:, None, None]
-    rows, cols = torch.tril_indices(chol.shape[-1], chol.shape[-1], -1)
-    return torch.cat([level, (logs - level[:, None]).flatten(), unit[:, rows, cols].flatten()])
-
-
-def unpack_cholesky(letters: str, vector: Tensor, shape: tuple[int, ...]) -> Tensor:
-    k, d, _ = shape
-    level, logs, below = vector.split([k, k * d, k * d * (d - 1) // 2])
-    level, logs, below = level[:, None, None], logs.reshape(k, d), below.reshape(k, -1)
-    logs = logs - logs.mean(1, keepdim=True)
-    if letters[0] == "E":
-        level = level.mean(0, keepdim=True)
-    if letters[1] == "E":
-        logs, below = logs.mean(0, keepdim=True), below.mean(0, keepdim=True)
-    rows, cols = torch.tril_indices(d, d, -1)
-    unit = torch.diag_embed(logs.exp())
-    unit[:, rows, cols] = below
-    chol = level.exp() * unit
+    if not is_by_factors(letters):
+        axes = axes_of(vector[k * d :].reshape(-1, d * (d - 1) // 2), d)
+        return around(axes, shared_logs(letters, vector[: k * d].reshape(k, d)).exp())
+    rows, cols = torch.tril_indices(d, d)
+    lower = vector.new_zeros(shape)
+    lower[:, rows, cols] = vector.reshape(k, -1)
+    if letters == "EVV":
+        logs = lower.diagonal(dim1=-2, dim2=-1)
+        lower = lower + torch.diag_embed(shared_logs(letters, logs) - logs)
+    chol = with_diagonal(lower, torch.exp)
     return chol @ chol.mT
+
+
+def is_by_factors(letters: str) -> bool:
+    return letters == "EEE" or letters[1:] == "VV"
+
+
+def with_diagonal(lower: Tensor, change: Callable[[Tensor], Tensor]) -> Tensor:
+    diagonal = lower.diagonal(dim1=-2, dim2=-1)
+    return lower + torch.diag_embed(change(diagonal) - diagonal)
 
 
 def skew_of(axes: Tensor) -> Tensor:
@@ -86,7 +81,7 @@ def skew_of(axes: Tensor) -> Tensor:
     d = axes.shape[-1]
     eye = torch.eye(d, dtype=axes.dtype, device=axes.device)
     signed = axes * pivoting_signs(axes)[:, None, :]
-    skew = torch.linalg.solve(eye + signed, eye - signed)
+    skew: Tensor = torch.linalg.solve(eye + signed, eye - signed)
     rows, cols = torch.tril_indices(d, d, -1)
     return skew[:, rows, cols]
 

@@ -1,9 +1,9 @@
 """Covariances of K groups that share volume, shape or orientation.
 
     Σ_k = λ_k D_k A_k D_kᵀ,  |A_k| = 1;   min Σ_k [tr W_k Σ_k⁻¹ + N_k ln|Σ_k|]  with no eigenvalue below a floor
-A structure has three letters, for the volume λ, the shape A and the orientation D: E is equal in all groups, V varies, I
-is the identity. In the axes D_k the problem is one of variances v_kj with e_kj = (D_kᵀ W_k D_k)_jj, and the first two
-letters solve it:
+A structure has three letters, for the volume λ, the shape A and the orientation D: E is equal in all groups, V varies,
+I is the identity. In the axes D_k the problem is one of variances v_kj with e_kj = (D_kᵀ W_k D_k)_jj, and the first
+two letters solve it:
 
     VV  v_kj = e_kj / N_k           EE  v_j = Σ_k e_kj / N      VI  v_k = Σ_j e_kj / (d N_k)      EI  v = Σ e / (d N)
     EV  v_kj = e_kj / γ_k · Σγ / N  with the geometric means γ_k
@@ -12,8 +12,9 @@ The axes are the coordinates' (I), those of each W_k (V), or common ones, found 
 Celeux & Govaert (1995); the pairs: Flury & Gautschi (1986).
 
 The floor is part of the problem. For VE it is a bound on λ_k that depends on the a_j and the other way round; as the
-factor between λ and a is free, that is a bound on each of them alone, and as the problem is convex in the logarithms, the
-steps in turn end at its minimum. For EV the variances of a group fill up above the floor until they have the volume.
+factor between λ and a is free, that is a bound on each of them alone, and as the problem is convex in the logarithms,
+the steps in turn end at its minimum. For EV the variances of a group fill up above the floor until they have the
+volume.
 """
 
 from __future__ import annotations
@@ -53,6 +54,7 @@ def own_variances(e: Tensor, mass: Tensor, floor: float, last: Tensor | None) ->
 
 def equal_shape(e: Tensor, mass: Tensor, floor: float, last: Tensor | None) -> Tensor:
     volume = torch.ones_like(mass) if last is None else last.log().mean(1).exp()
+    e = e.clamp(min=0)
     for _ in range(MOST_STEPS):
         shape = ((e / volume[:, None]).sum(0) / mass.sum()).clamp(min=floor / volume.min())
         before, volume = volume, ((e / shape).mean(1) / mass).clamp(min=floor / shape.min())
@@ -69,8 +71,8 @@ def equal_volume(e: Tensor, mass: Tensor, floor: float, last: Tensor | None) -> 
 
 
 def filled_up(log_e: Tensor, mass: Tensor, floor: float) -> Tensor:
-    """Variances v_kj = max(floor, e_kj / τ_k) of equal volume s = Σ_j ln v_kj. The minimum has Σ_k τ_k = N, and τ_k falls
-    as s grows.
+    """Variances v_kj = max(floor, e_kj / τ_k) of equal volume s = Σ_j ln v_kj. The minimum has Σ_k τ_k = N, and τ_k
+    falls as s grows.
     """
     d = log_e.shape[1]
     order = torch.arange(1, d + 1, device=log_e.device)
@@ -190,11 +192,11 @@ def with_common_axes(
 
 
 def turn(turned: Tensor, precisions: Tensor) -> tuple[Tensor, float]:
-    """A rotation (d, d) of the axes in which W_k is `turned`, pair by pair, that lowers Σ_ki w_kii / v_ki, and how far it
-    was from a minimum.
+    """A rotation (d, d) of the axes in which W_k is `turned`, pair by pair, that lowers Σ_ki w_kii / v_ki, and how far
+    it was from a minimum.
 
-    The sum of both squares of a pair stays, so that only Σ_k (1/v_ki - 1/v_kj) w_kii counts: its minimum over all angles
-    is an eigenvector of a 2 × 2 matrix. Pairs without a common axis turn at the same time.
+    The sum of both squares of a pair stays, so that only Σ_k (1/v_ki - 1/v_kj) w_kii counts: its minimum over all
+    angles is an eigenvector of a 2 × 2 matrix. Pairs without a common axis turn at the same time.
     """
     d = turned.shape[-1]
     total, slope = torch.eye(d, dtype=turned.dtype, device=turned.device), 0.0

@@ -16,7 +16,8 @@ from torch import Tensor
 
 from jensen.engines.em.frame import Frame
 from jensen.formulas.wishart import NormalInverseWishart
-from jensen.models.mixtures.gaussians.base import Structure, outer
+from jensen.models.mixtures.gaussians.base import Structure
+from jensen.models.mixtures.gaussians.moments import outer
 
 
 class ConjugatePrior(BaseEstimator):

@@ -66,7 +66,7 @@ class Mixture(MixtureModel):
             words), "bernoulli" or "categorical" for some.
         columns: {column: kind} for columns that are not what they look like: "number", "count", "level", "yes/no" or
             "date".
-        covariance_type: of the Gaussian columns, "full", "tied", "diag" or "spherical".
+        covariance_type: of the Gaussian columns, as in `GaussianMixture`: "full", "tied", "diag", "spherical", "VEV"...
         alpha: pseudo-counts of every level, and of both values of yes/no; 0 is maximum likelihood.
         prior: None for maximum likelihood, or a `ConjugatePrior` of means and covariances.
         tol: EM stops when a step gains less than this many nats per unit of weight.

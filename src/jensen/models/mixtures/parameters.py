@@ -13,16 +13,18 @@ from torch import Tensor
 from jensen.contract.fitted import Fitted, Values, probabilities, read_values
 from jensen.engines.em.frame import Frame
 from jensen.models.mixtures.em import MixtureTheta
-from jensen.models.mixtures.gaussians import STRUCTURES, AnyGaussians
+from jensen.models.mixtures.gaussians import STRUCTURES, AnyGaussians, CovarianceStructure
 
 GaussianTheta = MixtureTheta[AnyGaussians]
 PARAMETERS = ("weights", "means", "covariances")
+# Given matrices may be off their structure by so much, as if they were written with six digits.
+NEAR = 1e-5
 
 
 def theta_record(theta: GaussianTheta) -> dict[str, Tensor]:
     """What determines theta."""
     components = theta.components
-    covariances = components.user_shape(components.covariances)
+    covariances = components.form.user_shape(components.covariances)
     return {"weights": theta.weights, "means": components.means, "covariances": covariances}
 
 
@@ -35,7 +37,7 @@ def theta_from(covariance_type: str, n_features: int, record: Mapping[str, Any])
     return MixtureTheta(found["weights"], structure(found["means"], covariances))
 
 
-def checked_matrices(structure: type[AnyGaussians], value: Any, k: int, d: int, name: str) -> Tensor:
+def checked_matrices(structure: CovarianceStructure, value: Any, k: int, d: int, name: str) -> Tensor:
     """Covariances or precisions of scikit-learn's shape, in the structure's own."""
     internal = structure.covariance_shape(k, d)
     shape = tuple(structure.user_shape(torch.empty(internal, device="meta")).shape)
@@ -44,6 +46,13 @@ def checked_matrices(structure: type[AnyGaussians], value: Any, k: int, d: int, 
     if not symmetric or structure(torch.zeros(k, d, dtype=torch.float64), matrices).collapsed().any():
         kind = "symmetric and positive definite" if structure.is_dense else "positive"
         raise ValueError(f"{name} must be {kind} for covariance_type={structure.name!r}")
+    # A precision has the same structure as its covariance.
+    nearest = structure.fitted(matrices, matrices.new_ones(len(matrices)), 0.0)
+    if not torch.allclose(nearest, matrices, rtol=NEAR, atol=NEAR * float(matrices.abs().max())):
+        raise ValueError(
+            f"{name} does not have the structure {structure.letters} of covariance_type={structure.name!r}: equal (E) "
+            "or varying (V) volume, shape and orientation; give matrices that do, or covariance_type='full'"
+        )
     return matrices
 
 
@@ -52,14 +61,15 @@ def parameter(name: str) -> Fitted:
 
     def read(model: Any) -> Tensor:
         components: AnyGaussians = model.theta_.components
+        form = components.form
         if name == "precisions":
-            return components.user_shape(components.inverse(components.covariances))
+            return form.user_shape(form.inverse(components.covariances))
         if name == "precisions_cholesky":
-            return components.user_shape(components.precision_factors())
+            return form.user_shape(components.precision_factors())
         return theta_record(model.theta_)[name]
 
     def write(model: Any, value: Any) -> GaussianTheta:
-        structure = type(model.theta_.components)
+        structure = model.theta_.components.form
         changed, given = name, np.asarray(value, dtype=np.float64)
         if name == "precisions_cholesky":
             changed, given = "precisions", given @ np.swapaxes(given, -1, -2) if structure.is_dense else given**2
@@ -90,7 +100,7 @@ class Given:
     covariances: AnyGaussians | None
 
     @classmethod
-    def of(cls, model: Arguments, structure: type[AnyGaussians], k: int, d: int) -> Given:
+    def of(cls, model: Arguments, structure: CovarianceStructure, k: int, d: int) -> Given:
         """From the constructor's arguments, in the user's units."""
         weights = means = covariances = None
         if model.weights_init is not None:
@@ -128,6 +138,5 @@ class Given:
         components = theta.components
         means = components.means if self.means is None else self.means
         covariances = (self.covariances or components).covariances
-        return MixtureTheta(
-            theta.weights if self.weights is None else self.weights, type(components)(means, covariances)
-        )
+        weights = theta.weights if self.weights is None else self.weights
+        return MixtureTheta(weights, components.form(means, covariances))

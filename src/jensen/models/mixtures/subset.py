@@ -32,9 +32,11 @@ def condition(theta: MixtureTheta[Product], x: Tensor, columns: Sequence[int]) -
 
 def given(part: Gaussians[Any], x: Tensor) -> Any:
     """The Gaussians of a row x (d,) given its observed entries; what is observed keeps a place."""
+    if not part.form.is_dense:
+        return part
     means, residual = given_observed(part, x)
     # The residual is 0 where an entry is observed; any variance will do there, as the entry is left out.
-    return type(part).from_full(means, residual + torch.diag((~x.isnan()).to(x.dtype)))
+    return part.form.of_some_columns.from_full(means, residual + torch.diag((~x.isnan()).to(x.dtype)))
 
 
 def selected(components: Product, columns: Sequence[int]) -> Product:

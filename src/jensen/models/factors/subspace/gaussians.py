@@ -26,7 +26,8 @@ from jensen.models.factors.subspace.latent import (
 )
 from jensen.models.factors.subspace.square_root import factor, masked_posterior
 from jensen.models.mixtures.components import Conditional
-from jensen.models.mixtures.gaussians.base import EMPTY, GaussianComponents
+from jensen.models.mixtures.gaussians.base import GaussianComponents
+from jensen.models.mixtures.gaussians.moments import EMPTY
 from jensen.models.mixtures.gaussians.spread import variances_of_rows
 
 
@@ -230,7 +231,11 @@ class SubspaceGaussians(GaussianComponents[LatentView, LatentMoments]):
         )
 
     def m_step(
-        self, moments: LatentMoments, prior: NormalInverseWishart | None = None, means: Tensor | None = None
+        self,
+        moments: LatentMoments,
+        prior: NormalInverseWishart | None = None,
+        means: Tensor | None = None,
+        floor: float = 0.0,
     ) -> Self:
         m, count, extra = self.n_latent, moments.design[..., -1, -1], 0.0
         mass = moments.mass
@@ -260,7 +265,7 @@ class SubspaceGaussians(GaussianComponents[LatentView, LatentMoments]):
         spread = moments.latent[:, :m, :m] + trace * torch.eye(m, dtype=old.dtype, device=old.device)
         phi = (spread - total[..., None] * alpha[:, :, None] * alpha[:, None, :]) / (mass[:, None, None] + trace)
         loadings, shift = new[..., :m], (new[..., :m] @ alpha[..., None]).squeeze(-1)
-        return type(self)(new[..., m] + shift, loadings @ cholesky(phi), noise)
+        return type(self)(new[..., m] + shift, loadings @ cholesky(phi), noise.clamp(min=floor))
 
     def expected_moments(self, weights: Tensor) -> LatentMoments:
         eye = torch.eye(self.n_latent + 1, dtype=weights.dtype, device=weights.device)
