@@ -20,7 +20,9 @@ volume.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -32,30 +34,30 @@ CLOSE, MOST_STEPS = 1e-13, 500
 HALVINGS = 80
 TINY = torch.finfo(torch.float64).tiny
 
-# Variances (K or 1, d or 1) from sums of squares e (K, d), masses (K,), a floor and the last variances.
-Rule = Callable[[Tensor, Tensor, float, Tensor | None], Tensor]
+# Variances (K or 1, d or 1) from squares e (K, d), masses (K,), a floor, the last variances and a number of steps.
+Rule = Callable[[Tensor, Tensor, float, Tensor | None, int], Tensor]
 
 
-def one_variance(e: Tensor, mass: Tensor, floor: float, last: Tensor | None) -> Tensor:
+def one_variance(e: Tensor, mass: Tensor, floor: float, last: Tensor | None, n_steps: int) -> Tensor:
     return (e.sum() / (mass.sum() * e.shape[1])).clamp(min=floor)[None, None]
 
 
-def own_variance(e: Tensor, mass: Tensor, floor: float, last: Tensor | None) -> Tensor:
+def own_variance(e: Tensor, mass: Tensor, floor: float, last: Tensor | None, n_steps: int) -> Tensor:
     return (e.sum(1, keepdim=True) / (mass[:, None] * e.shape[1])).clamp(min=floor)
 
 
-def same_variances(e: Tensor, mass: Tensor, floor: float, last: Tensor | None) -> Tensor:
+def same_variances(e: Tensor, mass: Tensor, floor: float, last: Tensor | None, n_steps: int) -> Tensor:
     return (e.sum(0, keepdim=True) / mass.sum()).clamp(min=floor)
 
 
-def own_variances(e: Tensor, mass: Tensor, floor: float, last: Tensor | None) -> Tensor:
+def own_variances(e: Tensor, mass: Tensor, floor: float, last: Tensor | None, n_steps: int) -> Tensor:
     return (e / mass[:, None]).clamp(min=floor)
 
 
-def equal_shape(e: Tensor, mass: Tensor, floor: float, last: Tensor | None) -> Tensor:
+def equal_shape(e: Tensor, mass: Tensor, floor: float, last: Tensor | None, n_steps: int) -> Tensor:
     volume = torch.ones_like(mass) if last is None else last.log().mean(1).exp()
     e = e.clamp(min=0)
-    for _ in range(MOST_STEPS):
+    for _ in range(n_steps):
         shape = ((e / volume[:, None]).sum(0) / mass.sum()).clamp(min=floor / volume.min())
         before, volume = volume, ((e / shape).mean(1) / mass).clamp(min=floor / shape.min())
         if ((volume / before - 1).abs() < CLOSE).all():
@@ -63,7 +65,7 @@ def equal_shape(e: Tensor, mass: Tensor, floor: float, last: Tensor | None) -> T
     return volume[:, None] * shape
 
 
-def equal_volume(e: Tensor, mass: Tensor, floor: float, last: Tensor | None) -> Tensor:
+def equal_volume(e: Tensor, mass: Tensor, floor: float, last: Tensor | None, n_steps: int) -> Tensor:
     log_e = e.clamp(min=TINY).log()
     mean = log_e.mean(1, keepdim=True)
     found = (log_e - mean).exp() * (mean.exp().sum() / mass.sum())
@@ -109,7 +111,12 @@ RULES: dict[str, Rule] = {
 
 
 def structured_variances(
-    letters: str, squares: Tensor, mass: Tensor, floor: float = 0.0, last: Tensor | None = None
+    letters: str,
+    squares: Tensor,
+    mass: Tensor,
+    floor: float = 0.0,
+    last: Tensor | None = None,
+    n_steps: int = MOST_STEPS,
 ) -> Tensor:
     """The variances of a structure whose axes are the coordinates'.
 
@@ -119,11 +126,12 @@ def structured_variances(
         mass: N_k (K,).
         floor: the least variance.
         last: variances to start from; no result is worse than they are.
+        n_steps: at most so many, where there is no closed form.
 
     Returns:
         (K, d), or 1 in the place of what is shared.
     """
-    return RULES[letters[:2]](squares, mass, floor, last)
+    return RULES[letters[:2]](squares, mass, floor, last, n_steps)
 
 
 def structured_covariances(
@@ -132,7 +140,7 @@ def structured_covariances(
     mass: Tensor,
     floor: float = 0.0,
     last: Tensor | None = None,
-    n_turns: int = MOST_STEPS,
+    n_steps: int = MOST_STEPS,
 ) -> Tensor:
     """The covariances of a structure whose axes are not the coordinates'.
 
@@ -142,7 +150,7 @@ def structured_covariances(
         mass: N_k (K,).
         floor: the least eigenvalue.
         last: covariances (K, d, d) to start from; no result is worse than they are.
-        n_turns: how often at most common axes are turned.
+        n_steps: at most so many, where there is no closed form.
 
     Returns:
         (K, d, d), or (1, d, d) for "EEE".
@@ -152,82 +160,81 @@ def structured_covariances(
     if letters == "EEE":
         return clip_eigenvalues(symmetric(scatter.sum(0, keepdim=True) / mass.sum()), floor)
     if letters == "VEE":
-        return proportional(symmetric(scatter), mass, floor, last)
+        return proportional(symmetric(scatter), mass, floor, last, n_steps)
     if letters[2] == "V":
         squares, axes = descending(symmetric(scatter))
         before = None if last is None else descending(last)[0]
-        variances = structured_variances(letters, squares.clamp(min=0), mass, floor, before)
+        variances = structured_variances(letters, squares, mass, floor, before, n_steps)
         return around(axes, variances)
-    return with_common_axes(letters, symmetric(scatter), mass, floor, last, n_turns)
+    return with_common_axes(letters, symmetric(scatter), mass, floor, last, n_steps)
 
 
-def proportional(scatter: Tensor, mass: Tensor, floor: float, last: Tensor | None) -> Tensor:
+def proportional(scatter: Tensor, mass: Tensor, floor: float, last: Tensor | None, n_steps: int) -> Tensor:
     """Σ_k = λ_k C."""
     d = scatter.shape[-1]
     volume = torch.ones_like(mass) if last is None else (log_det_from_cholesky(cholesky(last)) / d).exp()
-    for _ in range(MOST_STEPS):
-        pooled = (scatter / volume[:, None, None]).sum(0) / mass.sum()
-        shape = clip_eigenvalues(pooled[None], floor / float(volume.min()))[0]
-        least = floor / torch.linalg.eigvalsh(shape)[0] if floor else floor
-        squares = (torch.cholesky_inverse(cholesky(shape)) * scatter).sum((1, 2))
-        before, volume = volume, (squares / (d * mass)).clamp(min=least)
+    for _ in range(n_steps):
+        values, axes = torch.linalg.eigh((scatter / volume[:, None, None]).sum(0) / mass.sum())
+        values = values.clamp(min=floor / volume.min())
+        squares = ((axes / values) @ axes.mT * scatter).sum((1, 2))
+        before, volume = volume, (squares / (d * mass)).clamp(min=floor / values[0])
         if ((volume / before - 1).abs() < CLOSE).all():
             break
-    return volume[:, None, None] * shape
+    return around(axes, volume[:, None] * values)
 
 
 def with_common_axes(
-    letters: str, scatter: Tensor, mass: Tensor, floor: float, last: Tensor | None, n_turns: int
+    letters: str, scatter: Tensor, mass: Tensor, floor: float, last: Tensor | None, n_steps: int
 ) -> Tensor:
     """Σ_k = D diag(v_k) Dᵀ."""
     axes = common_axes(scatter if last is None or are_round(last) else last)
     turned = axes.mT @ scatter @ axes
-    for _ in range(n_turns):
+    for _ in range(n_steps):
         variances = structured_variances(letters, squares_in(turned), mass, floor)
-        rotation, slope = turn(turned, 1 / variances)
-        axes, turned = axes @ rotation, rotation.mT @ turned @ rotation
+        rotation, slope = turn(turned.cpu().numpy(), (1 / variances).cpu().numpy())
+        step = torch.from_numpy(rotation).to(axes)
+        axes = axes @ step
+        turned = step.mT @ turned @ step
         if slope < CLOSE * float(mass.sum()):
             break
     return around(axes, structured_variances(letters, squares_in(turned), mass, floor))
 
 
-def turn(turned: Tensor, precisions: Tensor) -> tuple[Tensor, float]:
+def turn(turned: np.ndarray, precisions: np.ndarray) -> tuple[np.ndarray, float]:
     """A rotation (d, d) of the axes in which W_k is `turned`, pair by pair, that lowers Σ_ki w_kii / v_ki, and how far
     it was from a minimum.
 
     The sum of both squares of a pair stays, so that only Σ_k (1/v_ki - 1/v_kj) w_kii counts: its minimum over all
-    angles is an eigenvector of a 2 × 2 matrix. Pairs without a common axis turn at the same time.
+    angles is an eigenvector of a 2 × 2 matrix. Pairs without a common axis turn at the same time. Numpy takes less time
+    than torch for such small arrays.
     """
     d = turned.shape[-1]
-    total, slope = torch.eye(d, dtype=turned.dtype, device=turned.device), 0.0
-    for i, j in rounds_of_pairs(d, turned.device):
+    total, slope = np.eye(d), 0.0
+    for i, j in rounds_of_pairs(d):
         apart = precisions[:, i] - precisions[:, j]
-        first, second = ((apart * turned[:, m, m]).sum(0) for m in (i, j))
         both = (apart * turned[:, i, j]).sum(0)
-        angle = torch.atan2(-2 * both, second - first) / 2
-        # Where all groups are round in this plane, there is nothing to turn.
-        angle = angle.where((both != 0) | (first != second), 0.0)
-        rotation = torch.eye(d, dtype=turned.dtype, device=turned.device)
-        rotation[i, i] = rotation[j, j] = angle.cos()
-        rotation[j, i], rotation[i, j] = angle.sin(), -angle.sin()
-        total, turned = total @ rotation, rotation.mT @ turned @ rotation
-        slope = max(slope, float(both.abs().max()))
+        angle = np.arctan2(-2 * both, (apart * (turned[:, j, j] - turned[:, i, i])).sum(0)) / 2
+        rotation = np.eye(d)
+        rotation[i, i] = rotation[j, j] = np.cos(angle)
+        rotation[j, i] = sine = np.sin(angle)
+        rotation[i, j] = -sine
+        total, turned = total @ rotation, rotation.T @ turned @ rotation
+        slope = max(slope, float(np.abs(both).max()))
     return total, slope
 
 
-def rounds_of_pairs(d: int, device: torch.device) -> list[tuple[Tensor, Tensor]]:
+@cache
+def rounds_of_pairs(d: int) -> list[tuple[np.ndarray, np.ndarray]]:
     """All pairs of d axes in rounds of disjoint ones, as a tournament is drawn up."""
     n = d + d % 2
     ring, rounds = list(range(1, n)), []
     for _ in range(n - 1):
         seats = [0, *ring]
-        pairs = [(seats[m], seats[n - 1 - m]) for m in range(n // 2)]
-        pairs = [(min(pair), max(pair)) for pair in pairs if max(pair) < d]
-        if pairs:
-            first, second = torch.tensor(pairs, device=device).T
-            rounds.append((first, second))
+        drawn = [(seats[m], seats[n - 1 - m]) for m in range(n // 2)]
+        pairs = np.array([(min(pair), max(pair)) for pair in drawn if max(pair) < d], dtype=int).reshape(-1, 2)
+        rounds.append((pairs[:, 0], pairs[:, 1]))
         ring = [*ring[1:], ring[0]]
-    return rounds
+    return [pair for pair in rounds if len(pair[0])]
 
 
 def common_axes(covariances: Tensor) -> Tensor:

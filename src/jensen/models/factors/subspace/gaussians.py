@@ -46,6 +46,9 @@ class SubspaceStructure:
         noise = torch.ones(k, 1 if self.is_isotropic else d, dtype=torch.float64)
         return SubspaceGaussians(torch.zeros(k, d, dtype=torch.float64), loadings, noise)
 
+    def adopted(self, components: SubspaceGaussians) -> SubspaceGaussians:
+        return components
+
     def spread(self, source: Source, d: int) -> Tensor:
         return variances_of_rows(source, d)
 

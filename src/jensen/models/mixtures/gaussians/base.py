@@ -29,6 +29,9 @@ class Structure(Protocol):
     def standard(self, k: int, d: int) -> Any:
         """K standard normals."""
 
+    def adopted(self, components: Any) -> Any:
+        """The nearest components of this structure to those of another."""
+
     def unpack(self, means: Tensor, vector: Tensor) -> Any:
         """Undo `pack`: log-Cholesky or log-variances, and the like."""
 

@@ -100,7 +100,9 @@ class DenseGaussians(Gaussians[View]):
         return means.sum() + log_inverse_wishart(chol, prior.degrees_of_freedom, prior.scale).sum()
 
     def roughness(self) -> Tensor:
-        return self.whole.precision.diagonal(dim1=-2, dim2=-1).sum() + self.whole.log_det.sum()
+        own = self.whole.precision.diagonal(dim1=-2, dim2=-1).sum(-1) + self.whole.log_det
+        # Eigenvalues that all components share count once.
+        return own[0] if self.form.letters[:2] == "EE" else own.sum()
 
     def resolution(self) -> float:
         # Entries of Σ near 1 are held to ε, an eigenvalue λ with them, and ln λ to ε/λ, through d sums.

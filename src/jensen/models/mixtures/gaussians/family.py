@@ -76,6 +76,10 @@ class GaussianFamily(SmoothFamily[G], Generic[G]):
             prior = self.recipe.resolve(self.structure, k, frame, spread)
         return replace(self, means=means, covariances=covariances, prior=prior)
 
+    def adopted(self, components: G) -> G:
+        adopted: G = self.structure.adopted(components)
+        return adopted
+
     def gentle(self) -> Self:
         return replace(self, floor=max(self.floor, GENTLE))
 

@@ -26,13 +26,13 @@ from jensen.formulas.coordinates import (
     unpack_variances,
 )
 from jensen.formulas.gaussian import cholesky
-from jensen.formulas.structures import structured_covariances, structured_variances
+from jensen.formulas.structures import MOST_STEPS, structured_covariances, structured_variances
 from jensen.formulas.wishart import NormalInverseWishart
 from jensen.models.mixtures.gaussians.moments import Moments, mode_of_means, outer, without_empty
 from jensen.models.mixtures.gaussians.spread import covariance_of_rows
 
-# How often common axes are turned in one M-step that starts from the last one: EM goes on anyway.
-TURNS = 5
+# Steps of an M-step without a closed form that starts from the last one. Each of them raises the bound, and EM goes on.
+STEPS = 2
 
 
 @dataclass(frozen=True)
@@ -112,6 +112,14 @@ class CovarianceStructure:
         values = full if self.is_dense else full.diagonal(dim1=-2, dim2=-1)[:, : features[0]]
         return self(means, values[:n])
 
+    def adopted(self, components: Any) -> Any:
+        """The nearest components of this structure, by Σ_k KL(Σ̂_k ‖ Σ_k)."""
+        if components.form == self:
+            return components
+        full = components.full()
+        scatter = full if self.is_dense else full.diagonal(dim1=-2, dim2=-1)
+        return self(components.means, self.fitted(scatter, scatter.new_ones(len(scatter)), 0.0))
+
     def inverse(self, matrices: Tensor) -> Tensor:
         """Precisions to covariances and back."""
         return torch.cholesky_inverse(cholesky(matrices)) if self.is_dense else 1 / matrices
@@ -120,11 +128,8 @@ class CovarianceStructure:
 
     def fitted(self, scatter: Tensor, mass: Tensor, floor: float, last: Tensor | None = None) -> Tensor:
         """The covariances that suit scatter matrices best, from the last ones on."""
-        if not self.is_dense:
-            return structured_variances(self.letters, scatter, mass, floor, last)
-        if last is None:
-            return structured_covariances(self.letters, scatter, mass, floor)
-        return structured_covariances(self.letters, scatter, mass, floor, last, TURNS)
+        solve = structured_covariances if self.is_dense else structured_variances
+        return solve(self.letters, scatter, mass, floor, last, MOST_STEPS if last is None else STEPS)
 
     def from_moments(
         self,
