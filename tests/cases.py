@@ -180,7 +180,10 @@ class Case:
 def full_covariances(model: GaussianMixture) -> np.ndarray:
     k, d = model.means_.shape
     covariances = model.covariances_
+    if len(covariances) == k and covariances.shape[1:] == (d, d):
+        return covariances
     return {
+        "EVI": lambda: np.array([np.diag(v) for v in covariances]),
         "full": lambda: covariances,
         "tied": lambda: np.tile(covariances, (k, 1, 1)),
         "diag": lambda: np.array([np.diag(v) for v in covariances]),
@@ -962,6 +965,8 @@ CASES = [
     gaussian_mixture("mixture-tied", covariance_type="tied"),
     gaussian_mixture("mixture-diag", covariance_type="diag"),
     gaussian_mixture("mixture-spherical", covariance_type="spherical"),
+    gaussian_mixture("mixture-EVI", covariance_type="EVI"),
+    gaussian_mixture("mixture-VVE", covariance_type="VVE"),
     gaussian_mixture("mixture-labels", y=some_labels()),
     your_own_model(),
     bernoulli_mixture(),

@@ -79,13 +79,14 @@ class Parametrisation:
             found.backward()
             return found.item(), point.grad.numpy()
 
+        # Logarithms are linear in the coordinates, and a constraint that occurs twice has no unique multiplier.
+        slope = torch.autograd.functional.jacobian(self.log_variances, torch.zeros(self.size).double())
+        slope = np.unique(slope.flatten(0, 1).numpy().round(12), axis=0)
+
         def room(vector):
-            return self.log_variances(torch.tensor(vector)).numpy().ravel() - np.log(floor)
+            return slope @ vector - np.log(floor)
 
-        def room_slope(vector):
-            return torch.autograd.functional.jacobian(self.log_variances, torch.tensor(vector)).flatten(0, 1).numpy()
-
-        constraints = [{"type": "ineq", "fun": room, "jac": room_slope}] if floor else []
+        constraints = [{"type": "ineq", "fun": room, "jac": lambda vector: slope}] if floor else []
         rng, best = np.random.default_rng(seed), np.inf
         for _ in range(3):
             start = 0.3 * rng.normal(size=self.size)

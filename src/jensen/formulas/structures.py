@@ -14,11 +14,12 @@ Celeux & Govaert (1995); the pairs: Flury & Gautschi (1986).
 The floor is part of the problem. For VE it is a bound on λ_k that depends on the a_j and the other way round; as the
 factor between λ and a is free, that is a bound on each of them alone, and as the problem is convex in the logarithms,
 the steps in turn end at its minimum. For EV the variances of a group fill up above the floor until they have the
-volume.
+volume; there they have a ceiling, too.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import cache
 
@@ -31,7 +32,10 @@ from jensen.formulas.gaussian import cholesky, clip_eigenvalues, log_det_from_ch
 # Steps in turn end when they change less than this share, or after so many.
 CLOSE, MOST_STEPS = 1e-13, 500
 # Halvings of the interval of ln λ, after which it is as short as rounding allows.
-HALVINGS = 80
+HALVINGS = 60
+# A flat group of equal volume is long in the other directions, but not more than so many times its least variance, so
+# that its covariance has a Cholesky factor.
+WIDEST = 1e13
 TINY = torch.finfo(torch.float64).tiny
 
 # Variances (K or 1, d or 1) from squares e (K, d), masses (K,), a floor, the last variances and a number of steps.
@@ -69,35 +73,30 @@ def equal_volume(e: Tensor, mass: Tensor, floor: float, last: Tensor | None, n_s
     log_e = e.clamp(min=TINY).log()
     mean = log_e.mean(1, keepdim=True)
     found = (log_e - mean).exp() * (mean.exp().sum() / mass.sum())
-    return found if bool((found >= floor).all()) else filled_up(log_e, mass, floor)
+    if floor == 0 or bool(((found >= floor) & (found <= WIDEST * floor)).all()):
+        return found
+    above = filled_up(log_e.cpu().numpy() - math.log(floor), float(mass.sum()))
+    return floor * torch.from_numpy(above).to(e).exp()
 
 
-def filled_up(log_e: Tensor, mass: Tensor, floor: float) -> Tensor:
-    """Variances v_kj = max(floor, e_kj / τ_k) of equal volume s = Σ_j ln v_kj. The minimum has Σ_k τ_k = N, and τ_k
-    falls as s grows.
+def filled_up(log_e: np.ndarray, total: float) -> np.ndarray:
+    """Logarithms (K, d) of variances v_kj = e_kj / τ_k, but from 1 to WIDEST, of equal volume s = Σ_j ln v_kj.
+
+    The minimum has Σ_k τ_k = N, and τ_k falls as s grows. s is a piecewise linear function of ln τ_k.
     """
-    d = log_e.shape[1]
-    order = torch.arange(1, d + 1, device=log_e.device)
-    above = log_e - torch.tensor(floor, dtype=log_e.dtype).log()
-    sums = above.sort(1, descending=True)
-    reached = sums.values.cumsum(1)
+    most = math.log(WIDEST)
+    corners = np.sort(np.concatenate([log_e, log_e - most], 1), 1)[:, ::-1]
+    volumes = (log_e[:, None, :] - corners[:, :, None]).clip(0, most).sum(2)
 
-    def log_tau(volume: Tensor) -> Tensor:
-        """ln τ_k (K, 1) at Σ_j ln(v_kj / floor) = volume: the largest m terms share it (a projection on a simplex)."""
-        each = (reached - volume) / order
-        n_above = (sums.values > each).sum(1, keepdim=True).clamp(min=1)
-        return each.gather(1, n_above - 1)
+    def log_tau(volume: float) -> np.ndarray:
+        return np.array([np.interp(volume, own, at) for own, at in zip(volumes, corners, strict=True)])
 
-    def falls_short(volume: Tensor) -> bool:
-        return bool(log_tau(volume).logsumexp(0) > mass.sum().log())
-
-    low, high = torch.zeros_like(mass[0]), torch.ones_like(mass[0])
-    while falls_short(high):
-        low, high = high, 2 * high
+    low, high = 0.0, most * log_e.shape[1]
     for _ in range(HALVINGS):
         middle = (low + high) / 2
-        low, high = (middle, high) if falls_short(middle) else (low, middle)
-    return floor * (above - log_tau(high)).clamp(min=0).exp()
+        low, high = (middle, high) if np.logaddexp.reduce(log_tau(middle)) > math.log(total) else (low, middle)
+    found: np.ndarray = (log_e - log_tau(high)[:, None]).clip(0, most)
+    return found
 
 
 RULES: dict[str, Rule] = {

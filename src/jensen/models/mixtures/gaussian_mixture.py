@@ -98,7 +98,7 @@ class GaussianMixture(MixtureModel):
         "reg_covar": [Interval(Real, 0.0, None, closed="left")],
         "weights_init": ["array-like", None],
         "means_init": ["array-like", None],
-        "precisions_init": ["array-like", None],
+        "precisions_init": ["array-like", Real, None],
         "prior": [ConjugatePrior, None],
         "algorithm": [StrOptions({"em", "gradient"})],
         "learning_rate": [Interval(Real, 0.0, None, closed="neither")],

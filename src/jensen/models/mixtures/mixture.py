@@ -52,7 +52,7 @@ from jensen.models.mixtures.fit import mixture_problem, n_components_of, start_b
 from jensen.models.mixtures.gaussians import STRUCTURES
 from jensen.models.mixtures.inference import bound_terms, draw, fill, fill_draws, log_evidence
 from jensen.models.mixtures.product import Product, ProductFamily
-from jensen.models.mixtures.subset import condition, marginal
+from jensen.models.mixtures.subset import condition, marginal, structure_of
 
 
 class Mixture(MixtureModel):
@@ -262,6 +262,7 @@ class Mixture(MixtureModel):
         model = type(self)(**params)
         if "n_components" in params:
             model.n_components = len(theta.weights)
+            model.covariance_type = structure_of(theta.components, self.covariance_type)
         model.theta_, model.total_weight_ = theta, self.total_weight_
         model._columns = some_columns(self._columns, places)
         model._families = tuple(self._families[j] for j in places)

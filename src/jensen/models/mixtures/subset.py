@@ -30,6 +30,12 @@ def condition(theta: MixtureTheta[Product], x: Tensor, columns: Sequence[int]) -
     return MixtureTheta(weights, selected(Product(tuple(parts), theta.components.columns), columns))
 
 
+def structure_of(components: Product, otherwise: str) -> str:
+    """The covariance structure of the Gaussian columns by name, if there are any."""
+    found = [part.form.name for part in components.parts if isinstance(part, Gaussians)]
+    return found[0] if found else otherwise
+
+
 def given(part: Gaussians[Any], x: Tensor) -> Any:
     """The Gaussians of a row x (d,) given its observed entries; what is observed keeps a place."""
     if not part.form.is_dense:

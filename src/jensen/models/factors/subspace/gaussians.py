@@ -46,9 +46,6 @@ class SubspaceStructure:
         noise = torch.ones(k, 1 if self.is_isotropic else d, dtype=torch.float64)
         return SubspaceGaussians(torch.zeros(k, d, dtype=torch.float64), loadings, noise)
 
-    def adopted(self, components: SubspaceGaussians) -> SubspaceGaussians:
-        return components
-
     def spread(self, source: Source, d: int) -> Tensor:
         return variances_of_rows(source, d)
 
@@ -234,14 +231,9 @@ class SubspaceGaussians(GaussianComponents[LatentView, LatentMoments]):
         )
 
     def m_step(
-        self,
-        moments: LatentMoments,
-        prior: NormalInverseWishart | None = None,
-        means: Tensor | None = None,
-        floor: float = 0.0,
+        self, moments: LatentMoments, prior: NormalInverseWishart | None = None, means: Tensor | None = None
     ) -> Self:
-        m, count, extra = self.n_latent, moments.design[..., -1, -1], 0.0
-        mass = moments.mass
+        m, mass, count, extra = self.n_latent, moments.mass, moments.design[..., -1, -1], 0.0
         if prior is not None:
             extra = prior.degrees_of_freedom + self.n_features + 2
             rows = prior_as_rows(prior, extra, self.means, self.encoder, self.cov, self.is_isotropic)
@@ -268,7 +260,7 @@ class SubspaceGaussians(GaussianComponents[LatentView, LatentMoments]):
         spread = moments.latent[:, :m, :m] + trace * torch.eye(m, dtype=old.dtype, device=old.device)
         phi = (spread - total[..., None] * alpha[:, :, None] * alpha[:, None, :]) / (mass[:, None, None] + trace)
         loadings, shift = new[..., :m], (new[..., :m] @ alpha[..., None]).squeeze(-1)
-        return type(self)(new[..., m] + shift, loadings @ cholesky(phi), noise.clamp(min=floor))
+        return type(self)(new[..., m] + shift, loadings @ cholesky(phi), noise)
 
     def expected_moments(self, weights: Tensor) -> LatentMoments:
         eye = torch.eye(self.n_latent + 1, dtype=weights.dtype, device=weights.device)

@@ -15,17 +15,13 @@ themselves.
 
 from __future__ import annotations
 
-from typing import Any
-
-from jensen.models.mixtures.gaussians.base import Gaussians
+from jensen.models.mixtures.gaussians.base import AnyGaussians, Gaussians
 from jensen.models.mixtures.gaussians.dense import FullGaussians, TiedGaussians
 from jensen.models.mixtures.gaussians.diagonal import DiagonalGaussians
 from jensen.models.mixtures.gaussians.moments import Moments
 from jensen.models.mixtures.gaussians.structure import CovarianceStructure
 
 __all__ = ["FULL", "MCLUST", "STRUCTURES", "AnyGaussians", "CovarianceStructure", "Gaussians", "Moments"]
-
-AnyGaussians = Gaussians[Any]
 
 # scikit-learn's names.
 USUAL = {"full": "VVV", "tied": "EEE", "diag": "VVI", "spherical": "VII"}

@@ -29,9 +29,6 @@ class Structure(Protocol):
     def standard(self, k: int, d: int) -> Any:
         """K standard normals."""
 
-    def adopted(self, components: Any) -> Any:
-        """The nearest components of this structure to those of another."""
-
     def unpack(self, means: Tensor, vector: Tensor) -> Any:
         """Undo `pack`: log-Cholesky or log-variances, and the like."""
 
@@ -65,10 +62,18 @@ class GaussianComponents(Components[V, M]):
     def structure(self) -> Structure: ...
 
     @abstractmethod
-    def m_step(
-        self, moments: M, prior: NormalInverseWishart | None = None, means: Tensor | None = None, floor: float = 0.0
+    def m_step(self, moments: M, prior: NormalInverseWishart | None = None, means: Tensor | None = None) -> Self:
+        """The mode of means and covariances, or of covariances at given means."""
+
+    def m_step_above(
+        self, floor: float, moments: M, prior: NormalInverseWishart | None = None, means: Tensor | None = None
     ) -> Self:
-        """The mode of means and covariances, or of covariances at given means, with no variance below `floor`."""
+        """The same with no eigenvalue (variance) below `floor`; clipping is that where variances are free."""
+        return self.m_step(moments, prior, means).clipped(floor)
+
+    def adopted_by(self, structure: Any) -> Any:
+        """The nearest components of another structure."""
+        return self
 
     def with_covariances_of(self, other: Self) -> Self:
         """These means, and the covariances of others."""
@@ -151,15 +156,22 @@ class Gaussians(GaussianComponents[V, Moments]):
     def structure(self) -> CovarianceStructure:
         return self.form
 
-    def m_step(
-        self,
-        moments: Moments,
-        prior: NormalInverseWishart | None = None,
-        means: Tensor | None = None,
-        floor: float = 0.0,
+    def m_step(self, moments: Moments, prior: NormalInverseWishart | None = None, means: Tensor | None = None) -> Self:
+        return self.m_step_above(0.0, moments, prior, means)
+
+    def m_step_above(
+        self, floor: float, moments: Moments, prior: NormalInverseWishart | None = None, means: Tensor | None = None
     ) -> Self:
         found: Self = self.form.from_moments(moments, prior, means, floor, self.covariances)
         return found
+
+    def adopted_by(self, structure: CovarianceStructure) -> AnyGaussians:
+        if structure == self.form:
+            return self
+        full = self.full()
+        scatter = full if structure.is_dense else full.diagonal(dim1=-2, dim2=-1)
+        adopted: AnyGaussians = structure(self.means, structure.fitted(scatter, scatter.new_ones(len(scatter)), 0.0))
+        return adopted
 
     def drawn_together(self, mass: Tensor, pseudo: float) -> Self:
         covariances = self.covariances
@@ -211,6 +223,9 @@ class Gaussians(GaussianComponents[V, Moments]):
     @abstractmethod
     def precision_factors(self) -> Tensor:
         """Upper-triangular C with C Cᵀ = Σ⁻¹; for diagonal structures 1/σ."""
+
+
+AnyGaussians = Gaussians[Any]
 
 
 @dataclass(frozen=True)

@@ -77,14 +77,14 @@ class GaussianFamily(SmoothFamily[G], Generic[G]):
         return replace(self, means=means, covariances=covariances, prior=prior)
 
     def adopted(self, components: G) -> G:
-        adopted: G = self.structure.adopted(components)
+        adopted: G = components.adopted_by(self.structure)
         return adopted
 
     def gentle(self) -> Self:
         return replace(self, floor=max(self.floor, GENTLE))
 
     def m_step(self, components: G, moments: Any) -> G:
-        found = components.m_step(moments, self.prior, self.means, max(self.floor, RESOLUTION))
+        found = components.m_step_above(max(self.floor, RESOLUTION), moments, self.prior, self.means)
         return self.known_or_not_collapsed(found)
 
     def first(self, components: G, moments: Any, pseudo: float) -> G:

@@ -112,14 +112,6 @@ class CovarianceStructure:
         values = full if self.is_dense else full.diagonal(dim1=-2, dim2=-1)[:, : features[0]]
         return self(means, values[:n])
 
-    def adopted(self, components: Any) -> Any:
-        """The nearest components of this structure, by Σ_k KL(Σ̂_k ‖ Σ_k)."""
-        if components.form == self:
-            return components
-        full = components.full()
-        scatter = full if self.is_dense else full.diagonal(dim1=-2, dim2=-1)
-        return self(components.means, self.fitted(scatter, scatter.new_ones(len(scatter)), 0.0))
-
     def inverse(self, matrices: Tensor) -> Tensor:
         """Precisions to covariances and back."""
         return torch.cholesky_inverse(cholesky(matrices)) if self.is_dense else 1 / matrices
