@@ -180,13 +180,12 @@ class Case:
 def full_covariances(model: GaussianMixture) -> np.ndarray:
     k, d = model.means_.shape
     covariances = model.covariances_
-    if len(covariances) == k and covariances.shape[1:] == (d, d):
-        return covariances
     return {
-        "EVI": lambda: np.array([np.diag(v) for v in covariances]),
         "full": lambda: covariances,
+        "VVE": lambda: covariances,
         "tied": lambda: np.tile(covariances, (k, 1, 1)),
         "diag": lambda: np.array([np.diag(v) for v in covariances]),
+        "EVI": lambda: np.array([np.diag(v) for v in covariances]),
         "spherical": lambda: np.array([v * np.eye(d) for v in covariances]),
     }[model.covariance_type]()
 

@@ -29,7 +29,7 @@ from jensen.models.mixtures.base import MixtureModel
 from jensen.models.mixtures.conjugate_prior import ConjugatePrior
 from jensen.models.mixtures.em import MixtureVerbs
 from jensen.models.mixtures.fit import mixture_problem, n_components_of, start_by
-from jensen.models.mixtures.gaussians import STRUCTURES, AnyGaussians
+from jensen.models.mixtures.gaussians import MCLUST, STRUCTURES, AnyGaussians
 from jensen.models.mixtures.gaussians.family import GaussianFamily
 from jensen.models.mixtures.inference import condition, marginal
 from jensen.models.mixtures.parameters import GaussianTheta, Given, parameter, theta_from, theta_record
@@ -43,7 +43,7 @@ class GaussianMixture(MixtureModel):
         n_components: K; None is the number of classes in y, or 1.
         covariance_type: "full", "tied", "diag", "spherical", or one of the fourteen structures by mclust's names, such
             as "VEV": letters for volume, shape and orientation, E equal in all components, V varying, I the identity.
-            "full" is "VVV", "tied" "EEE", "diag" "VVI", "spherical" "VII".
+            "full" is "VVV", "tied" "EEE", "diag" "VVI", "spherical" "VII". `GaussianMixture.STRUCTURES` has all names.
         tol: EM stops when a step gains less than this many nats per unit of weight.
         reg_covar: smallest variance of a component, as a share of the variance of the data (at least 1e-10, where
             rounding begins). For "full" and "tied" it applies to the eigenvalues of the covariance of standardised
@@ -105,6 +105,7 @@ class GaussianMixture(MixtureModel):
         "acceleration": [StrOptions({"squarem"}), None],
         "freeze": [tuple, list],
     }
+    STRUCTURES: ClassVar[tuple[str, ...]] = MCLUST
 
     def __init__(
         self,
