@@ -204,6 +204,12 @@ def test_coordinates_lead_back_and_any_vector_has_the_structure(name):
     assert_allclose(solve(name, other, torch.ones(len(found)).double()), other, rtol=1e-6, atol=1e-7)
 
 
+@pytest.mark.parametrize("name", [name for name in NAMES if name[2] != "I"])
+def test_one_feature_has_coordinates_and_no_axes(name):
+    found = torch.tensor([[[2.0]], [[2.0]]]).double()[: 1 if name == "EEE" else 2]
+    assert_allclose(unpack_covariances(name, pack_covariances(name, found), found.shape), found)
+
+
 def test_any_orthogonal_matrix_has_coordinates():
     """A swap of two axes has the eigenvalue -1, at which Cayley's map is singular without a change of signs."""
     swap = torch.tensor([[[0.0, 1.0], [1.0, 0.0]]]).double()

@@ -55,7 +55,7 @@ def pack_covariances(letters: str, covariances: Tensor) -> Tensor:
 def unpack_covariances(letters: str, vector: Tensor, shape: tuple[int, ...]) -> Tensor:
     k, d, _ = shape
     if not is_by_factors(letters):
-        axes = axes_of(vector[k * d :].reshape(-1, d * (d - 1) // 2), d)
+        axes = axes_of(vector[k * d :].reshape(k if letters[2] == "V" else 1, d * (d - 1) // 2), d)
         return around(axes, shared_logs(letters, vector[: k * d].reshape(k, d)).exp())
     rows, cols = torch.tril_indices(d, d)
     lower = vector.new_zeros(shape)
