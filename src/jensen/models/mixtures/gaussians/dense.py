@@ -105,7 +105,7 @@ class DenseGaussians(Gaussians[View]):
         return own[0] if self.form.letters[:2] == "EE" else own.sum()
 
     def resolution(self) -> float:
-        # Entries of Σ near 1 are held to ε, an eigenvalue λ with them, and ln λ to ε/λ, through d sums. A flat component
+        # Entries of Σ near 1 are held to ε, an eigenvalue λ with them, and ln λ to ε/λ, through d sums. A flat group
         # whose volume is that of others has larger entries.
         size = self.covariances.diagonal(dim1=-2, dim2=-1).amax(-1).clamp(min=1)
         largest = (size * self.whole.precision.diagonal(dim1=-2, dim2=-1).amax(-1)).max()
