@@ -210,9 +210,11 @@ def test_covariances_without_the_structure_are_refused(name):
         pytest.param(X[:, :1], id="one column"),
     ],
 )
-def test_hard_data_fit(rows, name):
+def test_hard_data_fit(rows, name, tmp_path):
     model = GaussianMixture(2, covariance_type=name, random_state=0).fit(rows)
     assert np.isfinite(model.score_samples(rows)).all()
+    model.save(tmp_path / "model.jensen")
+    assert_allclose(jensen.load(tmp_path / "model.jensen").score(rows), model.score(rows))
     assert (np.diff(model.lower_bounds_) >= -1e-8 * (1 + np.abs(model.lower_bound_))).all()
 
 
@@ -237,12 +239,14 @@ def test_a_collapse_without_a_floor_is_an_error(name):
 
 
 @pytest.mark.parametrize("name", ["EVI", "EVE", "EVV"])
-def test_a_flat_component_of_equal_volume_is_long(name):
+def test_a_flat_component_of_equal_volume_is_long(name, tmp_path):
     """Its likelihood stays finite: what ten directions lack the other one has, up to a ceiling."""
     rng = np.random.default_rng(0)
     rows = np.vstack([rng.normal(size=(40, 11)), 20 + np.outer(np.linspace(-1, 1, 10), np.eye(11)[0])])
     model = GaussianMixture(2, covariance_type=name, random_state=0, max_iter=300).fit(rows)
     assert np.isfinite(model.score(rows))
+    model.save(tmp_path / "model.jensen")
+    assert_allclose(jensen.load(tmp_path / "model.jensen").score(rows), model.score(rows))
     assert_allclose(np.linalg.slogdet(full(model))[1], np.linalg.slogdet(full(model)[0])[1], rtol=1e-3)
 
 
@@ -287,6 +291,15 @@ def test_a_warm_start_takes_over_another_structure(before, after):
     warm.fit(X)
     assert warm.lower_bound_ == pytest.approx(three_of(after).lower_bound_, abs=1e-6)
     assert warm.n_parameters_ == three_of(after).n_parameters_
+
+
+@pytest.mark.parametrize("after", ["VEE", "EVV", "VEI"])
+def test_another_structure_is_taken_over_in_any_units(after):
+    rows = X * [1e-6, 1.0, 1e6, 1.0]
+    warm = tight(after, warm_start=True)
+    warm.theta_ = tight("full").fit(rows).theta_
+    warm.fit(rows)
+    assert warm.lower_bound_ == pytest.approx(three_of(after).lower_bound_, abs=1e-6)
 
 
 def test_mixtures_of_any_columns_have_the_structures(tmp_path):

@@ -17,8 +17,6 @@ from jensen.models.mixtures.gaussians import STRUCTURES, AnyGaussians, Covarianc
 
 GaussianTheta = MixtureTheta[AnyGaussians]
 PARAMETERS = ("weights", "means", "covariances")
-# Given matrices may be off their structure by so much, as if they were written with six digits.
-NEAR = 1e-5
 
 
 def theta_record(theta: GaussianTheta) -> dict[str, Tensor]:
@@ -43,12 +41,12 @@ def checked_matrices(structure: CovarianceStructure, value: Any, k: int, d: int,
     shape = tuple(structure.user_shape(torch.empty(internal, device="meta")).shape)
     matrices = Values(*shape).read(name, value).reshape(internal)
     symmetric = not structure.is_dense or torch.allclose(matrices, matrices.mT)
-    if not symmetric or structure(torch.zeros(k, d, dtype=torch.float64), matrices).collapsed().any():
+    components = structure(torch.zeros(k, d, dtype=torch.float64), matrices)
+    if not symmetric or components.collapsed().any():
         kind = "symmetric and positive definite" if structure.is_dense else "positive"
         raise ValueError(f"{name} must be {kind} for covariance_type={structure.name!r}")
     # A precision has the same structure as its covariance.
-    nearest = structure.fitted(matrices, matrices.new_ones(len(matrices)), 0.0)
-    if not torch.allclose(nearest, matrices, rtol=NEAR, atol=NEAR * float(matrices.abs().max())):
+    if structure.departs(components.full()):
         raise ValueError(
             f"{name} does not have the structure {structure.letters} of covariance_type={structure.name!r}: equal (E) "
             "or varying (V) volume, shape and orientation; give matrices that do, or covariance_type='full'"

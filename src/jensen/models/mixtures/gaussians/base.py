@@ -168,9 +168,7 @@ class Gaussians(GaussianComponents[V, Moments]):
     def adopted_by(self, structure: CovarianceStructure) -> AnyGaussians:
         if structure == self.form:
             return self
-        full = self.full()
-        scatter = full if structure.is_dense else full.diagonal(dim1=-2, dim2=-1)
-        adopted: AnyGaussians = structure(self.means, structure.fitted(scatter, scatter.new_ones(len(scatter)), 0.0))
+        adopted: AnyGaussians = structure(self.means, structure.nearest(self.full()))
         return adopted
 
     def drawn_together(self, mass: Tensor, pseudo: float) -> Self:

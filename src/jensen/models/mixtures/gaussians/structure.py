@@ -26,13 +26,15 @@ from jensen.formulas.coordinates import (
     unpack_variances,
 )
 from jensen.formulas.gaussian import cholesky
-from jensen.formulas.structures import MOST_STEPS, structured_covariances, structured_variances
+from jensen.formulas.structures import MOST_STEPS, TINY, structured_covariances, structured_variances
 from jensen.formulas.wishart import NormalInverseWishart
 from jensen.models.mixtures.gaussians.moments import Moments, mode_of_means, outer, without_empty
 from jensen.models.mixtures.gaussians.spread import covariance_of_rows
 
 # Steps of an M-step without a closed form that starts from the last one. Each of them raises the bound, and EM goes on.
 STEPS = 2
+# Matrices that were written with six digits may be so far off their structure.
+SIX_DIGITS = 1e-5
 
 
 @dataclass(frozen=True)
@@ -111,6 +113,26 @@ class CovarianceStructure:
         n, *features = self.covariance_shape(*means.shape)
         values = full if self.is_dense else full.diagonal(dim1=-2, dim2=-1)[:, : features[0]]
         return self(means, values[:n])
+
+    def nearest(self, full: Tensor) -> Tensor:
+        """The covariances of this structure nearest to matrices (K, d, d), by Σ_k KL(Σ̂_k ‖ Σ_k)."""
+        unit = self.units(full.diagonal(dim1=-2, dim2=-1).mean(0))
+        scaled = full / outer(unit, unit)
+        scatter = scaled if self.is_dense else scaled.diagonal(dim1=-2, dim2=-1)
+        found = self.fitted(scatter, scatter.new_ones(len(scatter)), 0.0)
+        return found * (outer(unit, unit) if self.is_dense else unit[: found.shape[1]].square())
+
+    def departs(self, full: Tensor) -> bool:
+        """Whether matrices (K, d, d) do not have this structure, beyond six digits and rounding."""
+        if self.is_shared or self.letters in ("VII", "VVI", "VVV"):
+            return False
+        means = full.new_zeros(full.shape[:2])
+        unit = self.units(full.diagonal(dim1=-2, dim2=-1).mean(0))
+        scaled, nearest = (values / outer(unit, unit) for values in (full, self(means, self.nearest(full)).full()))
+        values = torch.linalg.eigvalsh(scaled)
+        rounding = torch.finfo(values.dtype).eps * float((values[:, -1] / values[:, 0].clamp(min=TINY)).max())
+        apart = (nearest - scaled).abs().max() / scaled.abs().max()
+        return bool(apart > SIX_DIGITS + 100 * rounding)
 
     def inverse(self, matrices: Tensor) -> Tensor:
         """Precisions to covariances and back."""
