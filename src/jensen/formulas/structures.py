@@ -162,7 +162,8 @@ def structured_covariances(
         return proportional(symmetric(scatter), mass, floor, last, n_steps)
     if letters[2] == "V":
         squares, axes = descending(symmetric(scatter))
-        before = None if last is None else descending(last)[0]
+        # Only equal shapes are found step by step.
+        before = torch.linalg.eigvalsh(last).flip(-1) if last is not None and letters[:2] == "VE" else None
         variances = structured_variances(letters, squares, mass, floor, before, n_steps)
         return around(axes, variances)
     return with_common_axes(letters, symmetric(scatter), mass, floor, last, n_steps)

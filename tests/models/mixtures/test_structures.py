@@ -77,7 +77,7 @@ def test_four_names_are_scikit_learns(name, usual):
 @pytest.mark.parametrize(
     ("name", "n_free"),
     # mclust's nMclustParams(name, d=4, G=3).
-    zip(MCLUST, [15, 17, 18, 20, 24, 26, 24, 26, 30, 32, 36, 38, 42, 44], strict=True),
+    list(zip(MCLUST, [15, 17, 18, 20, 24, 26, 24, 26, 30, 32, 36, 38, 42, 44], strict=True)),
 )
 def test_parameter_counts_are_mclusts(name, n_free):
     assert three_of(name).n_parameters_ == n_free
