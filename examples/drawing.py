@@ -84,9 +84,11 @@ def covariance_matrices(model: GaussianMixture) -> np.ndarray:
     """Covariances of any structure as matrices (K, d, d)."""
     k, d = model.means_.shape
     cov = model.covariances_
-    if model.covariance_type in ("diag", "spherical"):
-        return np.reshape(cov, (k, -1, 1)) * np.eye(d)
-    return np.broadcast_to(cov, (k, d, d))
+    if cov.shape[-2:] == (d, d) and model.covariance_type not in ("diag", "VEI", "EVI", "VVI"):
+        return np.broadcast_to(cov, (k, d, d))
+    # Variances of components and features, of either alone, or one for all.
+    variances = cov[:, None] if model.covariance_type in ("spherical", "VII") else cov
+    return np.broadcast_to(variances, (k, d))[:, :, None] * np.eye(d)
 
 
 def ellipses(

@@ -183,8 +183,10 @@ def full_covariances(model: GaussianMixture) -> np.ndarray:
     covariances = model.covariances_
     return {
         "full": lambda: covariances,
+        "VVE": lambda: covariances,
         "tied": lambda: np.tile(covariances, (k, 1, 1)),
         "diag": lambda: np.array([np.diag(v) for v in covariances]),
+        "EVI": lambda: np.array([np.diag(v) for v in covariances]),
         "spherical": lambda: np.array([v * np.eye(d) for v in covariances]),
     }[model.covariance_type]()
 
@@ -1055,6 +1057,8 @@ CASES = [
     gaussian_mixture("mixture-tied", covariance_type="tied"),
     gaussian_mixture("mixture-diag", covariance_type="diag"),
     gaussian_mixture("mixture-spherical", covariance_type="spherical"),
+    gaussian_mixture("mixture-EVI", covariance_type="EVI"),
+    gaussian_mixture("mixture-VVE", covariance_type="VVE"),
     gaussian_mixture("mixture-labels", y=some_labels()),
     discriminant_analysis(),
     your_own_model(),

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import math
 from itertools import pairwise
+from typing import ClassVar
 
 import numpy as np
 import pandas as pd
@@ -61,6 +62,20 @@ class TestMclust:
         next_one = chosen.runners_up(1).iloc[0]
         assert (next_one["covariance_type"], next_one["n_components"]) == ("full", 3)
         assert next_one["behind"] == pytest.approx(580.8396 - 574.0178, abs=self.CLOSE)
+
+
+class TestStructures:
+    # The best of 140 starts of an independent EM, with 2 and 3 components; mclust has 610.0853 for EEV.
+    BEST: ClassVar = {"EEV": (644.5997, 609.5290), "VEV": (561.7285, 562.5507), "EVV": (658.3306, 621.5184)}
+
+    def test_starts_from_neighbours_find_the_best_known_values_and_mclusts_winner(self):
+        grid = {"n_components": [1, 2, 3, 4], "covariance_type": [*self.BEST, "VVV"]}
+        chosen = select(GaussianMixture(), IRIS, grid)
+        assert chosen.best_params == {"covariance_type": "VEV", "n_components": 2}
+        assert chosen.table["bic"].min() == pytest.approx(561.7285, abs=1e-4)
+        found = chosen.pivot().loc[[2, 3], list(self.BEST)]
+        assert (found.to_numpy() <= pd.DataFrame(self.BEST).to_numpy() + TestMclust.CLOSE).all()
+        assert (chosen.table["degenerate"] == "").all()
 
 
 class TestBicOfTheWinner:

@@ -12,6 +12,8 @@ N_PARAMETERS = {
     "mixture-tied": 2 + 3 * 3 + 6,
     "mixture-diag": 2 + 3 * 3 + 3 * 3,
     "mixture-spherical": 2 + 3 * 3 + 3,
+    "mixture-EVI": 2 + 3 * 3 + 1 + 3 * 2,
+    "mixture-VVE": 2 + 3 * 3 + 3 * 3 + 3,
     "mixture-labels": 2 + 3 * 3 + 3 * 6,
     "discriminant-analysis": 2 + 3 * 3 + 6,
     "your-own-model": 2 + 3 * 3,

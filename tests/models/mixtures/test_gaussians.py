@@ -1,4 +1,4 @@
-"""The four structures: densities against scipy, M-steps against numerical maximisation, one answer by every form."""
+"""The structures: densities against scipy, M-steps against numerical maximisation, one answer by every form."""
 
 import numpy as np
 import pytest
@@ -14,16 +14,13 @@ K, D, N = 3, 4, 60
 
 
 def random_gaussians(family, seed=0):
+    """Covariances of the structure: those that suit random matrices best."""
     rng = np.random.default_rng(seed)
     factor = rng.normal(size=(K, D, 2 * D))
     full = torch.tensor(factor @ np.swapaxes(factor, 1, 2) / D)
-    shapes = {
-        "full": full,
-        "tied": full[:1],
-        "diag": full.diagonal(dim1=1, dim2=2),
-        "spherical": full[:, :1, 0],
-    }
-    return family(torch.tensor(rng.normal(size=(K, D))), shapes[family.name])
+    scatter = full if family.is_dense else full.diagonal(dim1=1, dim2=2)
+    covariances = family.fitted(scatter, torch.ones(K).double(), 0.0)
+    return family(torch.tensor(rng.normal(size=(K, D))), covariances)
 
 
 def batch_of(x, observed=None):
@@ -75,7 +72,7 @@ def test_densities_against_scipy(family, x, direct, monkeypatch):
 def kept(second, family):
     """What a structure keeps of Σ r x xᵀ (K, d, d)."""
     if family.is_dense:
-        return second.sum(0, keepdim=True) if family.name == "tied" else second
+        return second.sum(0, keepdim=True) if family.is_shared else second
     return second.diagonal(dim1=1, dim2=2)
 
 
@@ -124,12 +121,8 @@ def test_holes_add_conditional_means_and_covariances(family, x, responsibilities
 
 
 def prior_for(family):
-    scale = {
-        "full": torch.eye(D).double() * 2,
-        "tied": torch.eye(D).double() * 2,
-        "diag": torch.full((D,), 2.0).double(),
-        "spherical": torch.tensor([2.0]).double(),
-    }[family.name]
+    shape = family.scale_shape(D)
+    scale = torch.eye(D).double() * 2 if len(shape) == 2 else torch.full(shape or (1,), 2.0).double()
     return NormalInverseWishart(torch.ones(D).double(), 0.5, D + 3.0, scale)
 
 
@@ -193,9 +186,7 @@ def test_expected_moments_are_those_whose_m_step_is_the_same(family):
 def test_affine_maps_change_densities_by_the_jacobian(family, x):
     gaussians = random_gaussians(family)
     origin = torch.arange(D).double()
-    scale = (
-        torch.full((D,), 2.5).double() if family.name == "spherical" else torch.tensor([1.0, 2.0, 0.1, 5.0]).double()
-    )
+    scale = family.units(torch.tensor([1.0, 4.0, 0.01, 25.0]).double())
     moved = gaussians.affine(origin, scale)
     there = scipy_densities(moved, origin[:, None] + scale[:, None] * x)
     assert_allclose(there + scale.log().sum().item(), scipy_densities(gaussians, x))

@@ -26,7 +26,7 @@ from jensen.engines.em.sources import ArraySource
 from jensen.models.factors.fit import SubspaceTheta, covariance_of, need_square, one, stream_of
 from jensen.models.factors.principal import RowMoments, row_moments
 from jensen.models.factors.subspace import SubspaceGaussians, SubspaceStructure
-from jensen.models.mixtures.gaussians import FullGaussians
+from jensen.models.mixtures.gaussians import FULL
 from jensen.models.mixtures.inference import answers, bound_terms, fill, fill_draws, log_evidence, responsibilities
 from jensen.runtime.threads import threads_for
 
@@ -117,7 +117,7 @@ class LinearLatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EMEst
             rows.x.T.clone(memory_format=torch.contiguous_format),
             stream.frame,
             weight=rows.weight,
-            footprint=FullGaussians.standard(1, rows.x.shape[1]).footprint,
+            footprint=FULL.standard(1, rows.x.shape[1]).footprint,
         )
         # The moments of complete rows do not depend on the model: all rows count alike.
         return replace(stream, exponent=0.7 if bool(rows.x.isnan().any()) else 1.0), source

@@ -33,9 +33,9 @@ from jensen.models.factors.principal import (
 from jensen.models.factors.subspace import SubspaceGaussians, SubspaceStructure
 from jensen.models.mixtures.conjugate_prior import ConjugatePrior
 from jensen.models.mixtures.em import MixtureTheta, SmoothMixtureVerbs
-from jensen.models.mixtures.gaussians import FullGaussians, Moments
-from jensen.models.mixtures.gaussians.base import outer
+from jensen.models.mixtures.gaussians import FULL, Moments
 from jensen.models.mixtures.gaussians.family import GaussianFamily
+from jensen.models.mixtures.gaussians.moments import outer
 from jensen.models.mixtures.gaussians.spread import variances_of_rows
 from jensen.runtime.memory import need_memory
 
@@ -222,13 +222,13 @@ class MomentVerbs:
     frame: Frame
 
     def e_step(self, theta: SubspaceTheta, batch: Batch) -> Summary[Moments]:
-        full = FullGaussians(theta.components.means, covariance_of(theta)[None])
+        full = FULL(theta.components.means, covariance_of(theta)[None])
         ones = torch.ones_like(batch.x[..., 0, :])
         weight = ones if batch.weight is None else batch.weight
         return Summary(full.moments(weight[..., None, :], full.view(batch)), ones.new_zeros(()), weight.sum())
 
     def m_step(self, theta: SubspaceTheta, stats: Moments) -> SubspaceTheta:
-        found = FullGaussians.from_moments(stats, None).affine(self.frame.origin, self.frame.scale)
+        found = FULL.from_moments(stats, None).affine(self.frame.origin, self.frame.scale)
         moments = RowMoments(float(stats.mass), found.means[0], found.covariances[0])
         return self.solve(moments, theta.outside(self.frame)).within(self.frame)
 

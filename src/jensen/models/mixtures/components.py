@@ -203,6 +203,10 @@ class Family(ABC, Generic[C]):
         """The family in these coordinates, with what its prior needs to know of the rows."""
         return self
 
+    def adopted(self, components: C) -> C:
+        """The nearest components of this family to those of a fit with other arguments."""
+        return components
+
     def gentle(self) -> Self:
         """The same with constraints under which no candidate of a start ends the search by collapsing."""
         return self

@@ -18,7 +18,8 @@ from jensen.data.constants import Constants
 from jensen.data.container import Kind
 from jensen.engines.em.frame import Frame
 from jensen.formulas.wishart import NormalInverseWishart
-from jensen.models.mixtures.gaussians.base import Structure, outer
+from jensen.models.mixtures.gaussians.base import Structure
+from jensen.models.mixtures.gaussians.moments import outer
 
 
 class ConjugatePrior(BaseEstimator):
@@ -30,7 +31,9 @@ class ConjugatePrior(BaseEstimator):
         mean_precision: κ > 0, the number of rows the prior mean counts for.
         degrees_of_freedom: ν > d - 1; None is d + 2 (3 for diagonal structures' single variances).
         scale: Λ in the units of X: (d, d) for "full" and "tied", (d,) for "diag" and factor analysis, a number for
-            "spherical" and probabilistic PCA; None is the spread of the data divided by K^(2/d).
+            "spherical" and probabilistic PCA; None is the spread of the data divided by K^(2/d). Other structures have
+            the prior of "full", or of "diag" if their name ends in I, restricted to what they allow; EII and EEI have
+            one variance and one for every feature.
 
     Example:
         >>> from jensen import ConjugatePrior, GaussianMixture

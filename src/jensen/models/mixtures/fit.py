@@ -97,7 +97,8 @@ def mixture_problem(
 
     def first(generator: torch.Generator) -> MixtureTheta[C]:
         if start is not None:
-            return verbs.project(start.within(frame))
+            adopted = MixtureTheta(start.weights, family.adopted(start.components))
+            return verbs.project(adopted.within(frame))
         return verbs.project(begin(verbs, rows, source, frame, generator))
 
     return Problem(verbs, source, first, verbs.plausibility, em.small_gain(model.tol), algorithm), frame

@@ -30,7 +30,7 @@ from jensen.models.mixtures.base import MixtureModel
 from jensen.models.mixtures.conjugate_prior import ConjugatePrior, prior_of_columns
 from jensen.models.mixtures.em import MixtureVerbs
 from jensen.models.mixtures.fit import mixture_problem, n_components_of, start_by
-from jensen.models.mixtures.gaussians import STRUCTURES, AnyGaussians
+from jensen.models.mixtures.gaussians import MCLUST, STRUCTURES, AnyGaussians
 from jensen.models.mixtures.gaussians.family import GaussianFamily
 from jensen.models.mixtures.inference import condition, marginal
 from jensen.models.mixtures.parameters import GaussianTheta, Given, parameter, theta_from, theta_record
@@ -42,11 +42,14 @@ class GaussianMixture(MixtureModel):
 
     Args:
         n_components: K; None is the number of classes in y, or 1.
-        covariance_type: "full", "tied", "diag" or "spherical".
+        covariance_type: "full", "tied", "diag", "spherical", or one of the fourteen structures by mclust's names, such
+            as "VEV": letters for volume, shape and orientation, E equal in all components, V varying, I the identity.
+            "full" is "VVV", "tied" "EEE", "diag" "VVI", "spherical" "VII". `GaussianMixture.STRUCTURES` has all names.
         tol: EM stops when a step gains less than this many nats per unit of weight.
         reg_covar: smallest variance of a component, as a share of the variance of the data (at least 1e-10, where
             rounding begins). For "full" and "tied" it applies to the eigenvalues of the covariance of standardised
-            features. 0 sets no floor; a component that collapses then raises an error.
+            features; for structures that depend on the units of the features (EII, VII, EVE, VVE, EEV, VEV) to a share
+            of the mean variance. 0 sets no floor; a component that collapses then raises an error.
         max_iter: maximum number of M-steps; 0 returns the start.
         n_init: number of fits from different starts; the most plausible is kept.
         init_params: "portfolio" runs a few EM steps from several k-means partitions and continues from the most
@@ -65,6 +68,8 @@ class GaussianMixture(MixtureModel):
 
     Attributes:
         weights_, means_, covariances_, precisions_, precisions_cholesky_: as in scikit-learn; the divisor is N_k.
+            Covariances are (K, d, d), for "**I" (K, d) and for "*II" (K,); what all components share, EEE, EEI and EII,
+            comes without K.
         theta_: the same parameters as one frozen value of tensors.
         at_floor_: which components (K,) have a variance at the floor of `reg_covar`; do not trust their likelihood.
         total_weight_: total weight of the training rows.
@@ -94,13 +99,14 @@ class GaussianMixture(MixtureModel):
         "reg_covar": [Interval(Real, 0.0, None, closed="left")],
         "weights_init": ["array-like", None],
         "means_init": ["array-like", None],
-        "precisions_init": ["array-like", None],
+        "precisions_init": ["array-like", Real, None],
         "prior": [ConjugatePrior, None],
         "algorithm": [StrOptions({"em", "gradient"})],
         "learning_rate": [Interval(Real, 0.0, None, closed="neither")],
         "acceleration": [StrOptions({"squarem"}), None],
         "freeze": [tuple, list],
     }
+    STRUCTURES: ClassVar[tuple[str, ...]] = MCLUST
 
     def __init__(
         self,
@@ -268,6 +274,7 @@ class GaussianMixture(MixtureModel):
     def _derived(self, theta: GaussianTheta, columns: list[int]) -> GaussianMixture:
         """A fitted mixture of some of the features."""
         model = type(self)(**self.get_params(deep=False))
+        model.covariance_type = theta.components.form.name
         if "n_components" in self.get_params(deep=False):
             model.n_components = len(theta.weights)
         model.theta_, model.n_features_in_, model.total_weight_ = theta, len(columns), self.total_weight_

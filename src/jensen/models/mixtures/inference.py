@@ -100,7 +100,7 @@ def condition(theta: MixtureTheta[AnyGaussians], x: Tensor) -> MixtureTheta[AnyG
     weights = responsibilities(theta, x[None])[0]
     means, residual = given_observed(theta.components, x)
     kept = residual[:, missing][:, :, missing]
-    return MixtureTheta(weights, type(theta.components).from_full(means[:, missing], kept))
+    return MixtureTheta(weights, theta.components.form.of_some_columns.from_full(means[:, missing], kept))
 
 
 def given_observed(components: AnyGaussians, x: Tensor) -> tuple[Tensor, Tensor]:

@@ -69,7 +69,7 @@ class Mixture(MixtureModel):
             words), "bernoulli" or "categorical" for some; "multinomial" makes all columns words, and X may be sparse.
         columns: {column: kind} for columns that are not what they look like: "number", "count", "level", "yes/no" or
             "date"; or {column: {"low": 0, "high": 1}} for numbers that have bounds.
-        covariance_type: of the Gaussian columns, "full", "tied", "diag" or "spherical".
+        covariance_type: of the Gaussian columns, as in `GaussianMixture`: "full", "tied", "diag", "spherical", "VEV"...
         alpha: pseudo-counts of every level, and of both values of yes/no; 0 is maximum likelihood.
         prior: None for maximum likelihood, or a `ConjugatePrior` of means and covariances.
         tol: EM stops when a step gains less than this many nats per unit of weight.

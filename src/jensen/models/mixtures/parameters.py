@@ -14,7 +14,7 @@ from jensen.contract.fitted import Fitted, Values, probabilities, read_values
 from jensen.data.container import Kind
 from jensen.engines.em.frame import Frame
 from jensen.models.mixtures.em import MixtureTheta
-from jensen.models.mixtures.gaussians import STRUCTURES, AnyGaussians
+from jensen.models.mixtures.gaussians import STRUCTURES, AnyGaussians, CovarianceStructure
 
 GaussianTheta = MixtureTheta[AnyGaussians]
 PARAMETERS = ("weights", "means", "covariances")
@@ -23,7 +23,7 @@ PARAMETERS = ("weights", "means", "covariances")
 def theta_record(theta: GaussianTheta) -> dict[str, Tensor]:
     """What determines theta."""
     components = theta.components
-    covariances = components.user_shape(components.covariances)
+    covariances = components.form.user_shape(components.covariances)
     return {"weights": theta.weights, "means": components.means, "covariances": covariances}
 
 
@@ -36,15 +36,22 @@ def theta_from(covariance_type: str, n_features: int, record: Mapping[str, Any])
     return MixtureTheta(found["weights"], structure(found["means"], covariances))
 
 
-def checked_matrices(structure: type[AnyGaussians], value: Any, k: int, d: int, name: str) -> Tensor:
+def checked_matrices(structure: CovarianceStructure, value: Any, k: int, d: int, name: str) -> Tensor:
     """Covariances or precisions of scikit-learn's shape, in the structure's own."""
     internal = structure.covariance_shape(k, d)
     shape = tuple(structure.user_shape(torch.empty(internal, device="meta")).shape)
     matrices = Values(*shape).read(name, value).reshape(internal)
     symmetric = not structure.is_dense or torch.allclose(matrices, matrices.mT)
-    if not symmetric or structure(torch.zeros(k, d, dtype=torch.float64), matrices).collapsed().any():
+    components = structure(torch.zeros(k, d, dtype=torch.float64), matrices)
+    if not symmetric or components.collapsed().any():
         kind = "symmetric and positive definite" if structure.is_dense else "positive"
         raise ValueError(f"{name} must be {kind} for covariance_type={structure.name!r}")
+    # A precision has the same structure as its covariance.
+    if structure.departs(components.full()):
+        raise ValueError(
+            f"{name} does not have the structure {structure.letters} of covariance_type={structure.name!r}: equal (E) "
+            "or varying (V) volume, shape and orientation; give matrices that do, or covariance_type='full'"
+        )
     return matrices
 
 
@@ -53,14 +60,15 @@ def parameter(name: str) -> Fitted:
 
     def read(model: Any) -> Tensor:
         components: AnyGaussians = model.theta_.components
+        form = components.form
         if name == "precisions":
-            return components.user_shape(components.inverse(components.covariances))
+            return form.user_shape(form.inverse(components.covariances))
         if name == "precisions_cholesky":
-            return components.user_shape(components.precision_factors())
+            return form.user_shape(components.precision_factors())
         return theta_record(model.theta_)[name]
 
     def write(model: Any, value: Any) -> GaussianTheta:
-        structure = type(model.theta_.components)
+        structure = model.theta_.components.form
         changed, given = name, np.asarray(value, dtype=np.float64)
         if name == "precisions_cholesky":
             changed, given = "precisions", given @ np.swapaxes(given, -1, -2) if structure.is_dense else given**2
@@ -73,7 +81,7 @@ def parameter(name: str) -> Fitted:
 
     def columns(model: Any) -> tuple[int, ...]:
         """The last axes: none, one or two of covariances, as the scale of their prior has."""
-        return tuple(range(-len(model.theta_.components.scale_shape(1)), 0))
+        return tuple(range(-len(model.theta_.components.structure.scale_shape(1)), 0))
 
     if name == "weights":
         return Fitted(read, write)
@@ -100,7 +108,7 @@ class Given:
     covariances: AnyGaussians | None
 
     @classmethod
-    def of(cls, model: Arguments, structure: type[AnyGaussians], k: int, d: int, kind: Kind) -> Given:
+    def of(cls, model: Arguments, structure: CovarianceStructure, k: int, d: int, kind: Kind) -> Given:
         """From the constructor's arguments for d columns, those that vary, in the user's units."""
         weights = means = covariances = None
         if model.weights_init is not None:
@@ -139,6 +147,5 @@ class Given:
         components = theta.components
         means = components.means if self.means is None else self.means
         covariances = (self.covariances or components).covariances
-        return MixtureTheta(
-            theta.weights if self.weights is None else self.weights, type(components)(means, covariances)
-        )
+        weights = theta.weights if self.weights is None else self.weights
+        return MixtureTheta(weights, components.form(means, covariances))

@@ -189,6 +189,10 @@ class ProductFamily(SmoothFamily[Product]):
             parts.append(family.prepared(k, Frame(frame.origin[list(own)], frame.scale[list(own)]), local))
         return replace(self, families=tuple(parts))
 
+    def adopted(self, components: Product) -> Product:
+        parts = zip(self.families, components.parts, strict=True)
+        return replace(components, parts=tuple(family.adopted(part) for family, part in parts))
+
     def gentle(self) -> Self:
         return replace(self, families=tuple(family.gentle() for family in self.families))
 

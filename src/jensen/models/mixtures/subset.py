@@ -41,6 +41,7 @@ def derived(model: Any, theta: MixtureTheta[Product], places: list[int]) -> Any:
     other = type(model)(**params)
     if "n_components" in params:
         other.n_components = len(theta.weights)
+        other.covariance_type = structure_of(theta.components, model.covariance_type)
     other.theta_, other.total_weight_ = theta, model.total_weight_
     other._columns = some_columns(model._columns, places)
     other._families = tuple(model._families[j] for j in places)
@@ -78,11 +79,19 @@ def log_density(theta: MixtureTheta[Product], coordinates: Coordinates, x: Tenso
     return float(log_evidence(theta, coordinates.expand(x)) + coordinates.log_jacobian(x))
 
 
+def structure_of(components: Product, otherwise: str) -> str:
+    """The covariance structure of the Gaussian columns by name, if there are any."""
+    found = [part.form.name for part in components.parts if isinstance(part, Gaussians)]
+    return found[0] if found else otherwise
+
+
 def given(part: Gaussians[Any], x: Tensor) -> Any:
     """The Gaussians of a row x (d,) given its observed entries; what is observed keeps a place."""
+    if not part.form.is_dense:
+        return part
     means, residual = given_observed(part, x)
     # The residual is 0 where an entry is observed; any variance will do there, as the entry is left out.
-    return type(part).from_full(means, residual + torch.diag((~x.isnan()).to(x.dtype)))
+    return part.form.of_some_columns.from_full(means, residual + torch.diag((~x.isnan()).to(x.dtype)))
 
 
 def selected(components: Product, columns: Sequence[int]) -> Product:

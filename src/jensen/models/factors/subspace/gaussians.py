@@ -26,7 +26,8 @@ from jensen.models.factors.subspace.latent import (
 )
 from jensen.models.factors.subspace.square_root import factor, masked_posterior
 from jensen.models.mixtures.components import Conditional
-from jensen.models.mixtures.gaussians.base import EMPTY, GaussianComponents
+from jensen.models.mixtures.gaussians.base import GaussianComponents
+from jensen.models.mixtures.gaussians.moments import EMPTY
 from jensen.models.mixtures.gaussians.spread import variances_of_rows
 
 
@@ -232,8 +233,7 @@ class SubspaceGaussians(GaussianComponents[LatentView, LatentMoments]):
     def m_step(
         self, moments: LatentMoments, prior: NormalInverseWishart | None = None, means: Tensor | None = None
     ) -> Self:
-        m, count, extra = self.n_latent, moments.design[..., -1, -1], 0.0
-        mass = moments.mass
+        m, mass, count, extra = self.n_latent, moments.mass, moments.design[..., -1, -1], 0.0
         if prior is not None:
             extra = prior.degrees_of_freedom + self.n_features + 2
             rows = prior_as_rows(prior, extra, self.means, self.encoder, self.cov, self.is_isotropic)

@@ -34,7 +34,7 @@ from jensen.models.mixtures.families.log_normal import LogNormalFamily, LogNorma
 from jensen.models.mixtures.families.multinomial import MultinomialFamily, Multinomials
 from jensen.models.mixtures.families.negative_binomial import NegativeBinomialFamily, NegativeBinomials
 from jensen.models.mixtures.families.poisson import PoissonFamily, Poissons
-from jensen.models.mixtures.gaussians import STRUCTURES
+from jensen.models.mixtures.gaussians import STRUCTURES, AnyGaussians
 from jensen.models.mixtures.gaussians.base import GaussianComponents
 from jensen.models.mixtures.gaussians.family import GaussianFamily
 from jensen.models.mixtures.parameters import checked_matrices
@@ -255,7 +255,8 @@ def theta_record(theta: MixtureTheta[Product], names: Sequence[str]) -> dict[str
 
 
 def fields_of(part: AnyComponents) -> dict[str, Any]:
-    return {field.name: getattr(part, field.name) for field in fields(part)}
+    # The form of Gaussians follows from the model's arguments.
+    return {field.name: getattr(part, field.name) for field in fields(part) if field.name != "form"}
 
 
 def share(name: str, values: Tensor) -> Tensor:
@@ -288,7 +289,8 @@ def part_from(
         structure = STRUCTURES[covariance_type]
         means = Values("K", "d").read("means", record["means"], **sizes)
         user = structure.user_shape(record["covariances"])
-        return structure(means, checked_matrices(structure, user, k, d, "covariances"))
+        gaussians: AnyGaussians = structure(means, checked_matrices(structure, user, k, d, "covariances"))
+        return gaussians
     if name == "bernoulli":
         return Bernoullis(Values("K", "d", check=share).read("probabilities", record["probabilities"], **sizes))
     if name == "multinomial":

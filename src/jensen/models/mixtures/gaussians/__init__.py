@@ -1,38 +1,40 @@
-"""K Gaussians under one of four covariance structures.
+"""K Gaussians whose covariances have one of fourteen structures.
 
-    full       Σ_k = S_k / N_k              S_k = Σ_i r_ik (x_i-μ_k)(x_i-μ_k)ᵀ
-    tied       Σ   = Σ_k S_k / Σ_k N_k
-    diag       the diagonal of S_k / N_k
-    spherical  σ_k² = tr S_k / (d N_k)
-With a normal-inverse-Wishart prior the posterior mode takes their place (Fraley & Raftery 2007); with missing features
-the moments are the expected ones (Ghahramani & Jordan 1994).
+    full       VVV  Σ_k = S_k / N_k              S_k = Σ_i r_ik (x_i-μ_k)(x_i-μ_k)ᵀ
+    tied       EEE  Σ   = Σ_k S_k / Σ_k N_k
+    diag       VVI  the diagonal of S_k / N_k
+    spherical  VII  σ_k² = tr S_k / (d N_k)
+and ten between them, by mclust's names (`structure`, `jensen.formulas.structures`). With a normal-inverse-Wishart prior
+the posterior mode takes their place (Fraley & Raftery 2007); with missing features the moments are the expected ones
+(Ghahramani & Jordan 1994).
 
-Each structure is a class of frozen values with the same verbs. Densities and moments are two matrix products with one
-feature map φ, ln N(x; μ_k, Σ_k) = W_k φ(x) and moments = R φᵀ, so a row is read once. The expanded square loses digits
-when Σ is nearly singular; then the deviations are squared themselves.
+Densities and moments are two matrix products with one feature map φ, ln N(x; μ_k, Σ_k) = W_k φ(x) and moments = R φᵀ,
+so a row is read once. The expanded square loses digits when Σ is nearly singular; then the deviations are squared
+themselves.
 """
 
 from __future__ import annotations
 
-from typing import Any
-
-from jensen.models.mixtures.gaussians.base import Gaussians, Moments
+from jensen.models.mixtures.gaussians.base import AnyGaussians, Gaussians
 from jensen.models.mixtures.gaussians.dense import FullGaussians, TiedGaussians
-from jensen.models.mixtures.gaussians.diagonal import DiagGaussians, SphericalGaussians
+from jensen.models.mixtures.gaussians.diagonal import DiagonalGaussians
+from jensen.models.mixtures.gaussians.moments import Moments
+from jensen.models.mixtures.gaussians.structure import CovarianceStructure
 
-__all__ = [
-    "STRUCTURES",
-    "AnyGaussians",
-    "DiagGaussians",
-    "FullGaussians",
-    "Gaussians",
-    "Moments",
-    "SphericalGaussians",
-    "TiedGaussians",
-]
+__all__ = ["FULL", "MCLUST", "STRUCTURES", "AnyGaussians", "CovarianceStructure", "Gaussians", "Moments"]
 
-AnyGaussians = Gaussians[Any]
+# scikit-learn's names.
+USUAL = {"full": "VVV", "tied": "EEE", "diag": "VVI", "spherical": "VII"}
+# mclust's, in its order.
+MCLUST = ("EII", "VII", "EEI", "VEI", "EVI", "VVI", "EEE", "VEE", "EVE", "VVE", "EEV", "VEV", "EVV", "VVV")
 
-STRUCTURES: dict[str, type[AnyGaussians]] = {
-    structure.name: structure for structure in (FullGaussians, TiedGaussians, DiagGaussians, SphericalGaussians)
-}
+
+def structure_named(name: str) -> CovarianceStructure:
+    letters = USUAL.get(name, name)
+    if letters == "EEE":
+        return CovarianceStructure(name, letters, TiedGaussians)
+    return CovarianceStructure(name, letters, DiagonalGaussians if letters[2] == "I" else FullGaussians)
+
+
+STRUCTURES = {name: structure_named(name) for name in (*USUAL, *MCLUST)}
+FULL = STRUCTURES["full"]

@@ -5,21 +5,20 @@ from __future__ import annotations
 from abc import abstractmethod
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar, Protocol, Self
+from typing import Any, Protocol, Self
 
 import torch
 from torch import Tensor
 
-from jensen.engines.em.batch import Additive, Batch, Footprint
+from jensen.engines.em.batch import Batch, Footprint
 from jensen.engines.em.frame import Frame
 from jensen.engines.em.sources import Patterns, Source
 from jensen.formulas.gaussian import Observed, cholesky
 from jensen.formulas.wishart import NormalInverseWishart
 from jensen.models.mixtures.components import Components, Conditional, M, V
-from jensen.models.mixtures.gaussians.spread import covariance_of_rows
+from jensen.models.mixtures.gaussians.moments import Moments
+from jensen.models.mixtures.gaussians.structure import CovarianceStructure
 
-# A smaller share of the mass is lost among the denormal numbers: such a component takes the mean and spread of all.
-EMPTY = 1e-200
 # A factorised pattern of d features costs about as much as this many rows through their smaller sides (measured).
 FEWEST_IN_BLOCK = 16
 
@@ -69,6 +68,16 @@ class GaussianComponents(Components[V, M]):
     def m_step(self, moments: M, prior: NormalInverseWishart | None = None, means: Tensor | None = None) -> Self:
         """The mode of means and covariances, or of covariances at given means."""
 
+    def m_step_above(
+        self, floor: float, moments: M, prior: NormalInverseWishart | None = None, means: Tensor | None = None
+    ) -> Self:
+        """The same with no eigenvalue (variance) below `floor`; clipping is that where variances are free."""
+        return self.m_step(moments, prior, means).clipped(floor)
+
+    def adopted_by(self, structure: Any) -> Any:
+        """The nearest components of another structure."""
+        return self
+
     def with_covariances_of(self, other: Self) -> Self:
         """These means, and the covariances of others."""
         return replace(other, means=self.means)
@@ -79,7 +88,7 @@ class GaussianComponents(Components[V, M]):
 
     @abstractmethod
     def clipped(self, floor: float) -> Self:
-        """The M-step under the constraint that no eigenvalue (variance) is below `floor`."""
+        """The nearest components of the structure with no eigenvalue (variance) below `floor`."""
 
     @abstractmethod
     def collapsed(self, floor: float = 0.0) -> Tensor:
@@ -119,115 +128,81 @@ class GaussianComponents(Components[V, M]):
 
 
 @dataclass(frozen=True)
-class Moments(Additive):
-    """Σ r, Σ r x and Σ r x xᵀ per component, about the origin; each structure keeps of the last what it needs."""
-
-    mass: Tensor  # (K,)
-    first: Tensor  # (K, d)
-    second: Tensor  # full (K, d, d); tied (1, d, d); diag and spherical (K, d)
-
-
-@dataclass(frozen=True)
 class Gaussians(GaussianComponents[V, Moments]):
-    """Means (K, d) and covariances: full (K, d, d); tied (1, d, d); diag (K, d); spherical (K, 1)."""
+    """Means (K, d) and covariances: (K, d, d), diagonal (K, d) or round (K, 1), with 1 for K if all have the same.
+
+    A class computes densities and moments; what the covariances share, and so their M-step, is the `form`.
+    """
 
     covariances: Tensor
-
-    name: ClassVar[str]
-    is_dense: ClassVar[bool]
-
-    @staticmethod
-    @abstractmethod
-    def covariance_shape(k: int, d: int) -> tuple[int, ...]: ...
-
-    @classmethod
-    def user_shape(cls, covariances: Tensor) -> Tensor:
-        """In scikit-learn's shape: full (K, d, d); tied (d, d); diag (K, d); spherical (K,)."""
-        return covariances
-
-    @staticmethod
-    @abstractmethod
-    def parameter_count(k: int, d: int) -> int:
-        """Free parameters of means and covariances."""
+    form: CovarianceStructure
 
     @property
     def n_parameters(self) -> int:
-        return self.parameter_count(*self.means.shape)
+        return self.form.parameter_count(*self.means.shape)
 
-    @classmethod
+    @property
     @abstractmethod
-    def entries_per_row(cls, k: int, d: int) -> int:
+    def entries_per_row(self) -> int:
         """Numbers that an E-step holds per row."""
 
     @property
     def footprint(self) -> Footprint:
         k, d = self.means.shape
-        if self.is_dense:
-            return Footprint(self.entries_per_row(k, d), k * d * d, FEWEST_IN_BLOCK)
-        return Footprint(self.entries_per_row(k, d), k * d)
+        if self.form.is_dense:
+            return Footprint(self.entries_per_row, k * d * d, FEWEST_IN_BLOCK)
+        return Footprint(self.entries_per_row, k * d)
 
     @property
     def by_pattern(self) -> Patterns:
         return True
 
     @property
-    def structure(self) -> Structure:
-        return type(self)
-
-    @classmethod
-    def standard(cls, k: int, d: int) -> Self:
-        eye = torch.eye(d, dtype=torch.float64).expand(k, d, d)
-        return cls.from_full(torch.zeros(k, d, dtype=torch.float64), eye)
-
-    @staticmethod
-    def units(variance: Tensor) -> Tensor:
-        return variance.sqrt()
-
-    @staticmethod
-    def spread(source: Source, d: int) -> Tensor:
-        return covariance_of_rows(source, d)
-
-    @staticmethod
-    @abstractmethod
-    def scale_shape(d: int) -> tuple[int, ...]: ...
-
-    @staticmethod
-    @abstractmethod
-    def log_volume(k: int, scale: Tensor) -> float:
-        """-Σ ln of the units: one s_j for every mean, s_i s_j for every entry of a covariance."""
-
-    @classmethod
-    def least_freedom(cls, d: int) -> int:
-        return d - 1 if cls.is_dense else 0
-
-    @classmethod
-    @abstractmethod
-    def from_moments(cls, moments: Moments, prior: NormalInverseWishart | None, means: Tensor | None = None) -> Self:
-        """The mode of means and covariances, or of covariances at given means."""
+    def structure(self) -> CovarianceStructure:
+        return self.form
 
     def m_step(self, moments: Moments, prior: NormalInverseWishart | None = None, means: Tensor | None = None) -> Self:
-        return self.from_moments(moments, prior, means)
+        return self.m_step_above(0.0, moments, prior, means)
+
+    def m_step_above(
+        self, floor: float, moments: Moments, prior: NormalInverseWishart | None = None, means: Tensor | None = None
+    ) -> Self:
+        found: Self = self.form.from_moments(moments, prior, means, floor, self.covariances)
+        return found
+
+    def adopted_by(self, structure: CovarianceStructure) -> AnyGaussians:
+        if structure == self.form:
+            return self
+        adopted: AnyGaussians = structure(self.means, structure.nearest(self.full()))
+        return adopted
 
     def drawn_together(self, mass: Tensor, pseudo: float) -> Self:
         covariances = self.covariances
-        if len(covariances) == 1:
+        if self.form.is_shared:
             return self
-        mass = mass.reshape(-1, *[1] * (covariances.ndim - 1))
-        average = (mass * covariances).sum(0) / mass.sum()
-        return type(self)(self.means, (mass * covariances + pseudo * average) / (mass + pseudo))
+        count = mass.reshape(-1, *[1] * (covariances.ndim - 1))
+        average = (count * covariances).sum(0) / count.sum()
+        scatter = count * covariances + pseudo * average
+        return replace(self, covariances=self.form.fitted(scatter, mass + pseudo, 0.0, covariances))
 
-    @classmethod
+    def clipped(self, floor: float) -> Self:
+        if not self.collapsed(floor).any():
+            return self
+        equal = self.covariances.new_ones(len(self.covariances))
+        return replace(self, covariances=self.form.fitted(self.covariances, equal, floor))
+
+    def pick(self, numbers: Tensor) -> Self:
+        covariances = self.covariances if self.form.is_shared else self.covariances[numbers]
+        return replace(self, means=self.means[numbers], covariances=covariances)
+
+    @staticmethod
     @abstractmethod
-    def unpack(cls, means: Tensor, vector: Tensor) -> Self: ...
+    def scatter(moments: Moments, means: Tensor) -> Tensor:
+        """Σ_i r_ik (x_i-μ_k)(x_i-μ_k)ᵀ about any means, as far as the statistics have it."""
 
     @abstractmethod
     def full(self) -> Tensor:
         """Covariances as (K, d, d)."""
-
-    @classmethod
-    @abstractmethod
-    def from_full(cls, means: Tensor, full: Tensor) -> Self:
-        """Undo `full`, for covariances that have the structure."""
 
     def feature_variances(self) -> Tensor:
         return self.full().diagonal(dim1=-2, dim2=-1)
@@ -252,10 +227,8 @@ class Gaussians(GaussianComponents[V, Moments]):
     def precision_factors(self) -> Tensor:
         """Upper-triangular C with C Cᵀ = Σ⁻¹; for diagonal structures 1/σ."""
 
-    @staticmethod
-    @abstractmethod
-    def inverse(matrices: Tensor) -> Tensor:
-        """Precisions to covariances and back, in the structure's shape."""
+
+AnyGaussians = Gaussians[Any]
 
 
 class GivenNumbers(Conditional, Protocol):
@@ -305,29 +278,3 @@ class GivenObserved:
         noise = torch.randn(n_blocks, d, n_rows, generator=generator, dtype=self.mean.dtype).to(self.mean.device)
         value = self.mean + self.chol @ noise[:, None]
         return value.gather(1, component[:, None, None, :].expand(-1, 1, d, -1)).squeeze(1)
-
-
-def without_empty(moments: Moments) -> Moments:
-    """The same moments with a trace of all the data in every empty component."""
-    total = moments.mass.sum()
-    empty = moments.mass <= EMPTY * total
-    if not empty.any():
-        return moments
-    mass = torch.where(empty, EMPTY * total, moments.mass)
-    first = torch.where(empty[:, None], EMPTY * moments.first.sum(0), moments.first)
-    if len(moments.second) == 1:  # one matrix for all components cannot be empty
-        return Moments(mass, first, moments.second)
-    chosen = empty.reshape(-1, *[1] * (moments.second.ndim - 1))
-    return Moments(mass, first, torch.where(chosen, EMPTY * moments.second.sum(0), moments.second))
-
-
-def mode_of_means(moments: Moments, prior: NormalInverseWishart | None) -> Tensor:
-    """μ_k = (Σ r x + κ μ_p) / (N_k + κ)."""
-    if prior is None:
-        return moments.first / moments.mass[:, None]
-    kappa = prior.mean_precision
-    return (moments.first + kappa * prior.mean) / (moments.mass[:, None] + kappa)
-
-
-def outer(a: Tensor, b: Tensor) -> Tensor:
-    return a[..., :, None] * b[..., None, :]

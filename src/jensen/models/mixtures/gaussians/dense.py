@@ -1,4 +1,4 @@
-"""Full matrices: one per component, or one for all."""
+"""Dense matrices: one per component, or one for all."""
 
 from __future__ import annotations
 
@@ -15,13 +15,12 @@ from jensen.formulas.gaussian import (
     LARGEST_EXPANDED_PRECISION,
     LOG_2PI,
     Observed,
-    cholesky,
-    clip_eigenvalues,
     quadratic_form,
 )
 from jensen.formulas.quadratic import halves, n_quadratic, quadratic_features, weighted_squares
 from jensen.formulas.wishart import NormalInverseWishart, log_inverse_wishart, log_mean_given_covariance
-from jensen.models.mixtures.gaussians.base import Gaussians, GivenNumbers, Moments, mode_of_means, outer, without_empty
+from jensen.models.mixtures.gaussians.base import Gaussians, GivenNumbers
+from jensen.models.mixtures.gaussians.moments import Moments, outer
 from jensen.models.mixtures.gaussians.rows import GivenRows, RowsView, has_own_patterns
 
 # From this width on, writing φ (d²/2 entries a row) costs more than the whitened product's extra flops (measured).
@@ -38,9 +37,7 @@ class View:
 
 
 class DenseGaussians(Gaussians[View | RowsView]):
-    """The two structures differ in what they pool over the components."""
-
-    is_dense = True
+    """The two classes differ in what they pool over the components."""
 
     def rows_view(self, batch: Batch) -> RowsView:
         return RowsView.of(self.means, self.covariances, batch, self.is_well_conditioned)
@@ -51,14 +48,6 @@ class DenseGaussians(Gaussians[View | RowsView]):
     @staticmethod
     @abstractmethod
     def pool(per_component: Tensor, dim: int = 0) -> Tensor: ...
-
-    @staticmethod
-    @abstractmethod
-    def prior_count(degrees_of_freedom: float, k: int, d: int) -> float: ...
-
-    @staticmethod
-    def scale_shape(d: int) -> tuple[int, ...]:
-        return d, d
 
     @cached_property
     def whole(self) -> Observed:
@@ -103,21 +92,6 @@ class DenseGaussians(Gaussians[View | RowsView]):
         cross = outer(moments.first, means)
         return moments.second + cls.pool(moments.mass[:, None, None] * outer(means, means) - cross - cross.mT)
 
-    @classmethod
-    def from_moments(cls, moments: Moments, prior: NormalInverseWishart | None, means: Tensor | None = None) -> Self:
-        moments = without_empty(moments)
-        means = mode_of_means(moments, prior) if means is None else means
-        scatter, count = cls.scatter(moments, means), cls.pool(moments.mass)
-        if prior is not None:
-            away = means - prior.mean
-            scatter = scatter + prior.scale + prior.mean_precision * cls.pool(outer(away, away))
-            count = count + cls.prior_count(prior.degrees_of_freedom, *means.shape)
-        cov = scatter / count[:, None, None]
-        return cls(means, (cov + cov.mT) / 2)
-
-    def clipped(self, floor: float) -> Self:
-        return type(self)(self.means, clip_eigenvalues(self.covariances, floor))
-
     def collapsed(self, floor: float = 0.0) -> Tensor:
         eye = torch.eye(self.n_features, dtype=self.covariances.dtype, device=self.covariances.device)
         info: Tensor = torch.linalg.cholesky_ex(self.covariances - floor * eye).info
@@ -134,80 +108,47 @@ class DenseGaussians(Gaussians[View | RowsView]):
         return means.sum() + log_inverse_wishart(chol, prior.degrees_of_freedom, prior.scale).sum()
 
     def roughness(self) -> Tensor:
-        return self.whole.precision.diagonal(dim1=-2, dim2=-1).sum() + self.whole.log_det.sum()
+        own = self.whole.precision.diagonal(dim1=-2, dim2=-1).sum(-1) + self.whole.log_det
+        # Eigenvalues that all components share count once.
+        return own[0] if self.form.letters[:2] == "EE" else own.sum()
 
     def resolution(self) -> float:
-        # Entries of Σ near 1 are held to ε, an eigenvalue λ with them, and ln λ to ε/λ, through d sums.
-        precision = self.whole.precision.diagonal(dim1=-2, dim2=-1)
-        return (
-            float((torch.finfo(precision.dtype).eps * self.n_features * precision).amax()) if precision.numel() else 0.0
-        )
+        # Entries of Σ near 1 are held to ε, an eigenvalue λ with them, and ln λ to ε/λ, through d sums. A flat group
+        # whose volume is that of others has larger entries.
+        if not self.n_features:
+            return 0.0
+        size = self.covariances.diagonal(dim1=-2, dim2=-1).amax(-1).clamp(min=1)
+        largest = (size * self.whole.precision.diagonal(dim1=-2, dim2=-1).amax(-1)).max()
+        return float(torch.finfo(largest.dtype).eps * self.n_features * largest)
 
     def pack(self) -> Tensor:
-        chol = self.whole.chol
-        diagonal = chol.diagonal(dim1=-2, dim2=-1)
-        rows, cols = torch.tril_indices(self.n_features, self.n_features)
-        return (chol + torch.diag_embed(diagonal.log() - diagonal))[:, rows, cols].flatten()
-
-    @classmethod
-    def unpack(cls, means: Tensor, vector: Tensor) -> Self:
-        n_matrices, d, _ = cls.covariance_shape(*means.shape)
-        rows, cols = torch.tril_indices(d, d)
-        lower = means.new_zeros(n_matrices, d, d)
-        lower[:, rows, cols] = vector.reshape(n_matrices, -1)
-        diagonal = lower.diagonal(dim1=-2, dim2=-1)
-        chol = lower + torch.diag_embed(diagonal.exp() - diagonal)
-        return cls(means, chol @ chol.mT)
+        return self.form.pack(self.covariances)
 
     def affine(self, origin: Tensor, scale: Tensor) -> Self:
-        return type(self)(origin + scale * self.means, self.covariances * outer(scale, scale))
+        return replace(self, means=origin + scale * self.means, covariances=self.covariances * outer(scale, scale))
 
     def full(self) -> Tensor:
         return self.covariances.expand(self.n_components, -1, -1)
 
-    @classmethod
-    def from_full(cls, means: Tensor, full: Tensor) -> Self:
-        return cls(means, full[: cls.covariance_shape(*means.shape)[0]])
-
     def select(self, columns: Tensor) -> Self:
-        return type(self)(self.means[:, columns], self.covariances[:, columns][:, :, columns])
+        kept = self.covariances[:, columns][:, :, columns]
+        return type(self)(self.means[:, columns], kept, self.form.of_some_columns)
 
     def precision_factors(self) -> Tensor:
         return self.whole.whitening.mT
-
-    @staticmethod
-    def inverse(matrices: Tensor) -> Tensor:
-        return torch.cholesky_inverse(cholesky(matrices))
 
 
 class FullGaussians(DenseGaussians):
     """φ(x) = [1, x, upper(x xᵀ)], or x itself for the whitened form ‖A_k x - A_k μ_k‖²."""
 
-    name = "full"
-
-    @staticmethod
-    def covariance_shape(k: int, d: int) -> tuple[int, ...]:
-        return k, d, d
-
-    @staticmethod
-    def parameter_count(k: int, d: int) -> int:
-        return k * d + k * d * (d + 1) // 2
-
-    @staticmethod
-    def log_volume(k: int, scale: Tensor) -> float:
-        return -k * (len(scale) + 2) * float(scale.log().sum())
-
-    @classmethod
-    def entries_per_row(cls, k: int, d: int) -> int:
+    @property
+    def entries_per_row(self) -> int:
+        k, d = self.means.shape
         return n_quadratic(d) + k if d < WIDE else k * d
 
     @staticmethod
     def pool(per_component: Tensor, dim: int = 0) -> Tensor:
         return per_component
-
-    @staticmethod
-    def prior_count(degrees_of_freedom: float, k: int, d: int) -> float:
-        return degrees_of_freedom + d + 2
 
     @cached_property
     def is_expanded(self) -> bool:
@@ -272,38 +213,13 @@ class FullGaussians(DenseGaussians):
 class TiedGaussians(DenseGaussians):
     """φ(x) = y = A x, whitened by the one Σ: every component is then a unit sphere around A μ_k."""
 
-    name = "tied"
-
-    @staticmethod
-    def covariance_shape(k: int, d: int) -> tuple[int, ...]:
-        return 1, d, d
-
-    @classmethod
-    def user_shape(cls, covariances: Tensor) -> Tensor:
-        return covariances.squeeze(0)
-
-    @staticmethod
-    def parameter_count(k: int, d: int) -> int:
-        return k * d + d * (d + 1) // 2
-
-    @staticmethod
-    def log_volume(k: int, scale: Tensor) -> float:
-        return -(k + len(scale) + 1) * float(scale.log().sum())
-
-    @classmethod
-    def entries_per_row(cls, k: int, d: int) -> int:
-        return 2 * d + k
+    @property
+    def entries_per_row(self) -> int:
+        return 2 * self.n_features + self.n_components
 
     @staticmethod
     def pool(per_component: Tensor, dim: int = 0) -> Tensor:
         return per_component.sum(dim, keepdim=True)
-
-    @staticmethod
-    def prior_count(degrees_of_freedom: float, k: int, d: int) -> float:
-        return degrees_of_freedom + d + 1 + k
-
-    def pick(self, numbers: Tensor) -> Self:
-        return type(self)(self.means[numbers], self.covariances)
 
     def view(self, batch: Batch) -> View | RowsView:
         if has_own_patterns(batch):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from operator import add
@@ -12,11 +11,11 @@ import torch
 from torch import Tensor
 
 from jensen.engines.em.batch import Batch
-from jensen.engines.em.frame import one_unit
 from jensen.engines.em.sources import Source
 from jensen.formulas.gaussian import LARGEST_EXPANDED_PRECISION, LOG_2PI
 from jensen.formulas.wishart import NormalInverseWishart, log_inverse_gamma, log_mean_given_covariance
-from jensen.models.mixtures.gaussians.base import Gaussians, Moments, mode_of_means, without_empty
+from jensen.models.mixtures.gaussians.base import Gaussians
+from jensen.models.mixtures.gaussians.moments import Moments
 
 
 @dataclass(frozen=True)
@@ -29,25 +28,15 @@ class View:
 
 
 class DiagonalGaussians(Gaussians[View]):
-    """φ(x) = [1, x, x²]. The two structures differ in what they pool over the features."""
+    """φ(x) = [1, x, x²]."""
 
-    is_dense = False
-
-    @staticmethod
-    @abstractmethod
-    def pool(per_feature: Tensor) -> Tensor: ...
-
-    @staticmethod
-    @abstractmethod
-    def prior_count(degrees_of_freedom: float, d: int) -> float: ...
-
-    @classmethod
-    def entries_per_row(cls, k: int, d: int) -> int:
-        return 2 * d + 1 + k
+    @property
+    def entries_per_row(self) -> int:
+        return 2 * self.n_features + 1 + self.n_components
 
     @cached_property
     def variances(self) -> Tensor:
-        return self.covariances.expand(-1, self.n_features)
+        return self.covariances.expand(self.means.shape)
 
     @cached_property
     def is_well_conditioned(self) -> bool:
@@ -92,8 +81,10 @@ class DiagonalGaussians(Gaussians[View]):
         count, first, second = reduce(add, (self.observed_sums(batch) for batch in source))
         means = torch.where(count > 0, first / count, self.means)
         squares = second - means * first
-        if self.covariances.shape[1] < self.n_features:
+        if self.form.is_round:
             squares, count = squares.sum(1, keepdim=True), count.sum(1, keepdim=True)
+        if self.form.is_shared:
+            squares, count = squares.sum(0, keepdim=True), count.sum(0, keepdim=True)
         return replace(self, means=means, covariances=torch.where(count > 0, squares / count, self.covariances))
 
     def observed_sums(self, batch: Batch) -> Tensor:
@@ -118,20 +109,6 @@ class DiagonalGaussians(Gaussians[View]):
         """Σ_i r_ik (x_ij-μ_kj)² about any means."""
         return moments.second - 2 * means * moments.first + moments.mass[:, None] * means.square()
 
-    @classmethod
-    def from_moments(cls, moments: Moments, prior: NormalInverseWishart | None, means: Tensor | None = None) -> Self:
-        moments = without_empty(moments)
-        means = mode_of_means(moments, prior) if means is None else means
-        scatter = cls.pool(cls.scatter(moments, means))
-        count = cls.pool(moments.mass[:, None].expand_as(means))
-        if prior is not None:
-            scatter = scatter + prior.scale + prior.mean_precision * cls.pool((means - prior.mean).square())
-            count = count + cls.prior_count(prior.degrees_of_freedom, means.shape[1])
-        return cls(means, scatter / count)
-
-    def clipped(self, floor: float) -> Self:
-        return type(self)(self.means, self.covariances.clamp(min=floor))
-
     def collapsed(self, floor: float = 0.0) -> Tensor:
         return (self.covariances <= floor).any(1)
 
@@ -146,105 +123,23 @@ class DiagonalGaussians(Gaussians[View]):
         return means.sum() + log_inverse_gamma(self.covariances, prior.degrees_of_freedom, prior.scale).sum()
 
     def roughness(self) -> Tensor:
-        return (1 / self.variances + self.variances.log()).sum()
+        variances = self.covariances.expand(-1, self.n_features)
+        return (1 / variances + variances.log()).sum()
 
     def pack(self) -> Tensor:
-        return self.covariances.log().flatten()
-
-    @classmethod
-    def unpack(cls, means: Tensor, vector: Tensor) -> Self:
-        return cls(means, vector.exp().reshape(cls.covariance_shape(*means.shape)))
+        return self.form.pack(self.covariances)
 
     def full(self) -> Tensor:
         return torch.diag_embed(self.variances)
 
-    @classmethod
-    def from_full(cls, means: Tensor, full: Tensor) -> Self:
-        return cls(means, full.diagonal(dim1=-2, dim2=-1)[:, : cls.covariance_shape(*means.shape)[1]])
+    def affine(self, origin: Tensor, scale: Tensor) -> Self:
+        # One variance for all features comes with one unit for all; without features it has none.
+        unit = scale[:1].square().prod() if self.form.is_round else scale.square()
+        return replace(self, means=origin + scale * self.means, covariances=self.covariances * unit)
+
+    def select(self, columns: Tensor) -> Self:
+        kept = self.covariances if self.form.is_round else self.covariances[:, columns]
+        return type(self)(self.means[:, columns], kept, self.form.of_some_columns)
 
     def precision_factors(self) -> Tensor:
         return self.covariances.rsqrt()
-
-    @staticmethod
-    def inverse(matrices: Tensor) -> Tensor:
-        return 1 / matrices
-
-
-class DiagGaussians(DiagonalGaussians):
-    name = "diag"
-
-    @staticmethod
-    def scale_shape(d: int) -> tuple[int, ...]:
-        return (d,)
-
-    @staticmethod
-    def covariance_shape(k: int, d: int) -> tuple[int, ...]:
-        return k, d
-
-    @staticmethod
-    def parameter_count(k: int, d: int) -> int:
-        return 2 * k * d
-
-    @staticmethod
-    def log_volume(k: int, scale: Tensor) -> float:
-        return -3 * k * float(scale.log().sum())
-
-    @staticmethod
-    def pool(per_feature: Tensor) -> Tensor:
-        return per_feature
-
-    @staticmethod
-    def prior_count(degrees_of_freedom: float, d: int) -> float:
-        return degrees_of_freedom + 3
-
-    def affine(self, origin: Tensor, scale: Tensor) -> Self:
-        return type(self)(origin + scale * self.means, self.covariances * scale.square())
-
-    def select(self, columns: Tensor) -> Self:
-        return type(self)(self.means[:, columns], self.covariances[:, columns])
-
-
-class SphericalGaussians(DiagonalGaussians):
-    name = "spherical"
-
-    @staticmethod
-    def scale_shape(d: int) -> tuple[int, ...]:
-        return ()
-
-    @staticmethod
-    def covariance_shape(k: int, d: int) -> tuple[int, ...]:
-        return k, 1
-
-    @classmethod
-    def standard(cls, k: int, d: int) -> Self:
-        return cls(torch.zeros(k, d, dtype=torch.float64), torch.ones(k, 1, dtype=torch.float64))
-
-    @classmethod
-    def user_shape(cls, covariances: Tensor) -> Tensor:
-        return covariances.squeeze(-1)
-
-    @staticmethod
-    def parameter_count(k: int, d: int) -> int:
-        return k * d + (k if d else 0)
-
-    @staticmethod
-    def units(variance: Tensor) -> Tensor:
-        return one_unit(variance)
-
-    @staticmethod
-    def log_volume(k: int, scale: Tensor) -> float:
-        return -k * float(scale.log().sum() + 2 * scale[0].log())
-
-    @staticmethod
-    def pool(per_feature: Tensor) -> Tensor:
-        return per_feature.sum(-1, keepdim=True)
-
-    @staticmethod
-    def prior_count(degrees_of_freedom: float, d: int) -> float:
-        return degrees_of_freedom + d + 2
-
-    def affine(self, origin: Tensor, scale: Tensor) -> Self:
-        return type(self)(origin + scale * self.means, self.covariances * scale[:1].square().prod())
-
-    def select(self, columns: Tensor) -> Self:
-        return type(self)(self.means[:, columns], self.covariances)

@@ -18,6 +18,8 @@ from jensen.models.mixtures.gaussians.base import GaussianComponents, Structure
 # Moments about the mean of standardised data are sums near 1 with an error near 1e-16 per row: a variance below this
 # share of the data's is rounding.
 RESOLUTION = 1e-10
+# M-steps keep variances above that; one that ends there, up to rounding, is singular.
+SINGULAR = 1.01 * RESOLUTION
 # A floor under which no candidate of a start collapses.
 GENTLE = 1e-6
 
@@ -74,26 +76,35 @@ class GaussianFamily(SmoothFamily[G], Generic[G]):
             prior = self.recipe.resolve(self.structure, k, frame, spread)
         return replace(self, means=means, covariances=covariances, prior=prior)
 
+    def adopted(self, components: G) -> G:
+        adopted: G = components.adopted_by(self.structure)
+        return adopted
+
     def gentle(self) -> Self:
         return replace(self, floor=max(self.floor, GENTLE))
 
     def m_step(self, components: G, moments: Any) -> G:
-        return self.project(components.m_step(moments, self.prior, self.means))
+        found = components.m_step_above(max(self.floor, RESOLUTION), moments, self.prior, self.means)
+        return self.known_or_not_collapsed(found)
 
     def first(self, components: G, moments: Any, pseudo: float) -> G:
         found = self.m_step(components, moments)
         return found if self.covariances is not None else self.project(found.drawn_together(moments.mass, pseudo))
 
     def project(self, components: G) -> G:
+        found = self.known_or_not_collapsed(components)
+        return found if self.covariances is not None else found.clipped(max(self.floor, RESOLUTION))
+
+    def known_or_not_collapsed(self, components: G) -> G:
         if self.covariances is not None:
             return components.with_covariances_of(self.covariances)
-        if self.floor == 0 and (broken := components.collapsed(RESOLUTION)).any():
+        if self.floor == 0 and (broken := components.collapsed(SINGULAR)).any():
             number = int(broken.nonzero()[0])
             raise em.CollapseError(
                 f"component {number} collapsed: its covariance is singular and reg_covar=0 sets no floor; "
                 "raise reg_covar, give a prior or lower n_components"
             )
-        return components.clipped(max(self.floor, RESOLUTION))
+        return components
 
     def log_prior(self, components: G) -> Tensor:
         if self.prior is None:

@@ -12,7 +12,8 @@ from torch import Tensor
 from jensen.engines.em.batch import Batch
 from jensen.formulas.gaussian import LOG_2PI
 from jensen.formulas.incomplete import ByRows, BySides, Completed
-from jensen.models.mixtures.gaussians.base import Gaussians, Moments
+from jensen.models.mixtures.gaussians.base import Gaussians
+from jensen.models.mixtures.gaussians.moments import Moments
 
 
 def has_own_patterns(batch: Batch) -> bool:
