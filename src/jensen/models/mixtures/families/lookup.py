@@ -47,7 +47,7 @@ class Layout:
 @lru_cache(maxsize=256)
 def layout_of(sizes: tuple[int, ...]) -> Layout:
     """Of columns with so many values."""
-    n = torch.tensor(sizes)
+    n = torch.tensor(sizes, dtype=torch.int64)
     return Layout(torch.repeat_interleave(torch.arange(len(sizes)), n), n.cumsum(0) - n)
 
 
