@@ -47,7 +47,7 @@ class Layout:
 @lru_cache(maxsize=256)
 def layout_of(sizes: tuple[int, ...]) -> Layout:
     """Of columns with so many values."""
-    n = torch.tensor(sizes)
+    n = torch.tensor(sizes, dtype=torch.int64)
     return Layout(torch.repeat_interleave(torch.arange(len(sizes)), n), n.cumsum(0) - n)
 
 
@@ -140,6 +140,7 @@ class Table:
                 wide = rows.new_zeros(len(rows), self.layout.n_rows + len(self.layout.first))
                 rows = wide.index_copy(1, kept(self.layout), rows)
             parts = [g.members @ rows.T[g.rows] if g.members is not None else rows.T[g.rows] for g in groups]
+            parts = parts or [rows.T]  # of no column
             self.joints[key] = without_impossible(torch.cat(parts))
         return self.joints[key]
 
@@ -200,7 +201,7 @@ class Codes:
             numbers = np.where(missing.numpy(), np.array(sizes)[:, None], numbers)
             sizes = tuple(size + 1 for size in sizes)
         groups = joined(sizes, numbers.shape[1])
-        kind = np.min_scalar_type(max(group.n_values for group in groups) - 1)
+        kind = np.min_scalar_type(max((group.n_values for group in groups), default=1) - 1)
         index = np.empty((numbers.shape[1], len(groups)), dtype=kind)
         for g, group in enumerate(groups):
             first, *rest = numbers[group.columns].astype(kind, copy=False)
@@ -232,6 +233,8 @@ class Codes:
         r = in_line(responsibilities).T.contiguous()
         joint = torch.from_numpy(self.matrix.T @ r.numpy())
         parts = joint.split([group.n_values for group in self.groups])
+        if not self.groups:
+            return r.new_zeros(r.shape[1], 0), r.sum(0)
         mass = parts[0].sum(0)
         found = [part if g.members is None else g.members.T @ part for g, part in zip(self.groups, parts, strict=True)]
         rows = torch.cat(found).T
@@ -240,7 +243,7 @@ class Codes:
 
 def numbers_of(x: Tensor, sizes: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
     """Values 0, 1, ... below the size of their column (d, N) in few bytes, and which entries (d, N) are such values."""
-    kind = np.min_scalar_type(max(sizes))
+    kind = np.min_scalar_type(max(sizes, default=0))
     with np.errstate(invalid="ignore"):
         numbers = x.numpy().astype(kind)
     inside = numbers == x.numpy()
