@@ -19,6 +19,10 @@ from jensen.formulas.moments import Spread
 
 # Rows of a chunk: its temporaries stay in the cache.
 CHUNK = 2**14
+# The range of a Gaussian column is less than so many deviations, up to millions of rows.
+SHARP = 10.0
+# Columns share a unit if so many, and so large a share of all, have one least value and nearly the widest range.
+MANY_COLUMNS, MANY, NEARLY = 16, 0.25, 0.9
 
 Units = Callable[[Tensor], Tensor]
 
@@ -47,6 +51,14 @@ class Frame:
         return cls.of_moments(spread.mean, spread.variance, units)
 
     @classmethod
+    def of_sharp(cls, x: Tensor, weight: Tensor | None, units: Units) -> Frame:
+        """The same, where a column whose values are nearly all alike has its range as unit, see `sharp_units`."""
+        frame = cls.of(x, weight, torch.sqrt)
+        seen = ~x.isnan()
+        low, high = x.where(seen, torch.inf).amin(1), x.where(seen, -torch.inf).amax(1)
+        return cls(frame.origin, units(sharp_units(frame.scale.square(), low, high)))
+
+    @classmethod
     def of_moments(cls, origin: Tensor, variance: Tensor, units: Units) -> Frame:
         """From means and variances (d,); `units` turns variances into scales."""
         # A constant column has no spread of its own: it gets the average one, and the floor on variances binds there.
@@ -57,6 +69,23 @@ class Frame:
     def standardise(self, x: Tensor) -> Tensor:
         """Feature-major rows (d, n), in place."""
         return x.sub_(self.origin[:, None]).div_(self.scale[:, None])
+
+
+def sharp_units(variance: Tensor, low: Tensor, high: Tensor) -> Tensor:
+    """Squared units (d,) of columns with these variances, least and greatest values.
+
+    A pixel that is 0 in nearly all rows has a tiny variance, and a share of that is no floor: the next row may hold
+    any value. Its unit is the range of its values. Pixels also share their unit: where many columns have one least
+    value and nearly one range, that is the range of all columns with this least value.
+    """
+    reach, is_shared = high - low, torch.zeros_like(low, dtype=torch.bool)
+    if len(reach) >= MANY_COLUMNS:
+        values, counts = low.unique(return_counts=True)
+        same = low == values[counts.argmax()]
+        widest = reach[same].max()
+        if int((same & (reach >= NEARLY * widest)).sum()) >= max(MANY_COLUMNS, MANY * len(reach)):
+            reach, is_shared = torch.where(same, widest, reach), same
+    return torch.where(is_shared | (reach.square() > SHARP**2 * variance), reach.square(), variance)
 
 
 def one_unit(variance: Tensor) -> Tensor:

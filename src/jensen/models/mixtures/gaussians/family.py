@@ -59,7 +59,7 @@ class GaussianFamily(SmoothFamily[G], Generic[G]):
         return standard
 
     def frame(self, x: Tensor, weight: Tensor | None) -> Frame:
-        return Frame.of(x, weight, self.structure.units)
+        return Frame.of_sharp(x, weight, self.structure.units)
 
     def points(self, x: Tensor, scale: Tensor) -> tuple[Tensor, Tensor]:
         # The frame is that of the rows, so 0 is the mean.
