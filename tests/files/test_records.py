@@ -220,7 +220,7 @@ def many_levels(content):
     first, other = {"tuple": list(range(n))}, {"tuple": [0, 1, 2]}
     columns["names"], columns["kinds"] = {"tuple": list(range(n))}, {"tuple": ["level"] * n}
     columns["levels"], columns["dtypes"] = {"tuple": [first] + [other] * (n - 1)}, {"tuple": [""] * n}
-    for name in ("location", "scale", "bounds", "ranges", "n_observed"):
+    for name in ("location", "scale", "bounds", "support", "ranges", "n_observed"):
         columns[name] = {"array": name, "numpy": False}
     for name, value in (("atoms", {"tuple": []}), ("units", ""), ("whole", False), ("categories", {"tuple": []})):
         columns[name] = {"tuple": [value] * n}
@@ -249,6 +249,7 @@ def test_sizes_that_the_tensors_do_not_have_are_refused_before_anything_is_built
     fitted(kind).save(tmp_path / "model.jensen")
     zeros, limits = torch.zeros(20_000).double(), torch.zeros(20_000, 2).double()
     more = {"location": zeros, "scale": zeros + 1, "bounds": limits, "ranges": limits + 1, "n_observed": zeros.long()}
+    more["support"] = torch.tensor([-torch.inf, torch.inf]).double().repeat(20_000, 1)
     rewrite(tmp_path / "model.jensen", change, (lambda t: t.update(more)) if change is many_levels else None)
     begun = time.process_time()
     with pytest.raises(ValueError, match=message):

@@ -6,7 +6,7 @@ import torch
 from torch.utils.data import Dataset
 
 from jensen import Trainer
-from jensen.data.rows import read_items
+from jensen.data.container import read_items
 from jensen.engines.sgd.feeds import ReadFeed, TensorFeed
 from jensen.engines.sgd.loop import Plan, fit_sgd
 
