@@ -169,3 +169,19 @@ class TestTakesMore:
         same = Mixture(covariance_type="diag", alpha=0.5).fit(self.TABLE, Y)
         assert_allclose(model.score_samples(self.TABLE), same.score_samples(self.TABLE), rtol=1e-12)
         assert model.families_ == same.families_
+
+
+def test_labelled_batches_add_up():
+    """Statistics of labelled rows do not depend on the model: batches give what all rows together give."""
+    rng = np.random.default_rng(0)
+    counts, y = rng.poisson(rng.gamma(1, 1, size=40), size=(300, 40)), rng.integers(3, size=300)
+    y[:3] = y[100:103] = [0, 1, 2]
+    model = NaiveBayes(families="multinomial")
+    for part in (slice(0, 100), slice(100, 130), slice(130, 300)):
+        model.partial_fit(counts[part], y[part])
+    whole = MultinomialNB().fit(counts, y)
+    assert_allclose(model.predict_proba(counts), whole.predict_proba(counts), atol=1e-9)
+    numbers = rng.normal(size=(300, 4)) + y[:, None]
+    model = NaiveBayes(reg_covar=0.0).partial_fit(numbers[:100], y[:100]).partial_fit(numbers[100:], y[100:])
+    whole = GaussianNB(var_smoothing=0).fit(numbers, y)
+    assert_allclose(model.predict_proba(numbers), whole.predict_proba(numbers), atol=1e-9)

@@ -8,7 +8,7 @@ A final class names the family of its components.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from jensen.bound import Bound
-from jensen.contract import Answers, Problem, Rows
+from jensen.contract import Answers, Problem, Rows, Stream
 from jensen.contract.capabilities import Capabilities
 from jensen.contract.em import EMEstimator
 from jensen.contract.fitted import Fitted, Values, probabilities, read_values
@@ -27,6 +27,7 @@ from jensen.data.labels import decode_labels, numbers_of_classes, read_posterior
 from jensen.data.reader import read_weights
 from jensen.engines.em import loop as em
 from jensen.engines.em.frame import Frame
+from jensen.engines.em.sources import Source
 from jensen.models.mixtures.components import AnyComponents, Family
 from jensen.models.mixtures.em import MixtureTheta
 from jensen.models.mixtures.fit import mixture_problem, n_components_of, start_by
@@ -183,6 +184,14 @@ class MixtureModel(EMEstimator):
         """A `theta_` of the same density with more components, some of which are equal."""
         check_is_fitted(self)
         return copies(self.theta_, n_components)
+
+    def _resume(self, rows: Rows) -> tuple[Stream, Source]:
+        stream, source = super()._resume(rows)
+        is_labelled = rows.label is not None and bool((rows.label >= 0).all())
+        # Sums over labelled rows do not depend on the model, so all batches count alike.
+        if is_labelled and len(rows.classes) == len(self.theta_.weights):
+            stream = replace(stream, exponent=1.0)
+        return stream, source
 
     def _unused(self, rows: Rows) -> dict[str, str]:
         return {} if rows.label is not None else {"label_weight": "no row has a label; give y to fit"}
