@@ -7,6 +7,7 @@ by a hash of their content, so duplicates share their fate, sorted, and drawn by
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,9 @@ from scipy.sparse import issparse
 from torch import Tensor
 
 from jensen.formulas.neighbours import Neighbours, TwoNearest, swapped, two_smallest
+
+# Takes feature-major points (d, n), their squared lengths (n,) and centres (d, k) to their distances (k, n).
+Between = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 LIMIT = 20_000
 ROWS_AT_ONCE = 8192
@@ -119,21 +123,32 @@ def order_by_content(x: Any) -> np.ndarray:
     return order
 
 
+def squared_distances(x: Tensor, squared: Tensor, centres: Tensor) -> Tensor:
+    """‖x_i - c_j‖² (k, n) of feature-major points (d, n) and centres (d, k), through one product."""
+    product = torch.addmm(squared, centres.T, x, alpha=-2)
+    return product.add_(centres.square().sum(0)[:, None]).clamp_(min=0)
+
+
 def kmeans_plus_plus(
-    x: Tensor, weight: Tensor, n_clusters: int, generator: torch.Generator, centres: Tensor | None = None
+    x: Tensor,
+    weight: Tensor,
+    n_clusters: int,
+    generator: torch.Generator,
+    centres: Tensor | None = None,
+    between: Between = squared_distances,
 ) -> Tensor:
     """Column numbers of greedy k-means++ seeds in feature-major x (d, n), beyond given centres (d, k).
 
-    Of 2 + ln k draws the one that lowers the loss most is kept.
+    Of 2 + ln k draws the one that lowers the loss most is kept. The loss is the sum of `between`.
     """
     n_draws = 2 + int(math.log(n_clusters))
     squared = x.square().sum(0)
     chosen: list[int] = []
-    closest = None if centres is None else squared_distances(x, squared, centres).amin(0)
+    closest = None if centres is None else between(x, squared, centres).amin(0)
     for _ in range(n_clusters):
         mass = weight if closest is None else weight * closest
         draws = draw(mass, 1 if closest is None else n_draws, generator)
-        candidate = squared_distances(x, squared, x[:, draws])
+        candidate = between(x, squared, x[:, draws])
         if closest is not None:
             candidate = torch.minimum(candidate, closest)
         best = int((candidate @ weight).argmin())
@@ -143,7 +158,14 @@ def kmeans_plus_plus(
     return torch.tensor(chosen, device=x.device)
 
 
-def swap_in(x: Tensor, weight: Tensor, centres: Tensor, n_steps: int, generator: torch.Generator) -> Tensor:
+def swap_in(
+    x: Tensor,
+    weight: Tensor,
+    centres: Tensor,
+    n_steps: int,
+    generator: torch.Generator,
+    between: Between = squared_distances,
+) -> Tensor:
     """Centres (d, k) after trying `n_steps` times to put one of them on one of 2 + ln k points that k-means++ draws.
 
     Of all such swaps the one that lowers the loss most is made, if any does (Lattanzi & Sohler 2019).
@@ -154,14 +176,14 @@ def swap_in(x: Tensor, weight: Tensor, centres: Tensor, n_steps: int, generator:
     pool = centres
 
     def two_nearest(chosen: np.ndarray, points: np.ndarray) -> TwoNearest:
-        return two_smallest(squared_distances(x[:, points], squared[points], pool[:, chosen]).numpy())
+        return two_smallest(between(x[:, points], squared[points], pool[:, chosen]).numpy())
 
     start = np.arange(k)
     # Sums of losses run in double precision, whatever x is in.
     state = Neighbours(start, *two_nearest(start, np.arange(x.shape[1])), weight.to(torch.float64).numpy())
     for _ in range(n_steps):
         draws = draw(weight * torch.from_numpy(state.near), 2 + int(math.log(k)), generator)
-        block = squared_distances(x, squared, x[:, draws]).numpy()
+        block = between(x, squared, x[:, draws]).numpy()
         numbers = pool.shape[1] + np.arange(len(draws))
         pool = torch.cat([pool, x[:, draws]], 1)
         state = swapped(state, numbers, block, two_nearest) or state
@@ -182,9 +204,3 @@ def draw_different(weight: np.ndarray, n: int, generator: torch.Generator) -> np
     """n different numbers, drawn in proportion to their weight."""
     drawn: np.ndarray = torch.multinomial(torch.from_numpy(weight), n, generator=generator).numpy()
     return drawn
-
-
-def squared_distances(x: Tensor, squared: Tensor, centres: Tensor) -> Tensor:
-    """‖x_i - c_j‖² (k, n) of feature-major points (d, n) and centres (d, k), through one product."""
-    product = torch.addmm(squared, centres.T, x, alpha=-2)
-    return product.add_(centres.square().sum(0)[:, None]).clamp_(min=0)

@@ -4,7 +4,7 @@
 This is EM for the mixture Σ_j N(μ_j, σ²I) / K with q restricted to one-hot (hard assignments). Its ELBO is not tight:
     ln p(x) ≥ ln N(x; μ_y, σ²I) - ln K,   σ² = loss / (d Σ w)
 Lloyd (1982); Bishop (2006) 9.1. With missing values, distances and means use the observed entries (k-POD; Chi, Chi &
-Baraniuk 2016).
+Baraniuk 2016). Other distances have other centres and densities, see `metrics`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from jensen.engines.em.sources import ArraySource
 from jensen.models.clusters.base import CentreModel
 from jensen.models.clusters.centres import Matrix, Pull
 from jensen.models.clusters.depot import Depot
-from jensen.models.clusters.inference import Centres, assign, distances
+from jensen.models.clusters.inference import Centres, assign
 from jensen.models.clusters.kmeans_em import (
     centre_source,
     checked_limits,
@@ -44,12 +44,21 @@ from jensen.models.clusters.kmeans_em import (
     without_effect,
 )
 from jensen.models.clusters.kmeans_start import Start, centre_starts, drawn_to
-from jensen.models.clusters.lloyd import best_partition
+from jensen.models.clusters.lloyd import Partition, best_partition
+from jensen.models.clusters.metrics import METRICS, Metric, count_observed
 from jensen.models.clusters.outcome import Outcome, outcome, outcome_of_stream, resumed
 from jensen.runtime.messages import levels_inside
 
 
+def has_density(model: KMeans) -> bool:
+    if model._metric.no_density:
+        raise AttributeError(model._metric.no_density)
+    return True
+
+
 def takes_batches(model: KMeans) -> bool:
+    if model._metric.no_sums:
+        raise AttributeError(model._metric.no_sums)
     if model.size_limits is not None:
         raise AttributeError(f"size_limits={model.size_limits!r} apply to all rows together, not to a batch: use fit")
     return True
@@ -73,12 +82,16 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ce
         depot: None, or a `Depot` that supplies the centres.
         size_limits: None, or the least and the most weight of a cluster (number of rows, if there are no weights); the
             most may be None.
+        metric: "euclidean", the squared distance with means as centres; "manhattan", Σ_f |x_f - μ_f| with medians
+            (k-medians), which outliers move less; or "cosine", 1 - cos(x, μ) with mean directions (spherical k-means),
+            for complete rows and without a density. Depots, size limits and batches need "euclidean".
 
     Attributes:
         cluster_centers_: μ (K, d). Can be set, for example to sort the centres; labels_ and other results of the fit
             stay as they are.
         labels_: the cluster of each training row; with size limits, the one that holds most of its weight.
-        inertia_: Σ w ‖x - μ_y‖², the cost of the customers. The depot's cost is supply_cost_, and their sum is cost_.
+        inertia_: the loss, Σ w ‖x - μ_y‖² or that of another metric: the cost of the customers. The depot's cost is
+            supply_cost_, and their sum is cost_.
         cluster_weights_: the weight of each cluster (K,).
         theta_: centres, σ² and weights as one frozen record of tensors.
         lower_bound_: the ELBO per unit of weight in nats: the weighted mean of score_samples(X).
@@ -111,6 +124,7 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ce
         "algorithm": [StrOptions({"lloyd", "elkan"})],
         "depot": [Depot, None],
         "size_limits": ["array-like", None],
+        "metric": [StrOptions(set(METRICS))],
     }
 
     def __init__(
@@ -127,6 +141,7 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ce
         algorithm: str = "lloyd",
         depot: Depot | None = None,
         size_limits: Sequence[float | None] | None = None,
+        metric: str = "euclidean",
     ) -> None:
         self.n_clusters = n_clusters
         self.init = init
@@ -139,6 +154,7 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ce
         self.algorithm = algorithm
         self.depot = depot
         self.size_limits = size_limits
+        self.metric = metric
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Find the centres.
@@ -155,28 +171,38 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ce
         if not issparse(rows):
             check_columns(rows, column_names(self))
             check_spread(rows, column_names(self))
-        pull = self._pull()
+        pull, metric = self._pull(), self._metric
+        check_sums(self, metric)
+        rows = metric.rows(rows)
         total = float(rows.shape[0] if mass is None else mass.sum())
         limits = checked_limits(self.size_limits, self.n_clusters, total)
         is_plain = self.max_iter > 0 and pull is None and limits is None and is_complete(rows)
-        rows = rows if is_plain else dense_rows(rows)
-        warn_unused(self, without_effect(self.depot, is_plain, limits, total))
-        start, generator = centre_starts(rows, mass, self.n_clusters, self.init), self._generator()
+        is_direct = is_plain or bool(metric.no_sums)
+        warn_unused(self, without_effect(self.depot, is_plain and not metric.no_sums, limits, total))
+        rows = rows if is_direct else dense_rows(rows)
+        start, generator = centre_starts(rows, mass, self.n_clusters, self.init, metric), self._generator()
         if pull is not None and pull.chooses and isinstance(self.init, str):
             start = drawn_to(pull, start)
-        if is_plain:
-            labels = self._fit_complete(rows, mass, start, generator)
+        if is_direct:
+            labels = self._fit_directly(rows, mass, start, generator)
         else:
-            labels = self._fit_engine(rows, mass, start, generator, pull, limits)
+            labels = self._fit_engine(dense_rows(rows), mass, start, generator, pull, limits)
         self._kind = kind.of_other_rows()
         self.labels_ = labels
         if len(labels) < x.shape[0]:
             # Rows of weight 0 get a label too.
-            self.labels_ = assign(self.theta_, x, pull).label.numpy()
+            self.labels_ = metric.assign(self.theta_, x, pull).label.numpy()
             self.labels_[counted] = labels
         return self
 
     partial_fit = available_if(takes_batches)(CentreModel.partial_fit)
+    score_samples = available_if(has_density)(CentreModel.score_samples)
+    bound = available_if(has_density)(CentreModel.bound)
+    sample = available_if(has_density)(CentreModel.sample)
+    impute = available_if(has_density)(CentreModel.impute)
+    impute_draws = available_if(has_density)(CentreModel.impute_draws)
+    bic = available_if(has_density)(CentreModel.bic)
+    aic = available_if(has_density)(CentreModel.aic)
 
     def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
         """Fit, and return the labels of the same rows."""
@@ -186,7 +212,7 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ce
         """Distances to the centres (n, K), over the observed features."""
         check_is_fitted(self)
         x, kind = read_array(self, X, reset=False, sparse=True)
-        return kind.values(distances(self.theta_, x))
+        return kind.values(self._metric.distances(self.theta_, x))
 
     @property
     def _n_init(self) -> int:
@@ -204,11 +230,11 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ce
             return 1 if isinstance(self.init, str) and self.init == "k-means++" else 10
         return int(self.n_init)
 
-    def _fit_complete(
+    def _fit_directly(
         self, x: Matrix, weight: np.ndarray | None, start: Start, generator: torch.Generator
     ) -> np.ndarray:
-        """Fit complete rows by the compiled loop; returns labels (n,)."""
-        algorithm = self.algorithm
+        """Fit by the metric's own steps, for squared distances the compiled loop; returns labels (n,)."""
+        metric, algorithm = self._metric, self.algorithm
         if algorithm == "elkan" and self.n_clusters == 1:
             warnings.warn(
                 "algorithm='elkan' doesn't make sense for a single cluster. Using 'lloyd' instead.",
@@ -216,22 +242,32 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ce
                 stacklevel=levels_inside(),
             )
             algorithm = "lloyd"
+
+        def run(centres: np.ndarray, n_steps: int) -> Partition:
+            return metric.run(
+                x,
+                weight,
+                centres,
+                max_iter=n_steps,
+                tol=self.tol,
+                algorithm=algorithm,
+                may_overwrite=not self.copy_x,
+            )
+
         found = best_partition(
-            x,
-            weight,
+            run,
             [start(generator) for _ in range(self._n_init)],
             max_iter=self.max_iter,
-            tol=self.tol,
-            algorithm=algorithm,
-            may_overwrite=not self.copy_x,
             progress="KMeans" if self.verbose else None,
         )
         self.n_iter_, self.converged_ = found.n_iter, found.n_iter < self.max_iter
-        if not self.converged_:
+        if not self.converged_ and self.max_iter > 0:
             self._warn_of_no_convergence()
         weights = np.bincount(found.labels, weight, minlength=self.n_clusters).astype(np.float64)
-        n_entries = float(weights.sum() * x.shape[1])
-        self._keep(outcome(found.centres.astype(np.float64), weights, found.inertia, 0.0, n_entries), None)
+        seen = count_observed(x)
+        n_entries = float(seen.sum() if weight is None else seen @ weight)
+        centres = found.centres.astype(np.float64)
+        self._keep(outcome(centres, weights, found.inertia, 0.0, n_entries, metric), None)
         return found.labels.astype(np.int64)
 
     def _fit_engine(
@@ -276,7 +312,11 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ce
     def _keep(self, outcome: Outcome, stream: Stream | None) -> None:
         self.theta_, self._stream = outcome.theta, stream
         self.inertia_, self.supply_cost_ = outcome.inertia, outcome.supply_cost
-        self.cost_, self.lower_bound_ = outcome.inertia + outcome.supply_cost, outcome.lower_bound
+        self.cost_ = outcome.inertia + outcome.supply_cost
+        if outcome.lower_bound is not None:
+            self.lower_bound_ = outcome.lower_bound
+        elif hasattr(self, "lower_bound_"):
+            del self.lower_bound_  # of a fit with another metric
 
     def _read_rows(self, X: Any, y: Any, sample_weight: Any, *, reset: bool) -> Rows:
         """Rows without labels, sparse ones written out; those of weight 0 are kept, because they get a cluster too."""
@@ -292,6 +332,7 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ce
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.estimator_type = "clusterer"
+        tags.input_tags.allow_nan = self._metric.takes_missing
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
@@ -299,3 +340,15 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ce
 def is_complete(x: Matrix) -> bool:
     values = x if isinstance(x, np.ndarray) else np.asarray(x.data)
     return not np.isnan(values).any()
+
+
+def check_sums(model: KMeans, metric: Metric) -> None:
+    """An error for arguments that work with squared distances only."""
+    if not metric.no_sums:
+        return
+    given = {"depot": model.depot, "size_limits": model.size_limits}
+    wrong = [name for name, value in given.items() if value is not None]
+    if model.algorithm != "lloyd":
+        wrong.append(f"algorithm={model.algorithm!r}")
+    if wrong:
+        raise ValueError(f"{wrong[0]} needs metric='euclidean', got metric={model.metric!r}; change one of the two")

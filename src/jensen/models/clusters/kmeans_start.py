@@ -29,7 +29,7 @@ from jensen.engines.em.tournament import tournament
 from jensen.formulas.moments import Spread
 from jensen.models.clusters.centres import Matrix, Pull
 from jensen.models.clusters.kmeans_em import dense_rows
-from jensen.models.clusters.lloyd import lloyd
+from jensen.models.clusters.metrics import Metric
 from jensen.runtime.threads import threads_for
 
 # Distinct rows per cluster for seeding, when there are more than LIMIT.
@@ -42,7 +42,7 @@ SEEDINGS, MANY = 3, 20
 Start = Callable[[torch.Generator], np.ndarray]
 
 
-def centre_starts(x: Matrix, weight: np.ndarray | None, n_clusters: int, init: Any) -> Start:
+def centre_starts(x: Matrix, weight: np.ndarray | None, n_clusters: int, init: Any, metric: Metric) -> Start:
     """A function that draws starting centres (K, d) for x (n, d), an array with or without NaN or a CSR matrix."""
     d = x.shape[1]
     n_wanted = max(LIMIT, ROWS_PER_CLUSTER * n_clusters)
@@ -68,14 +68,14 @@ def centre_starts(x: Matrix, weight: np.ndarray | None, n_clusters: int, init: A
             kmeans_plusplus(complete, n_clusters, sample_weight=mass, random_state=numpy_state(generator))[0]
         )
     n_starts = 0 if is_everything else SEEDINGS if x.shape[0] >= MANY * len(rows) else 1
-    return lambda generator: seeded(complete, mass, n_clusters, generator, n_starts)
+    return lambda generator: seeded(complete, mass, n_clusters, generator, n_starts, metric)
 
 
 def seeded(
-    rows: np.ndarray, mass: np.ndarray, n_clusters: int, generator: torch.Generator, n_starts: int
+    rows: np.ndarray, mass: np.ndarray, n_clusters: int, generator: torch.Generator, n_starts: int, metric: Metric
 ) -> np.ndarray:
     """Centres (K, d) found by k-means++ and swaps; with n_starts > 0 the best of so many after a short run."""
-    origin = np.average(rows, axis=0, weights=mass)
+    origin = np.average(rows, axis=0, weights=mass) if metric.has_origin else np.zeros(rows.shape[1])
     # Single precision is enough for the start of a fit to more rows.
     centred = (rows - origin).astype(np.float32 if n_starts else np.float64)
     x, weight = torch.from_numpy(centred.T.copy()), torch.from_numpy(mass.astype(centred.dtype))
@@ -83,12 +83,12 @@ def seeded(
     def seeds() -> np.ndarray:
         # Each operation covers the rows and a few draws.
         with threads_for(10 * len(rows)):
-            centres = x[:, kmeans_plus_plus(x, weight, n_clusters, generator)]
-            found: np.ndarray = swap_in(x, weight, centres, max(SWAPS, n_clusters // 2), generator).T.numpy()
-        return found
+            centres = x[:, kmeans_plus_plus(x, weight, n_clusters, generator, between=metric.seeding)]
+            n_swaps = max(SWAPS, n_clusters // 2)
+            return np.asarray(swap_in(x, weight, centres, n_swaps, generator, metric.seeding).T.numpy())
 
     def run(centres: np.ndarray, n_steps: int) -> tuple[np.ndarray, float]:
-        found = lloyd(centred, weight.numpy(), centres, max_iter=n_steps, tol=1e-4)
+        found = metric.run(centred, weight.numpy(), centres, max_iter=n_steps, tol=1e-4)
         return found.centres, found.inertia
 
     candidates = [seeds() for _ in range(max(1, n_starts))]

@@ -8,7 +8,7 @@ decide the digits.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -73,30 +73,32 @@ def lloyd(
 
 
 def best_partition(
-    x: Matrix,
-    weight: np.ndarray | None,
+    run: Callable[[np.ndarray, int], Partition],
     starts: Sequence[np.ndarray],
     *,
     max_iter: int,
-    tol: float,
-    algorithm: str,
-    may_overwrite: bool,
     progress: str | None,
 ) -> Partition:
-    """The result of `lloyd` with the least inertia over several starts; `progress` names the bar."""
+    """The result with the least inertia over several starts.
+
+    Args:
+        run: takes centres and a number of steps to the partition after these, or after fewer if it has converged.
+        starts: centres (K, d) each.
+        max_iter: steps from each start.
+        progress: names the bar.
+    """
     best: Partition | None = None
     # The bar can only be updated between calls of the compiled loop.
     stretch = 20 if progress else max_iter
     for attempt, centres in enumerate(starts, 1):
-        n_iter, settled = 0, False
+        n_iter, is_done = 0, False
         name = f"{progress} {attempt}/{len(starts)}" if progress else None
         with Bar(name, max_iter, unit="step") as bar:
-            while not settled and n_iter < max_iter:
+            while not is_done:
                 n_steps = min(stretch, max_iter - n_iter)
-                found = lloyd(
-                    x, weight, centres, max_iter=n_steps, tol=tol, algorithm=algorithm, may_overwrite=may_overwrite
-                )
-                centres, n_iter, settled = found.centres, n_iter + found.n_iter, found.n_iter < n_steps
+                found = run(centres, n_steps)
+                centres, n_iter = found.centres, n_iter + found.n_iter
+                is_done = found.n_iter < n_steps or n_iter >= max_iter
                 bar.update(found.n_iter)
         # Runs to the same optimum differ by rounding; the first is kept, so the order of the rows does not matter.
         if best is None or found.inertia < best.inertia * (1 - 1e-9):
