@@ -22,6 +22,7 @@ from jensen.data.reader import read_array, read_weights
 from jensen.models.clusters.centres import Pull
 from jensen.models.clusters.depot import Depot
 from jensen.models.clusters.inference import Assignment, Centres
+from jensen.models.clusters.kmeans_arguments import has_density
 from jensen.models.clusters.kmeans_start import checked_centres
 from jensen.models.clusters.metrics import METRICS, Metric
 
@@ -109,8 +110,7 @@ class CentreModel(EMEstimator):
     def n_parameters_(self) -> int:
         """Free parameters: the centres and σ²."""
         check_is_fitted(self)
-        if self._metric.no_density:
-            raise AttributeError(self._metric.no_density)
+        has_density(self)
         return self.theta_.centres.numel() + 1
 
     @property

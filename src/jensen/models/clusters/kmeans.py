@@ -25,7 +25,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from jensen.contract import Rows, Stream, warn_unused
-from jensen.contract.capabilities import Capabilities
+from jensen.contract.capabilities import ByArguments
 from jensen.data.container import Kind
 from jensen.data.reader import check_columns, check_spread, column_names, read_array, read_weights
 from jensen.engines.em import loop as em
@@ -34,6 +34,7 @@ from jensen.models.clusters.base import CentreModel
 from jensen.models.clusters.centres import Matrix, Pull
 from jensen.models.clusters.depot import Depot
 from jensen.models.clusters.inference import Centres, assign
+from jensen.models.clusters.kmeans_arguments import CAN, abilities, check_sums, has_density, takes_batches
 from jensen.models.clusters.kmeans_em import (
     centre_source,
     checked_limits,
@@ -45,23 +46,9 @@ from jensen.models.clusters.kmeans_em import (
 )
 from jensen.models.clusters.kmeans_start import Start, centre_starts, drawn_to
 from jensen.models.clusters.lloyd import Partition, best_partition
-from jensen.models.clusters.metrics import METRICS, Metric, count_observed
+from jensen.models.clusters.metrics import METRICS, count_observed, is_complete
 from jensen.models.clusters.outcome import Outcome, outcome, outcome_of_stream, resumed
 from jensen.runtime.messages import levels_inside
-
-
-def has_density(model: KMeans) -> bool:
-    if model._metric.no_density:
-        raise AttributeError(model._metric.no_density)
-    return True
-
-
-def takes_batches(model: KMeans) -> bool:
-    if model._metric.no_sums:
-        raise AttributeError(model._metric.no_sums)
-    if model.size_limits is not None:
-        raise AttributeError(f"size_limits={model.size_limits!r} apply to all rows together, not to a batch: use fit")
-    return True
 
 
 class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, CentreModel):
@@ -107,9 +94,7 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ce
     """
 
     theta_: Centres
-    capabilities = Capabilities(
-        score="bound", missing_in_fit=True, missing_in_score=True, sparse=True, predict=True, weights=True, batches=True
-    )
+    capabilities = ByArguments(CAN, abilities)
     _stream: Stream | None
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -172,7 +157,7 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ce
             check_columns(rows, column_names(self))
             check_spread(rows, column_names(self))
         pull, metric = self._pull(), self._metric
-        check_sums(self, metric)
+        check_sums(self)
         rows = metric.rows(rows)
         total = float(rows.shape[0] if mass is None else mass.sum())
         limits = checked_limits(self.size_limits, self.n_clusters, total)
@@ -264,8 +249,9 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ce
         if not self.converged_ and self.max_iter > 0:
             self._warn_of_no_convergence()
         weights = np.bincount(found.labels, weight, minlength=self.n_clusters).astype(np.float64)
-        seen = count_observed(x)
-        n_entries = float(seen.sum() if weight is None else seen @ weight)
+        n_entries = float(weights.sum() * x.shape[1])
+        if not is_complete(x):
+            n_entries = float(count_observed(x).sum() if weight is None else count_observed(x) @ weight)
         centres = found.centres.astype(np.float64)
         self._keep(outcome(centres, weights, found.inertia, 0.0, n_entries, metric), None)
         return found.labels.astype(np.int64)
@@ -332,23 +318,5 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ce
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.estimator_type = "clusterer"
-        tags.input_tags.allow_nan = self._metric.takes_missing
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
-
-
-def is_complete(x: Matrix) -> bool:
-    values = x if isinstance(x, np.ndarray) else np.asarray(x.data)
-    return not np.isnan(values).any()
-
-
-def check_sums(model: KMeans, metric: Metric) -> None:
-    """An error for arguments that work with squared distances only."""
-    if not metric.no_sums:
-        return
-    given = {"depot": model.depot, "size_limits": model.size_limits}
-    wrong = [name for name, value in given.items() if value is not None]
-    if model.algorithm != "lloyd":
-        wrong.append(f"algorithm={model.algorithm!r}")
-    if wrong:
-        raise ValueError(f"{wrong[0]} needs metric='euclidean', got metric={model.metric!r}; change one of the two")

@@ -36,6 +36,7 @@ class Metric(ABC):
     Attributes:
         no_density: why there are no scores and no samples; "" if there are.
         no_sums: why sums over batches do not give the centres, and depots and size limits cannot either; "" if they do.
+        takes_missing: whether rows may have missing values.
         has_origin: whether distances stay the same when rows and centres move together.
     """
 
@@ -206,10 +207,10 @@ class Cosine(Alternating):
     has_origin = False
 
     def rows(self, x: Matrix) -> Matrix:
-        missing = np.flatnonzero(count_observed(x) < x.shape[1])
-        if len(missing):
+        if not is_complete(x):
+            row = int((count_observed(x) < x.shape[1]).argmax())
             raise ValueError(
-                f"X contains NaN, first in row {missing[0]}, and metric='cosine' needs the length of a row, that is "
+                f"X contains NaN, first in row {row}, and metric='cosine' needs the length of a row, that is "
                 "all of its values; impute them first, or use metric='euclidean' or 'manhattan'"
             )
         # Squares of very large and very small values leave the range of numbers.
@@ -261,3 +262,7 @@ def count_observed(x: Matrix) -> np.ndarray:
         return np.asarray(x.shape[1] - np.isnan(x).sum(1), dtype=np.float64)
     row_of = np.repeat(np.arange(x.shape[0]), np.diff(x.indptr))
     return np.asarray(x.shape[1] - np.bincount(row_of[np.isnan(x.data)], minlength=x.shape[0]), dtype=np.float64)
+
+
+def is_complete(x: Matrix) -> bool:
+    return not np.isnan(x if isinstance(x, np.ndarray) else np.asarray(x.data)).any()
