@@ -366,6 +366,13 @@ def kmedoids() -> Case:
     )
 
 
+def gower_medoids() -> Case:
+    def make() -> KMedoids:
+        return KMedoids(n_clusters=3, metric="gower", random_state=0)
+
+    return replace(kmedoids(), name="kmedoids-gower", make=make, for_checks=lambda: make().set_params(n_clusters=2))
+
+
 def noisy_arc() -> np.ndarray:
     rng = np.random.default_rng(0)
     angle = rng.uniform(0, np.pi, 90)
@@ -1026,6 +1033,7 @@ CASES = [
     kmedians(),
     spherical_kmeans(),
     kmedoids(),
+    gower_medoids(),
     subspace_mixture("mixture-of-ppca", MixtureOfPPCA),
     subspace_mixture("mixture-of-ppca-labels", MixtureOfPPCA, y=some_labels()),
     subspace_mixture("mixture-of-factor-analysers", MixtureOfFactorAnalysers),

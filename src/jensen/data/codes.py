@@ -17,6 +17,9 @@ from jensen.data.names import shown
 from jensen.data.present import ColumnView
 from jensen.runtime.messages import levels_inside
 
+# What an unseen value means to a mixture.
+UNSEEN = "an unseen value has the probability 1/(n+1) in every component"
+
 
 class UnseenValueWarning(UserWarning):
     """A value of a column was not in the training data."""
@@ -83,7 +86,7 @@ def check_numbers(cells: Cells, column: int, view: ColumnView, numbers: np.ndarr
         )
 
 
-def warn_of_unseen(cells: Cells, kept: Sequence[int], names: Sequence[Any], unseen: np.ndarray) -> None:
+def warn_of_unseen(cells: Cells, kept: Sequence[int], names: Sequence[Any], unseen: np.ndarray, meaning: str) -> None:
     """One warning for all levels of these cells (n, d) that were not in the training data."""
     n_unseen = int(unseen.sum())
     if not n_unseen:
@@ -96,7 +99,7 @@ def warn_of_unseen(cells: Cells, kept: Sequence[int], names: Sequence[Any], unse
     more = f", and {n_unseen - 1} more cells hold such values" if n_unseen > 1 else ""
     warnings.warn(
         f"X holds {value!r} in row {cells.row(row)}, column {shown(names[place])}, which was not in the training data"
-        f"{more}; an unseen value has the probability 1/(n+1) in every component",
+        f"{more}; {meaning}",
         UnseenValueWarning,
         stacklevel=levels_inside(),
     )

@@ -28,7 +28,7 @@ from torch import Tensor
 
 from jensen.data.cells import Cells, read_cells
 from jensen.data.claims import WITH_LEVELS, claims
-from jensen.data.codes import Codes, codes_of_column, encoded_rows, known_cells, warn_of_unseen
+from jensen.data.codes import UNSEEN, Codes, codes_of_column, encoded_rows, known_cells, warn_of_unseen
 from jensen.data.container import FRAMES, Kind, Table, fill_frame, fill_matrix, is_frame
 from jensen.data.describe import describe
 from jensen.data.expand import Plan, expand, without_nan
@@ -146,10 +146,10 @@ class Columns:
         """(d,) bool: the columns whose values are levels, one of them or more."""
         return torch.tensor([kind in WITH_LEVELS for kind in self.kinds])
 
-    def codes(self, X: Table | Cells) -> Codes:
+    def codes(self, X: Table | Cells, meaning: str = UNSEEN) -> Codes:
         """Rows (n, d) as a model sees them, NaN where missing or unseen, and which cells (n, d) are unseen levels.
 
-        One warning names the first unseen value. Dates are in their unit, numbers may share memory with X.
+        One warning names the first unseen value and its meaning. Dates are in their unit, numbers may share memory.
         """
         cells = read_cells(X, dates=True)
         self.check_names(cells)
@@ -162,7 +162,7 @@ class Columns:
                 x, is_new = x.copy(), True
             if found is not None:
                 x[:, place], unseen[:, place] = found
-        warn_of_unseen(cells, self.kept, self.names, unseen)
+        warn_of_unseen(cells, self.kept, self.names, unseen, meaning)
         # torch knows neither read-only memory nor negative strides.
         x = x if x.flags.writeable and min(x.strides) >= 0 else x.copy()
         return Codes(torch.from_numpy(x), torch.from_numpy(unseen))

@@ -158,7 +158,7 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ce
             check_spread(rows, column_names(self))
         pull, metric = self._pull(), self._metric
         check_sums(self)
-        rows = metric.rows(rows)
+        rows = metric.rows(x)[counted]
         total = float(rows.shape[0] if mass is None else mass.sum())
         limits = checked_limits(self.size_limits, self.n_clusters, total)
         is_plain = self.max_iter > 0 and pull is None and limits is None and is_complete(rows)
