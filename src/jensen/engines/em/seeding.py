@@ -21,7 +21,8 @@ from jensen.formulas.neighbours import Neighbours, TwoNearest, swapped, two_smal
 Between = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 LIMIT = 20_000
-ROWS_AT_ONCE = 8192
+# A block of so many values fits the cache.
+NUMBERS_AT_ONCE = 2**15
 FEW_NUMBERS = 2 * 10**7
 
 
@@ -41,9 +42,11 @@ def distinct_hashes(
     """The same of rows with these hashes, in an order of the hashes."""
     chosen = below = np.arange(0)
     # Double the share of hashes until there are too many: the outcome depends on the set of distinct rows alone.
-    for doubling in range(25):
+    for doubling in range(25) if len(hashes) > min(limit, n_wanted) else (24,):
         below = np.flatnonzero(hashes >> np.uint64(40) < (1 << doubling))
-        n_distinct = len(np.unique(hashes[below]))
+        n_distinct = len(below)
+        if n_distinct > min(limit, n_wanted):
+            n_distinct = len(np.unique(hashes[below]))
         if n_distinct <= n_wanted:
             chosen = below
         if n_distinct > limit:
@@ -76,19 +79,24 @@ def hash_rows(x: Any) -> np.ndarray:
         row_of = np.repeat(np.arange(x.shape[0]), np.diff(x.indptr))
         np.add.at(state, row_of, hash_values(x.data) * odd[x.indices])
     else:
-        for start in range(0, len(x), ROWS_AT_ONCE):
-            part = slice(start, start + ROWS_AT_ONCE)
-            state[part] = hash_values(x[part]) @ odd
+        step = max(1, NUMBERS_AT_ONCE // x.shape[1])
+        for start in range(0, len(x), step):
+            state[start : start + step] = hash_values(x[start : start + step]) @ odd
     return mixed(state)
 
 
 def hash_values(values: np.ndarray) -> np.ndarray:
     """Equal values hash equally: adding 0 turns -0 into 0, and every NaN gets one pattern of bits."""
-    state = np.where(np.isnan(values), np.nan, values.astype(np.float64) + 0.0).view(np.uint64)
+    number = np.add(values, 0.0, dtype=np.float64)
+    missing = np.isnan(number)
+    if missing.any():
+        number[missing] = np.nan
     # Signs and exponents stand in the highest bits, where a sum of products would let them cancel.
-    state = (state ^ (state >> np.uint64(32))) * np.uint64(0xBF58476D1CE4E5B9)
-    out: np.ndarray = state ^ (state >> np.uint64(29))
-    return out
+    state: np.ndarray = number.view(np.uint64)
+    state ^= state >> np.uint64(32)
+    state *= np.uint64(0xBF58476D1CE4E5B9)
+    state ^= state >> np.uint64(29)
+    return state
 
 
 def mixed(state: np.ndarray) -> np.ndarray:
@@ -114,11 +122,16 @@ def order_by_content(x: Any) -> np.ndarray:
         # Rows are too wide to sort by every column: a fixed projection sorts them, and scales as they do.
         projection = mixed(np.arange(d, dtype=np.uint64)).astype(np.float64) / 2.0**64
         return np.argsort(x @ projection, kind="stable")
-    # Sorting by every column of wide rows takes long, and the first few usually tell them apart; NaN never do.
-    for n_keys in [d] if np.isnan(x).any() else sorted({min(d, m) for m in (1, 4, 16, d)}):
-        order = np.lexsort(x[:, :n_keys].T[::-1])
+    # Sorting by all columns of wide rows takes long, and the first few that vary usually tell them apart; NaN never do.
+    has_nan = bool(np.isnan(x).any())
+    x = x if has_nan else x[:, (x != x[:1]).any(0)]
+    d = x.shape[1]
+    for n_keys in [d] if has_nan else sorted({min(d, 4**power) for power in range(6)} | {d}):
+        order = np.lexsort(x[:, :n_keys].T[::-1]) if n_keys else np.arange(len(x))
+        if n_keys == d:
+            break
         ranked = x[order, :n_keys]
-        if n_keys == d or (ranked[1:] != ranked[:-1]).any(1).all():
+        if (ranked[1:] != ranked[:-1]).any(1).all():
             break
     return order
 
@@ -165,10 +178,12 @@ def swap_in(
     n_steps: int,
     generator: torch.Generator,
     between: Between = squared_distances,
+    patience: int | None = None,
 ) -> Tensor:
     """Centres (d, k) after trying `n_steps` times to put one of them on one of 2 + ln k points that k-means++ draws.
 
-    Of all such swaps the one that lowers the loss most is made, if any does (Lattanzi & Sohler 2019).
+    Of all such swaps the one that lowers the loss most is made, if any does (Lattanzi & Sohler 2019). The trials end
+    early after `patience` in a row without one.
     """
     k = centres.shape[1]
     squared = x.square().sum(0)
@@ -181,12 +196,16 @@ def swap_in(
     start = np.arange(k)
     # Sums of losses run in double precision, whatever x is in.
     state = Neighbours(start, *two_nearest(start, np.arange(x.shape[1])), weight.to(torch.float64).numpy())
+    n_failed = 0
     for _ in range(n_steps):
         draws = draw(weight * torch.from_numpy(state.near), 2 + int(math.log(k)), generator)
         block = between(x, squared, x[:, draws]).numpy()
         numbers = pool.shape[1] + np.arange(len(draws))
         pool = torch.cat([pool, x[:, draws]], 1)
-        state = swapped(state, numbers, block, two_nearest) or state
+        better = swapped(state, numbers, block, two_nearest)
+        state, n_failed = (state, n_failed + 1) if better is None else (better, 0)
+        if n_failed == patience:
+            break
     return pool[:, state.medoids]
 
 

@@ -1,9 +1,10 @@
 """Starting values of k-means.
 
-Greedy k-means++ on the distinct rows, followed by swaps that move a centre to a row far from all centres. This finds
-all clusters that are well separated. If there are many rows, the starts use a part of them: several starts take a few
-k-means steps there, and the fit continues from the best. This costs little compared with steps over all rows, and saves
-many of those.
+Greedy k-means++ on distinct rows, followed by swaps that move a centre to a row far from all centres. This finds all
+clusters that are well separated. A start must not cost more than the fit, so it uses a hundred rows per cluster, and
+the swaps end when a few in a row lower the loss no more. One start, or for very many rows the best of several, takes a
+few k-means steps on these rows, and the fit continues from there. This costs little compared with steps over all rows,
+and saves many of those.
 """
 
 from __future__ import annotations
@@ -17,7 +18,6 @@ from scipy.sparse import issparse
 from torch import Tensor
 
 from jensen.engines.em.seeding import (
-    LIMIT,
     check_distinct,
     distinct_rows,
     draw_different,
@@ -32,8 +32,8 @@ from jensen.models.clusters.kmeans_em import dense_rows
 from jensen.models.clusters.metrics import Metric
 from jensen.runtime.threads import threads_for
 
-# Distinct rows per cluster for seeding, when there are more than LIMIT.
-ROWS_PER_CLUSTER = 40
+# Starts use at most this many distinct rows, or so many per cluster.
+LIMIT, ROWS_PER_CLUSTER = 1000, 100
 # The least number of swaps to try, and the k-means steps of a start on a part of the rows.
 SWAPS, STEPS = 25, 30
 # The number of such starts if X has at least MANY times more rows, so that they cost almost nothing.
@@ -84,8 +84,8 @@ def seeded(
         # Each operation covers the rows and a few draws.
         with threads_for(10 * len(rows)):
             centres = x[:, kmeans_plus_plus(x, weight, n_clusters, generator, between=metric.seeding)]
-            n_swaps = max(SWAPS, n_clusters // 2)
-            return np.asarray(swap_in(x, weight, centres, n_swaps, generator, metric.seeding).T.numpy())
+            n_swaps, patience = max(SWAPS, n_clusters // 2), 2 + n_clusters // 10
+            return np.asarray(swap_in(x, weight, centres, n_swaps, generator, metric.seeding, patience).T.numpy())
 
     def run(centres: np.ndarray, n_steps: int) -> tuple[np.ndarray, float]:
         found = metric.run(centred, weight.numpy(), centres, max_iter=n_steps, tol=1e-4)

@@ -116,10 +116,13 @@ def compiled(
     algorithm: str,
     may_overwrite: bool,
 ) -> Partition:
-    from sklearn.cluster import k_means  # slow to import, and only a fit needs it
-
+    """scikit-learn's loop."""
     # The caller reports values that are too large to square.
     with np.errstate(over="ignore", invalid="ignore"):
+        if isinstance(x, np.ndarray) and algorithm == "lloyd":
+            return compiled_dense(x, weight, centres, max_iter, tol, may_overwrite)
+        from sklearn.cluster import k_means  # slow to import, and only a fit needs it
+
         found = k_means(
             x,
             len(centres),
@@ -133,6 +136,35 @@ def compiled(
             return_n_iter=True,
         )
     return Partition(*found)
+
+
+def compiled_dense(
+    x: np.ndarray,
+    weight: np.ndarray | None,
+    centres: np.ndarray,
+    max_iter: int,
+    tol: float,
+    may_overwrite: bool,
+) -> Partition:
+    """The same for an array, without the checks of `k_means`: on a thousand rows they take longer than the steps."""
+    from sklearn.cluster._kmeans import _kmeans_single_lloyd  # slow to import
+    from sklearn.utils._openmp_helpers import _openmp_effective_n_threads
+
+    least_move = float(np.var(x, axis=0).mean()) * tol
+    mean = x.mean(0)
+    in_place = may_overwrite and x.flags.c_contiguous and x.flags.writeable
+    centred = np.subtract(x, mean, out=x) if in_place else np.subtract(x, mean, order="C")
+    labels, inertia, moved, n_iter = _kmeans_single_lloyd(
+        centred,
+        np.ones(len(x), dtype=x.dtype) if weight is None else weight.astype(x.dtype),
+        np.subtract(centres.astype(x.dtype), mean, order="C"),
+        max_iter=max_iter,
+        tol=least_move,
+        n_threads=_openmp_effective_n_threads(),
+    )
+    if in_place:
+        x += mean
+    return Partition(moved + mean, labels, float(inertia), n_iter)
 
 
 def in_single_precision(x: np.ndarray, origin: np.ndarray, scale: float) -> np.ndarray:
