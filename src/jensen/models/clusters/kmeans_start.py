@@ -75,10 +75,10 @@ def seeded(
     rows: np.ndarray, mass: np.ndarray, n_clusters: int, generator: torch.Generator, n_starts: int, metric: Metric
 ) -> np.ndarray:
     """Centres (K, d) found by k-means++ and swaps; with n_starts > 0 the best of so many after a short run."""
-    origin = np.average(rows, axis=0, weights=mass) if metric.has_origin else np.zeros(rows.shape[1])
+    origin = mass @ rows / mass.sum() if metric.has_origin else np.zeros(rows.shape[1])
     # Single precision is enough for the start of a fit to more rows.
-    centred = (rows - origin).astype(np.float32 if n_starts else np.float64)
-    x, weight = torch.from_numpy(centred.T.copy()), torch.from_numpy(mass.astype(centred.dtype))
+    centred = (rows - origin).astype(np.float32 if n_starts else np.float64, copy=False)
+    x, weight = torch.from_numpy(centred).T.contiguous(), torch.from_numpy(mass.astype(centred.dtype))
 
     def seeds() -> np.ndarray:
         # Each operation covers the rows and a few draws.
