@@ -98,9 +98,9 @@ class Constants:
         """Σ_j ln ε_j over the entries (n, c) of each row that hold another value: (n,)."""
         return unseen.double() @ (1 / (self.n_observed[self.columns].double() + 1)).log()
 
-    def squared_distance(self, beside: Tensor) -> Tensor:
-        """Σ_j (x_j - c_j)² over the observed entries of each row: (n,)."""
-        return (beside - self.values[self.columns]).nan_to_num(nan=0.0).square().sum(1)
+    def differences(self, beside: Tensor) -> Tensor:
+        """x - c (n, c) of entries and their constants, 0 for a missing one."""
+        return (beside - self.values[self.columns]).nan_to_num(nan=0.0)
 
     def completed(self, beside: Tensor) -> Tensor:
         """Entries (n, c) as they are given, missing ones at their constant."""
