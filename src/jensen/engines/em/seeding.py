@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ Between = Callable[[Tensor, Tensor, Tensor], Tensor]
 LIMIT = 20_000
 # A block of so many values fits the cache.
 NUMBERS_AT_ONCE = 2**15
+MANY_KEYS = 16
 FEW_NUMBERS = 2 * 10**7
 
 
@@ -124,15 +126,18 @@ def order_by_content(x: Any) -> np.ndarray:
         # Rows are too wide to sort by every column: a fixed projection sorts them, and scales as they do.
         projection = mixed(np.arange(d, dtype=np.uint64)).astype(np.float64) / 2.0**64
         return np.argsort(x @ projection, kind="stable")
-    # Sorting by all columns of wide rows takes long, and the first few that vary usually tell them apart; NaN never do.
-    has_nan = bool(np.isnan(x).any())
-    x = x if has_nan else x[:, (x != x[:1]).any(0)]
-    d = x.shape[1]
-    for n_keys in [d] if has_nan else sorted({min(d, 4**power) for power in range(6)} | {d}):
-        order = np.lexsort(x[:, :n_keys].T[::-1]) if n_keys else np.arange(len(x))
-        if n_keys == d:
-            break
-        ranked = x[order, :n_keys]
+    if np.isnan(x).any():
+        return np.lexsort(x.T[::-1])
+    # Sorting by all columns of wide rows takes long, and the first few that vary usually tell them apart. Not so in
+    # images, whose margins are nearly empty: there columns come first that seldom have their least value.
+    count = np.count_nonzero(x != x.min(0), axis=0)
+    keys = np.flatnonzero(count)
+    if len(keys) > MANY_KEYS:
+        keys = keys[np.argsort(-count[keys], kind="stable")]
+    order = np.arange(len(x))
+    for n_keys in sorted({min(len(keys), 4**power) for power in range(5)} | {len(keys)}) if len(keys) else ():
+        order = np.lexsort(x[:, keys[:n_keys]].T[::-1])
+        ranked = x[order[:, None], keys[:n_keys]]
         if (ranked[1:] != ranked[:-1]).any(1).all():
             break
     return order
@@ -191,38 +196,43 @@ def swap_in(
     x: Tensor,
     weight: Tensor,
     centres: Tensor,
-    n_steps: int,
+    n_rounds: int,
     generator: torch.Generator,
     between: Between = squared_distances,
-    patience: int | None = None,
 ) -> Tensor:
-    """Centres (d, k) after trying `n_steps` times to put one of them on one of 2 + ln k points that k-means++ draws.
+    """Centres (d, k) after at most `n_rounds` of swaps, each with 4 (2 + ln k) points that k-means++ draws.
 
-    Of all such swaps the one that lowers the loss most is made, if any does (Lattanzi & Sohler 2019). The trials end
-    early after `patience` in a row without one.
+    In a round the swap of a centre for one of its points that lowers the loss most is made, until none does (Lattanzi &
+    Sohler 2019, who make one). A round without a swap is the last.
     """
-    k = centres.shape[1]
-    squared = x.square().sum(0)
-    # Column j of the pool is a centre; points that come in are added to it.
-    pool = centres
-
-    def two_nearest(chosen: np.ndarray, points: np.ndarray) -> TwoNearest:
-        return two_smallest(between(x[:, points], squared[points], pool[:, chosen]).numpy())
-
-    start = np.arange(k)
+    k, squared, centres = centres.shape[1], x.square().sum(0), centres.clone()
+    n_draws = 4 * (2 + int(math.log(k)))
+    # The distances of all centres (k, n): after a swap one row is new, and nothing else is computed again.
+    table = between(x, squared, centres).numpy()
+    everyone = np.arange(x.shape[1])
+    nearest, near, runner_up, second = two_smallest(table)
+    table[nearest, everyone] = near
     # Sums of losses run in double precision, whatever x is in.
-    state = Neighbours(start, *two_nearest(start, np.arange(x.shape[1])), weight.to(torch.float64).numpy())
-    n_failed = 0
-    for _ in range(n_steps):
-        draws = draw(weight * torch.from_numpy(state.near), 2 + int(math.log(k)), generator)
+    state = Neighbours(np.arange(k), nearest, near, runner_up, second, weight.to(torch.float64).numpy())
+    for _ in range(n_rounds):
+        draws = draw(weight * torch.from_numpy(state.near), n_draws, generator)
         block = between(x, squared, x[:, draws]).numpy()
-        numbers = pool.shape[1] + np.arange(len(draws))
-        pool = torch.cat([pool, x[:, draws]], 1)
-        better = swapped(state, numbers, block, two_nearest)
-        state, n_failed = (state, n_failed + 1) if better is None else (better, 0)
-        if n_failed == patience:
+
+        def two_nearest(chosen: np.ndarray, points: np.ndarray, block: np.ndarray = block) -> TwoNearest:
+            part, place = table[:, points], int(chosen.argmax())
+            part[place] = block[chosen[place] - k, points]
+            return two_smallest(part)
+
+        before = state
+        # A centre has its number, and a point k and more: after a swap the one that came in is the largest.
+        while (better := swapped(state, k + np.arange(n_draws), block, two_nearest)) is not None:
+            place = int(better.medoids.argmax())
+            number = int(better.medoids[place]) - k
+            table[place], centres[:, place] = block[number], x[:, draws[number]]
+            state = replace(better, medoids=np.arange(k))
+        if state is before:
             break
-    return pool[:, state.medoids]
+    return centres
 
 
 def draw(mass: Tensor, n: int, generator: torch.Generator) -> Tensor:

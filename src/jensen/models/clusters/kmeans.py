@@ -157,8 +157,9 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ce
         counted = slice(None) if weight is None else np.flatnonzero(weight > 0)
         rows, mass = x[counted], None if weight is None else weight[counted]
         if not issparse(rows):
-            check_columns(rows, column_names(self))
-            check_spread(rows, column_names(self))
+            names = column_names(self)
+            check_columns(rows, names)
+            check_spread(rows, names)
         kind = replace(kind, constants=None if is_batch else self._constants_of(rows))
         pull, metric = self._pull(), self._metric
         check_sums(self)

@@ -2,7 +2,7 @@
 
 Greedy k-means++ on distinct rows, followed by swaps that move a centre to a row far from all centres. This finds all
 clusters that are well separated. A start must not cost more than the fit, so it uses a hundred rows per cluster, and
-the swaps end when a few in a row lower the loss no more. One start, or for very many rows the best of several, takes a
+the swaps end when no row of a new draw lowers the loss. One start, or for very many rows the best of several, takes a
 few k-means steps on these rows, and the fit continues from there. This costs little compared with steps over all rows,
 and saves many of those.
 """
@@ -35,10 +35,13 @@ from jensen.runtime.threads import threads_for
 
 # Starts use at most this many distinct rows, or so many per cluster.
 LIMIT, ROWS_PER_CLUSTER = 1000, 100
-# The least number of swaps to try, and the k-means steps of a start on a part of the rows.
-SWAPS, STEPS = 25, 30
+# The least number of rounds of swaps, and the k-means steps of a start on a part of the rows.
+ROUNDS, STEPS = 2, 30
 # The number of such starts if X has at least MANY times more rows, so that they cost almost nothing.
 SEEDINGS, MANY = 3, 20
+
+# From this many columns on, products of rows take longer than all else in a start.
+WIDE = 64
 
 Start = Callable[[torch.Generator], np.ndarray]
 
@@ -76,20 +79,23 @@ def seeded(
     rows: np.ndarray, mass: np.ndarray, n_clusters: int, generator: torch.Generator, n_starts: int, metric: Metric
 ) -> np.ndarray:
     """Centres (K, d) found by k-means++ and swaps; with n_starts > 0 the best of so many after a short run."""
-    origin, scale = np.zeros(rows.shape[1]), 1.0
+    origin, scale, centred = np.zeros(rows.shape[1]), 1.0, rows
     if metric.of_differences:
         origin = mass @ rows / mass.sum()
-        scale = float(np.abs(rows - origin).max()) or 1.0
-    # Single precision is enough for the start of a fit to more rows, whatever their units.
-    centred = ((rows - origin) / scale).astype(np.float32 if n_starts else np.float64, copy=False)
+        centred = rows - origin
+        scale = float(max(centred.max(), -centred.min())) or 1.0
+        centred /= scale
+    # Single precision is enough for the start of a fit to more rows, and for wide ones, whatever their units.
+    is_single = n_starts > 0 or rows.shape[1] >= WIDE
+    centred = centred.astype(np.float32 if is_single else np.float64, copy=False)
     x, weight = torch.from_numpy(centred).T.contiguous(), torch.from_numpy(mass.astype(centred.dtype))
 
     def seeds() -> np.ndarray:
         # Each operation covers the rows and a few draws.
         with threads_for(10 * len(rows)):
             centres = x[:, kmeans_plus_plus(x, weight, n_clusters, generator, between=metric.seeding)]
-            n_swaps, patience = max(SWAPS, n_clusters // 2), 2 + n_clusters // 10
-            return np.asarray(swap_in(x, weight, centres, n_swaps, generator, metric.seeding, patience).T.numpy())
+            n_rounds = max(ROUNDS, n_clusters // 10)
+            return np.asarray(swap_in(x, weight, centres, n_rounds, generator, metric.seeding).T.numpy())
 
     def run(centres: np.ndarray, n_steps: int) -> tuple[np.ndarray, float]:
         found = metric.run(centred, weight.numpy(), centres, max_iter=n_steps, tol=1e-4)
