@@ -1,15 +1,21 @@
-"""Outliers: k-means moves a centre to them, k-medoids does not.
+"""Outliers: squared distances move a centre to them, plain distances do not.
 
     python examples/outliers.py [picture.png]
-Both methods choose K centres c and minimise a sum over rows of the cost to the nearest centre:
-    k-means  Σ_i min_j ‖x_i - c_j‖²,  c anywhere;    k-medoids  Σ_i min_j ‖x_i - c_j‖,  c among the rows.
-A row at 10 times the usual distance counts 100 times in the first sum and 10 times in the second. The data are three
-round clusters and a growing share of outliers, spread evenly over a much larger square. The error is the largest
-distance of a true centre to the nearest centre found. Without outliers, the mean of a Gaussian cluster is on average
-closer to the true centre than the medoid.
+All methods choose K centres c and minimise a sum over rows of the cost to the nearest centre:
+    k-means            Σ_i min_j ‖x_i - c_j‖²,           c anywhere: means
+    k-medians          Σ_i min_j Σ_f |x_if - c_jf|,      c anywhere: medians of each feature
+    k-medoids          Σ_i min_j ‖x_i - c_j‖,            c among the rows
+    squared k-medoids  Σ_i min_j ‖x_i - c_j‖²,           c among the rows
+A row at 10 times the usual distance counts 100 times in a sum of squares and 10 times in a sum of distances. So it is
+the distance that is robust, and not the rule that a centre must be a row: with squared distances medoids follow
+outliers like means. The data are three round clusters and a growing share of outliers, spread evenly over a much larger
+square. The error is the largest distance of a true centre to the nearest centre found. Without outliers, the mean of a
+Gaussian cluster is on average closer to the true centre than the median and the medoid.
 """
 
 from __future__ import annotations
+
+import itertools
 
 import numpy as np
 from scipy.spatial.distance import cdist
@@ -21,9 +27,14 @@ PICTURE = picture_path(__doc__)
 CENTRES = np.array([[-4.0, -2.0], [4.0, -2.0], [0.0, 4.0]])
 ROWS, HALF_WIDTH, DRAWS = 300, 30.0, 20
 SHARES = (0.0, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5)
-METHODS = {"k-means": KMeans(3, n_init=3, random_state=0), "k-medoids": KMedoids(3, n_init=3, random_state=0)}
+METHODS = {
+    "k-means": KMeans(3, n_init=3, random_state=0),
+    "squared k-medoids": KMedoids(3, metric="sqeuclidean", random_state=0),
+    "k-medians": KMeans(3, metric="manhattan", n_init=3, random_state=0),
+    "k-medoids": KMedoids(3, random_state=0),
+}
 SHOWN = 0.1
-COLOUR = {"k-means": COLOURS[1], "k-medoids": COLOURS[0]}
+COLOUR = dict(zip(METHODS, (COLOURS[1], COLOURS[3], COLOURS[2], COLOURS[0]), strict=True))
 
 
 def draw(share: float, seed: int) -> np.ndarray:
@@ -46,11 +57,12 @@ errors = {
 mean = {name: values.mean(1) for name, values in errors.items()}
 spread = {name: values.std(1, ddof=1) / np.sqrt(DRAWS) for name, values in errors.items()}
 print(f"largest distance of a true centre to the nearest found, mean ± standard error of {DRAWS} draws")
-print("  outliers  " + "".join(f"{name:>16s}" for name in METHODS))
+print("  outliers  " + "".join(f"{name:>19s}" for name in METHODS))
 for i, share in enumerate(SHARES):
-    print(f"  {share:8.0%}  " + "".join(f"{mean[name][i]:9.2f} ± {spread[name][i]:.2f}" for name in METHODS))
+    print(f"  {share:8.0%}  " + "".join(f"{mean[name][i]:12.2f} ± {spread[name][i]:.2f}" for name in METHODS))
 tenth = SHARES.index(SHOWN)
-assert mean["k-medoids"][tenth] < 0.5 < 3 < mean["k-means"][tenth], "10 % outliers move means, but not medoids"
+for plain, squared in itertools.product(("k-medoids", "k-medians"), ("k-means", "squared k-medoids")):
+    assert mean[plain][tenth] < 0.5 < 3 < mean[squared][tenth], "10 % outliers move centres of squared distances only"
 ahead = errors["k-medoids"][0] - errors["k-means"][0]
 assert ahead.mean() > 3 * ahead.std(ddof=1) / np.sqrt(DRAWS), "without outliers means are closer (paired over draws)"
 
@@ -74,5 +86,5 @@ right.set_yticks([0.2, 0.5, 1, 2, 5, 10], ["0.2", "0.5", "1", "2", "5", "10"])
 right.minorticks_off()
 right.set_title(f"mean and standard error of {DRAWS} draws; clusters have standard deviation 1")
 right.legend(loc="lower right")
-title(fig, "k-means follows outliers; k-medoids does not, unless there are many")
+title(fig, "Squared distances follow outliers, whatever the centres; plain distances do not, unless there are many")
 save(fig, PICTURE)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 from scipy.special import logsumexp
-from scipy.stats import bernoulli, beta, dirichlet, expon, multivariate_normal, norm, poisson
+from scipy.stats import bernoulli, beta, dirichlet, expon, laplace, multivariate_normal, norm, poisson
 from sklearn.base import is_classifier
 from sklearn.datasets import load_iris, make_blobs
 
@@ -222,6 +222,27 @@ def kmeans_spreads(model: KMeans) -> np.ndarray:
     return np.tile(variance * np.eye(x.shape[1]), (len(centres), 1, 1))
 
 
+def laplace_scale(model: KMeans) -> float:
+    """One b for all: the mean of |x - c| over entries, at the nearest centre."""
+    x = three_clusters()
+    return float(np.abs(x[:, None] - model.cluster_centers_).sum(2).min(1).sum() / x.size)
+
+
+def laplace_log_joint(model: KMeans, x: np.ndarray) -> np.ndarray:
+    """Of the mixture with equal weights whose bound k-medians raises; a missing value has a factor of 1."""
+    terms = laplace.logpdf(x[:, None], model.cluster_centers_, laplace_scale(model))
+    return np.nansum(terms, axis=2) - np.log(model.n_clusters)
+
+
+def laplace_spreads(model: KMeans) -> np.ndarray:
+    k, d = model.cluster_centers_.shape
+    return np.tile(2 * laplace_scale(model) ** 2 * np.eye(d), (k, 1, 1))
+
+
+def laplace_rows(means: np.ndarray, spreads: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    return rng.laplace(means, np.sqrt(np.diagonal(spreads, axis1=1, axis2=2) / 2))
+
+
 # scikit-learn's checks that set n_components = 1 and then pass y with more classes: here y holds labels, and more
 # classes than components is an error on purpose.
 LABELS_ARE_READ = dict.fromkeys(
@@ -302,6 +323,8 @@ FEW_DISTINCT_ROWS = dict.fromkeys(
 
 
 def kmeans(name: str, *, raises_bound: bool = True, **arguments: Any) -> Case:
+    """K-means with squared distances."""
+
     def make() -> KMeans:
         return KMeans(n_clusters=3, random_state=0, **arguments)
 
@@ -322,6 +345,35 @@ def kmeans(name: str, *, raises_bound: bool = True, **arguments: Any) -> Case:
     )
 
 
+def kmedians() -> Case:
+    return replace(
+        kmeans("kmeans-manhattan", metric="manhattan"),
+        log_joint=laplace_log_joint,
+        spreads=laplace_spreads,
+        draw=laplace_rows,
+    )
+
+
+def spherical_kmeans() -> Case:
+    zeros = dict.fromkeys(
+        (
+            "check_estimators_dtypes",
+            "check_estimator_sparse_tag",
+            "check_estimator_sparse_array",
+            "check_estimator_sparse_matrix",
+        ),
+        "has rows of zeros, which have no direction and are an error for metric='cosine'",
+    )
+    return replace(
+        kmeans("kmeans-cosine", metric="cosine"),
+        log_joint=None,
+        components=None,
+        spreads=None,
+        has_location=False,
+        expected_failed_checks=FEW_DISTINCT_ROWS | zeros,
+    )
+
+
 def kmedoids() -> Case:
     return Case(
         "kmedoids",
@@ -335,6 +387,13 @@ def kmedoids() -> Case:
         for_checks=lambda: KMedoids(random_state=0),
         expected_failed_checks=FEW_DISTINCT_ROWS,
     )
+
+
+def gower_medoids() -> Case:
+    def make() -> KMedoids:
+        return KMedoids(n_clusters=3, metric="gower", random_state=0)
+
+    return replace(kmedoids(), name="kmedoids-gower", make=make, for_checks=lambda: make().set_params(n_clusters=2))
 
 
 def noisy_arc() -> np.ndarray:
@@ -1070,7 +1129,10 @@ CASES = [
     mixture_of_bounded_columns(),
     kmeans("kmeans"),
     kmeans("kmeans-depot", depot=Depot([0.0, 0.0, 0.0], weight=0.5), raises_bound=False),
+    kmedians(),
+    spherical_kmeans(),
     kmedoids(),
+    gower_medoids(),
     subspace_mixture("mixture-of-ppca", MixtureOfPPCA),
     subspace_mixture("mixture-of-ppca-labels", MixtureOfPPCA, y=some_labels()),
     subspace_mixture("mixture-of-factor-analysers", MixtureOfFactorAnalysers),

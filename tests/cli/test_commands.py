@@ -380,6 +380,17 @@ def test_a_model_with_a_latent_vector_transforms_and_does_not_predict(folder):
     np.testing.assert_allclose(z, expected)
 
 
+def test_distances_are_an_option_of_clusters(tmp_path):
+    table = pd.DataFrame({"age": [20.5, 22.0, 61.5, None], "town": ["Bonn", "Bonn", "Rome", "Rome"]})
+    table.to_csv(tmp_path / "x.csv", index=False)
+    succeed("fit", "kmedoids", tmp_path / "x.csv", "--n-clusters", 2, "--metric", "gower", "-o", tmp_path / "m")
+    found = succeed("predict", tmp_path / "m", tmp_path / "x.csv").split()[1:]
+    assert found[0] == found[1] != found[2] == found[3]
+    write_dataset(tmp_path / "y.csv", load_iris().data)
+    succeed("fit", "kmeans", tmp_path / "y.csv", "--n-clusters", 3, "--metric", "cosine", "-o", tmp_path / "c")
+    assert "KMeans has no score_samples: metric='cosine'" in fail("score", tmp_path / "c", tmp_path / "y.csv")
+
+
 def test_a_model_without_a_density_is_fitted_and_says_what_it_cannot(tmp_path):
     write_dataset(tmp_path / "x.csv", load_iris().data)
     out = succeed("fit", "kmedoids", tmp_path / "x.csv", "--n-clusters", 3, "-o", tmp_path / "m")

@@ -55,7 +55,7 @@ def test_nats():
     found = Constants(torch.tensor([torch.nan, 2.0]).double(), torch.tensor([0, 5]))
     beside = torch.tensor([[2.0], [3.0], [torch.nan]]).double()
     np.testing.assert_allclose(found.log_unseen(found.unseen(beside)), [0.0, -np.log(6), 0.0])
-    np.testing.assert_allclose(found.squared_distance(beside), [0.0, 1.0, 0.0])
+    np.testing.assert_allclose(found.differences(beside), [[0.0], [1.0], [0.0]])
     np.testing.assert_allclose(found.completed(beside), [[2.0], [3.0], [2.0]])
 
 

@@ -213,6 +213,11 @@ def variants() -> list[Variant]:
         Variant(
             "kmedoids-manhattan", lambda: KMedoids(3, metric="manhattan", random_state=0), BLOBS, has_missing=False
         ),
+        Variant(
+            "kmedoids-mixed",
+            lambda: KMedoids(3, metric="gower", metric_params={"weights": {"town": 2.0}}, random_state=0),
+            mixed_table(),
+        ),
         Variant("mixture-of-ppca-prior", lambda: MixtureOfPPCA(2, 1, prior=ConjugatePrior(), random_state=0), BLOBS),
         Variant(
             "mixture-of-factor-analysers-missing",

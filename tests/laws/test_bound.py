@@ -28,6 +28,7 @@ N_PARAMETERS = {
     # One variance for all.
     "kmeans": 3 * 3 + 1,
     "kmeans-depot": 3 * 3 + 1,
+    "kmeans-manhattan": 3 * 3 + 1,
     # A line, whose direction and extent are 3 numbers, and one variance or three; with three, all 6 of a covariance.
     "mixture-of-ppca": 2 + 3 * 3 + 3 * (3 + 1),
     "mixture-of-ppca-labels": 2 + 3 * 3 + 3 * (3 + 1),

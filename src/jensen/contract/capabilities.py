@@ -5,8 +5,9 @@ The registry, `compare`, `select`, the report and the command line read it, and 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     from sklearn.utils import Tags
@@ -65,3 +66,18 @@ class Capabilities:
         # scikit-learn's checks then round their rows.
         tags.input_tags.categorical = self.text or self.values == "counts"
         tags.target_tags.required = self.labels == "needed"
+
+
+class ByArguments:
+    """Capabilities that depend on the arguments: a class has those of the default arguments, a model its own.
+
+    Args:
+        default: with the default arguments.
+        own: takes a model to what it can do with its arguments.
+    """
+
+    def __init__(self, default: Capabilities, own: Callable[[Any], Capabilities]) -> None:
+        self.default, self.own = default, own
+
+    def __get__(self, model: Any, owner: type | None = None) -> Capabilities:
+        return self.default if model is None else self.own(model)

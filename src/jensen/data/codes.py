@@ -19,6 +19,9 @@ from jensen.data.present import ColumnView
 from jensen.data.sparse import rows_tensor
 from jensen.runtime.messages import levels_inside
 
+# What the warning says an unseen value means.
+UNSEEN = "an unseen value has the probability 1/(n+1), whatever the rest of its row is"
+
 
 class UnseenValueWarning(UserWarning):
     """A value of a column was not in the training data."""
@@ -67,6 +70,7 @@ def coded(
     views: Sequence[ColumnView],
     bounds: Sequence[Sequence[float]],
     is_learnt: bool = False,
+    meaning: str = UNSEEN,
 ) -> Codes:
     """Codes of the columns that are kept.
 
@@ -77,6 +81,7 @@ def coded(
         bounds: of their numbers.
         is_learnt: whether the columns were learnt from these cells, so that none holds an unseen level; the numbers of
             the cells may then be written over.
+        meaning: of an unseen level, for the warning.
     """
     x = cells.numbers if len(kept) == cells.numbers.shape[1] else cells.numbers[:, list(kept)]
     is_new = len(kept) != cells.numbers.shape[1] or x.dtype != np.float64 or (is_learnt and cells.are_new)
@@ -91,7 +96,7 @@ def coded(
             if found[1] is not None:
                 unseen[:, place] = found[1]
     if not is_learnt:
-        warn_of_unseen(cells, kept, [view.name for view in views], unseen)
+        warn_of_unseen(cells, kept, [view.name for view in views], unseen, meaning)
     # torch knows neither read-only memory nor negative strides.
     x = x if x.flags.writeable and min(x.strides) >= 0 else x.copy()
     return Codes(torch.from_numpy(x), torch.from_numpy(unseen))
@@ -146,10 +151,6 @@ def check_numbers(cells: Cells, column: int, view: ColumnView, numbers: np.ndarr
             f"X holds {plain(numbers[row], cells.sorts[column])} in row {cells.row(row)}, column {shown(view.name)}, "
             f"which is {what}; correct the value or make it missing"
         )
-
-
-# What the warning says an unseen value means.
-UNSEEN = "an unseen value has the probability 1/(n+1), whatever the rest of its row is"
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ from torch import Tensor
 
 from jensen.data.cells import Cells, read_cells
 from jensen.data.claims import WITH_LEVELS, checked_record, neutral
-from jensen.data.codes import Codes, Scaling, coded, codes_of_sparse, encoded_rows
+from jensen.data.codes import UNSEEN, Codes, Scaling, coded, codes_of_sparse, encoded_rows
 from jensen.data.container import FRAMES, Kind, Table, fill_frame, fill_matrix, is_frame
 from jensen.data.describe import describe
 from jensen.data.expand import Plan, expand, without_nan
@@ -148,17 +148,17 @@ class Columns:
         """(d,) bool: the columns whose values are levels, one of them or more."""
         return torch.tensor([kind in WITH_LEVELS for kind in self.kinds])
 
-    def codes(self, X: Table | Cells, is_learnt: bool = False) -> Codes:
+    def codes(self, X: Table | Cells, is_learnt: bool = False, meaning: str = UNSEEN) -> Codes:
         """Rows (n, d) as a model sees them, NaN where missing or unseen, and which cells (n, d) are unseen levels.
 
-        One warning names the first unseen value. Dates are in their unit, numbers may share memory with X. No level is
-        looked for in vain if the columns were learnt from these cells, as `is_learnt` says.
+        One warning names the first unseen value and its meaning. Dates are in their unit, numbers may share memory with
+        X. No level is looked for in vain if the columns were learnt from these cells, as `is_learnt` says.
         """
         cells = read_cells(X, dates=True)
         self.check_names(cells)
         if cells.is_sparse:
             return codes_of_sparse(cells)
-        return coded(cells, self.kept, self.views, self.bounds.tolist(), is_learnt)
+        return coded(cells, self.kept, self.views, self.bounds.tolist(), is_learnt, meaning)
 
     def log_unseen(self, unseen: Any) -> Tensor:
         """Σ_j ln ε_j over the unseen cells (n, d) of each row: (n,)."""

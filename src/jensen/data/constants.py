@@ -7,6 +7,7 @@ where they are read, and what comes back is widened where it is written.
 
 from __future__ import annotations
 
+import itertools
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -98,9 +99,9 @@ class Constants:
         """Σ_j ln ε_j over the entries (n, c) of each row that hold another value: (n,)."""
         return unseen.double() @ (1 / (self.n_observed[self.columns].double() + 1)).log()
 
-    def squared_distance(self, beside: Tensor) -> Tensor:
-        """Σ_j (x_j - c_j)² over the observed entries of each row: (n,)."""
-        return (beside - self.values[self.columns]).nan_to_num(nan=0.0).square().sum(1)
+    def differences(self, beside: Tensor) -> Tensor:
+        """x - c (n, c) of entries and their constants, 0 for a missing one."""
+        return (beside - self.values[self.columns]).nan_to_num(nan=0.0)
 
     def completed(self, beside: Tensor) -> Tensor:
         """Entries (n, c) as they are given, missing ones at their constant."""
@@ -156,10 +157,12 @@ def find_constants(x: Any) -> Constants | None:
 def ends(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The least and the greatest observed value of columns (d,); of those that vary in the first rows, of these."""
     low, high = np.fmin.reduce(x[:N_FIRST]), np.fmax.reduce(x[:N_FIRST])
-    suspects = np.flatnonzero(~(low < high))
-    if len(suspects) and len(x) > N_FIRST:
-        for j in suspects:
-            low[j], high[j] = np.fmin.reduce(x[:, j]), np.fmax.reduce(x[:, j])
+    start, stop = N_FIRST, 8 * N_FIRST
+    while start < len(x) and len(suspects := np.flatnonzero(~(low < high))):
+        part = x[start:stop, suspects]
+        low[suspects] = np.fmin(low[suspects], np.fmin.reduce(part))
+        high[suspects] = np.fmax(high[suspects], np.fmax.reduce(part))
+        start, stop = stop, 8 * stop
     return low, high
 
 
@@ -173,10 +176,11 @@ def ends_of_sparse(x: Any) -> tuple[np.ndarray, np.ndarray]:
 def warn_of_constants(constants: Mapping[str | int, Any]) -> None:
     """One warning for all constant columns, with their values; None for one that is not shown."""
     if constants:
-        found = [shown(name) if value is None else f"{shown(name)} ({value!r})" for name, value in constants.items()]
-        more = f" and {len(found) - MOST_SHOWN} more" if len(found) > MOST_SHOWN else ""
+        first = itertools.islice(constants.items(), MOST_SHOWN)
+        found = [shown(name) if value is None else f"{shown(name)} ({value!r})" for name, value in first]
+        more = f" and {len(constants) - MOST_SHOWN} more" if len(constants) > MOST_SHOWN else ""
         warnings.warn(
-            f"X has columns with one value: {', '.join(found[:MOST_SHOWN])}{more}; this value has probability 1, so "
+            f"X has columns with one value: {', '.join(found)}{more}; this value has probability 1, so "
             "the column changes no score",
             UserWarning,
             stacklevel=levels_inside(),

@@ -124,9 +124,13 @@ def measure_silhouette(estimator: Any, task: Task) -> Score:
         rows = np.sort(np.random.default_rng(task.seed).choice(rows, SILHOUETTE_ROWS, replace=False))
     # Predictions may be classes of any type, and None for a component that is no class.
     labels = pd.factorize(as_array(fitted.predict(task.X))[rows], use_na_sentinel=False)[0]
-    x = task.values[rows][:, rows] if is_precomputed(fitted) else task.values[rows]
     weight = None if task.weight is None else task.weight[rows]
     metric, params = getattr(fitted, "metric", "euclidean"), getattr(fitted, "metric_params_", None)
+    can = getattr(fitted, "capabilities", None)
+    if can is not None and can.text and hasattr(fitted, "pairwise"):
+        x, metric, params = as_array(fitted.pairwise(task.rows(rows))), "precomputed", None
+    else:
+        x = task.values[rows][:, rows] if is_precomputed(fitted) else task.values[rows]
     return Score(silhouette(x, labels, weight, metric, params), n_parameters=n_parameters(fitted), model=fitted)
 
 
@@ -230,7 +234,7 @@ def is_precomputed(estimator: Estimator) -> bool:
 
 
 def skips_missing(estimator: Estimator) -> bool:
-    return isinstance(metric := getattr(estimator, "metric", None), str) and metric == "nan_euclidean"
+    return isinstance(metric := getattr(estimator, "metric", None), str) and metric in ("nan_euclidean", "gower")
 
 
 def check_splits(entries: Sequence[Estimator], settings: Settings, task: Task) -> None:

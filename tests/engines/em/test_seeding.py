@@ -86,6 +86,16 @@ def test_swaps_find_the_clusters_that_seeds_missed():
     assert float(one) == 0.0
 
 
+def test_wide_rows_with_nearly_empty_margins_have_one_order_in_any_units():
+    rng = np.random.default_rng(0)
+    image = rng.integers(0, 3, size=(300, 60)) * (rng.random(60) < np.linspace(0, 1, 60) ** 4)
+    x = np.unique(np.column_stack([rng.random((300, 20)) < 0.003, image]).astype(float), axis=0)
+    expected, order = x[start.order_by_content(x)], rng.permutation(len(x))
+    assert_array_equal(x[order][start.order_by_content(x[order])], expected)
+    unit, origin = rng.uniform(0.1, 10, size=80), rng.normal(size=80)
+    assert_array_equal(start.order_by_content(x * unit + origin), start.order_by_content(x))
+
+
 def test_draws_follow_the_weights():
     mass = torch.tensor([0.0, 1.0, 3.0]).double()
     draws = start.draw(mass, 40_000, torch.Generator().manual_seed(0))

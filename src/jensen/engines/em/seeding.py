@@ -7,6 +7,8 @@ by a hash of their content, so duplicates share their fate, sorted, and drawn by
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,8 +18,13 @@ from torch import Tensor
 
 from jensen.formulas.neighbours import Neighbours, TwoNearest, swapped, two_smallest
 
+# Takes feature-major points (d, n), their squared lengths (n,) and centres (d, k) to their distances (k, n).
+Between = Callable[[Tensor, Tensor, Tensor], Tensor]
+
 LIMIT = 20_000
-ROWS_AT_ONCE = 8192
+# A block of so many values fits the cache.
+NUMBERS_AT_ONCE = 2**15
+MANY_KEYS = 16
 FEW_NUMBERS = 2 * 10**7
 
 
@@ -37,9 +44,11 @@ def distinct_hashes(
     """The same of rows with these hashes, in an order of the hashes."""
     chosen = below = np.arange(0)
     # Double the share of hashes until there are too many: the outcome depends on the set of distinct rows alone.
-    for doubling in range(25):
+    for doubling in range(25) if len(hashes) > min(limit, n_wanted) else (24,):
         below = np.flatnonzero(hashes <= np.uint64((1 << (40 + doubling)) - 1))
-        n_distinct = len(np.unique(hashes[below]))
+        n_distinct = len(below)
+        if n_distinct > min(limit, n_wanted):
+            n_distinct = len(np.unique(hashes[below]))
         if n_distinct <= n_wanted:
             chosen = below
         if n_distinct > limit:
@@ -71,19 +80,25 @@ def hash_rows(x: Any) -> np.ndarray:
     if is_sparse:
         row_of = np.repeat(np.arange(x.shape[0]), np.diff(x.indptr))
         np.add.at(state, row_of, hash_values(x.data) * odd[x.indices])
-    for start in range(0, x.shape[0], ROWS_AT_ONCE):
-        part = slice(start, start + ROWS_AT_ONCE)
+    step = max(1, NUMBERS_AT_ONCE // (1 if is_sparse else max(1, x.shape[1])))
+    for start in range(0, x.shape[0], step):
+        part = slice(start, start + step)
         state[part] = mixed(state[part] if is_sparse else hash_values(x[part]) @ odd)
     return state
 
 
 def hash_values(values: np.ndarray) -> np.ndarray:
     """Equal values hash equally: adding 0 turns -0 into 0, and every NaN gets one pattern of bits."""
-    state = np.where(np.isnan(values), np.nan, values.astype(np.float64) + 0.0).view(np.uint64)
+    number = np.add(values, 0.0, dtype=np.float64)
+    missing = np.isnan(number)
+    if missing.any():
+        number[missing] = np.nan
     # Signs and exponents stand in the highest bits, where a sum of products would let them cancel.
-    state = (state ^ (state >> np.uint64(32))) * np.uint64(0xBF58476D1CE4E5B9)
-    out: np.ndarray = state ^ (state >> np.uint64(29))
-    return out
+    state: np.ndarray = number.view(np.uint64)
+    state ^= state >> np.uint64(32)
+    state *= np.uint64(0xBF58476D1CE4E5B9)
+    state ^= state >> np.uint64(29)
+    return state
 
 
 def mixed(state: np.ndarray) -> np.ndarray:
@@ -111,11 +126,19 @@ def order_by_content(x: Any) -> np.ndarray:
         # Rows are too wide to sort by every column: a fixed projection sorts them, and scales as they do.
         projection = mixed(np.arange(d, dtype=np.uint64)).astype(np.float64) / 2.0**64
         return np.argsort(x @ projection, kind="stable")
-    # Sorting by every column of wide rows takes long, and the first few usually tell them apart; NaN never do.
-    for n_keys in [d] if np.isnan(x).any() else sorted({min(d, m) for m in (1, 4, 16, d)}):
-        order = np.lexsort(x[:, :n_keys].T[::-1])
-        ranked = x[order, :n_keys]
-        if n_keys == d or (ranked[1:] != ranked[:-1]).any(1).all():
+    if np.isnan(x).any():
+        return np.lexsort(x.T[::-1])
+    # Sorting by all columns of wide rows takes long, and the first few that vary usually tell them apart. Not so in
+    # images, whose margins are nearly empty: there columns come first that seldom have their least value.
+    count = np.count_nonzero(x != x.min(0), axis=0)
+    keys = np.flatnonzero(count)
+    if len(keys) > MANY_KEYS:
+        keys = keys[np.argsort(-count[keys], kind="stable")]
+    order = np.arange(len(x))
+    for n_keys in sorted({min(len(keys), 4**power) for power in range(5)} | {len(keys)}) if len(keys) else ():
+        order = np.lexsort(x[:, keys[:n_keys]].T[::-1])
+        ranked = x[order[:, None], keys[:n_keys]]
+        if (ranked[1:] != ranked[:-1]).any(1).all():
             break
     return order
 
@@ -134,21 +157,32 @@ def sketch(x: Any, n_coordinates: int) -> np.ndarray:
     return np.asarray(x.toarray() if is_sparse else x)
 
 
+def squared_distances(x: Tensor, squared: Tensor, centres: Tensor) -> Tensor:
+    """‖x_i - c_j‖² (k, n) of feature-major points (d, n) and centres (d, k), through one product."""
+    product = torch.addmm(squared, centres.T, x, alpha=-2)
+    return product.add_(centres.square().sum(0)[:, None]).clamp_(min=0)
+
+
 def kmeans_plus_plus(
-    x: Tensor, weight: Tensor, n_clusters: int, generator: torch.Generator, centres: Tensor | None = None
+    x: Tensor,
+    weight: Tensor,
+    n_clusters: int,
+    generator: torch.Generator,
+    centres: Tensor | None = None,
+    between: Between = squared_distances,
 ) -> Tensor:
     """Column numbers of greedy k-means++ seeds in feature-major x (d, n), beyond given centres (d, k).
 
-    Of 2 + ln k draws the one that lowers the loss most is kept.
+    Of 2 + ln k draws the one that lowers the loss most is kept. The loss is the sum of `between`.
     """
     n_draws = 2 + int(math.log(n_clusters))
     squared = x.square().sum(0)
     chosen: list[int] = []
-    closest = None if centres is None else squared_distances(x, squared, centres).amin(0)
+    closest = None if centres is None else between(x, squared, centres).amin(0)
     for _ in range(n_clusters):
         mass = weight if closest is None else weight * closest
         draws = draw(mass, 1 if closest is None else n_draws, generator)
-        candidate = squared_distances(x, squared, x[:, draws])
+        candidate = between(x, squared, x[:, draws])
         if closest is not None:
             candidate = torch.minimum(candidate, closest)
         best = int((candidate @ weight).argmin())
@@ -158,29 +192,47 @@ def kmeans_plus_plus(
     return torch.tensor(chosen, device=x.device)
 
 
-def swap_in(x: Tensor, weight: Tensor, centres: Tensor, n_steps: int, generator: torch.Generator) -> Tensor:
-    """Centres (d, k) after trying `n_steps` times to put one of them on one of 2 + ln k points that k-means++ draws.
+def swap_in(
+    x: Tensor,
+    weight: Tensor,
+    centres: Tensor,
+    n_rounds: int,
+    generator: torch.Generator,
+    between: Between = squared_distances,
+) -> Tensor:
+    """Centres (d, k) after at most `n_rounds` of swaps, each with 4 (2 + ln k) points that k-means++ draws.
 
-    Of all such swaps the one that lowers the loss most is made, if any does (Lattanzi & Sohler 2019).
+    In a round the swap of a centre for one of its points that lowers the loss most is made, until none does (Lattanzi &
+    Sohler 2019, who make one). A round without a swap is the last.
     """
-    k = centres.shape[1]
-    squared = x.square().sum(0)
-    # Column j of the pool is a centre; points that come in are added to it.
-    pool = centres
-
-    def two_nearest(chosen: np.ndarray, points: np.ndarray) -> TwoNearest:
-        return two_smallest(squared_distances(x[:, points], squared[points], pool[:, chosen]).numpy())
-
-    start = np.arange(k)
+    k, squared, centres = centres.shape[1], x.square().sum(0), centres.clone()
+    n_draws = 4 * (2 + int(math.log(k)))
+    # The distances of all centres (k, n): after a swap one row is new, and nothing else is computed again.
+    table = between(x, squared, centres).numpy()
+    everyone = np.arange(x.shape[1])
+    nearest, near, runner_up, second = two_smallest(table)
+    table[nearest, everyone] = near
     # Sums of losses run in double precision, whatever x is in.
-    state = Neighbours(start, *two_nearest(start, np.arange(x.shape[1])), weight.to(torch.float64).numpy())
-    for _ in range(n_steps):
-        draws = draw(weight * torch.from_numpy(state.near), 2 + int(math.log(k)), generator)
-        block = squared_distances(x, squared, x[:, draws]).numpy()
-        numbers = pool.shape[1] + np.arange(len(draws))
-        pool = torch.cat([pool, x[:, draws]], 1)
-        state = swapped(state, numbers, block, two_nearest) or state
-    return pool[:, state.medoids]
+    state = Neighbours(np.arange(k), nearest, near, runner_up, second, weight.to(torch.float64).numpy())
+    for _ in range(n_rounds):
+        draws = draw(weight * torch.from_numpy(state.near), n_draws, generator)
+        block = between(x, squared, x[:, draws]).numpy()
+
+        def two_nearest(chosen: np.ndarray, points: np.ndarray, block: np.ndarray = block) -> TwoNearest:
+            part, place = table[:, points], int(chosen.argmax())
+            part[place] = block[chosen[place] - k, points]
+            return two_smallest(part)
+
+        before = state
+        # A centre has its number, and a point k and more: after a swap the one that came in is the largest.
+        while (better := swapped(state, k + np.arange(n_draws), block, two_nearest)) is not None:
+            place = int(better.medoids.argmax())
+            number = int(better.medoids[place]) - k
+            table[place], centres[:, place] = block[number], x[:, draws[number]]
+            state = replace(better, medoids=np.arange(k))
+        if state is before:
+            break
+    return centres
 
 
 def draw(mass: Tensor, n: int, generator: torch.Generator) -> Tensor:
@@ -197,9 +249,3 @@ def draw_different(weight: np.ndarray, n: int, generator: torch.Generator) -> np
     """n different numbers, drawn in proportion to their weight."""
     drawn: np.ndarray = torch.multinomial(torch.from_numpy(weight), n, generator=generator).numpy()
     return drawn
-
-
-def squared_distances(x: Tensor, squared: Tensor, centres: Tensor) -> Tensor:
-    """‖x_i - c_j‖² (k, n) of feature-major points (d, n) and centres (d, k), through one product."""
-    product = torch.addmm(squared, centres.T, x, alpha=-2)
-    return product.add_(centres.square().sum(0)[:, None]).clamp_(min=0)

@@ -1,6 +1,7 @@
 """What fitted centres return about rows: assignments, scores, samples and imputations.
 
-y = argmin_j ‖x - μ_j‖²,   ln p(x) ≥ ln N(x; μ_y, σ²I) - ln K,   missing values at μ_y
+y = argmin_j d(x, μ_j),   ln p(x) ≥ ln p(x | μ_y) - ln K,   missing values at μ_y
+For squared distances p(x | μ) = N(x; μ, σ²I); other distances have other densities, or none, see `metrics`.
 """
 
 from __future__ import annotations
@@ -18,10 +19,12 @@ from jensen.contract import EMEstimator, Stream, whole_number
 from jensen.contract.fitted import Fitted, Values, not_negative, positive, read_values
 from jensen.data.container import Kind, completed_frame
 from jensen.data.reader import beside_model, read_array, read_weights
-from jensen.models.clusters.centres import Pull, hard_log_density
+from jensen.models.clusters.centres import Pull
 from jensen.models.clusters.depot import Depot
-from jensen.models.clusters.inference import Assignment, Centres, assign
+from jensen.models.clusters.inference import Assignment, Centres
+from jensen.models.clusters.kmeans_arguments import has_density
 from jensen.models.clusters.kmeans_start import checked_centres
+from jensen.models.clusters.metrics import METRICS, Metric
 
 SCHEMA = {
     "centres": Values("K", "d"),
@@ -37,17 +40,11 @@ def moved(model: CentreModel, value: Any) -> Centres:
     return Centres(torch.from_numpy(centres), theta.variance, theta.weights.mean().expand(len(centres)).clone())
 
 
-def beyond(kind: Kind) -> Tensor | float:
-    """The squared distance of rows to every centre in columns that were constant in the training rows (n,)."""
-    if kind.constants is None or kind.beside is None:
-        return 0.0
-    return kind.constants.squared_distance(kind.beside)
-
-
 class CentreModel(EMEstimator):
-    """Equally likely Gaussians of one variance around K centres, each row assigned to one of them."""
+    """Equally likely components of one variance around K centres, each row assigned to one of them."""
 
     theta_: Centres
+    metric: str
     depot: Depot | None
     _stream: Stream | None
     cluster_centers_ = Fitted(lambda model: model.theta_.centres, moved, columns=(1,), constant=None)
@@ -59,19 +56,19 @@ class CentreModel(EMEstimator):
         return kind.values(found.label)
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """-Σ w ‖x - μ_y‖², as in scikit-learn; `score_samples` returns nats per row."""
+        """Minus the loss, -Σ w ‖x - μ_y‖² as in scikit-learn; `score_samples` returns nats per row."""
         found, kind = self._assign(X)
-        distance = found.distance + beyond(kind)
+        distance = found.distance + self._metric.loss_beside(kind)
         weight = read_weights(sample_weight, len(distance))
         return -float(distance.sum() if weight is None else distance @ weight)
 
     def score_samples(self, X: Any) -> Any:
-        """ln N(x; μ_y, σ²I) - ln K per row, a lower bound of ln p(x); -ln K for a row without observed values."""
+        """ln p(x | μ_y) - ln K per row, a lower bound of ln p(x); -ln K for a row without observed values."""
         found, kind = self._assign(X)
         return kind.scores(self._log_density(found) - math.log(self._n_features_out))
 
     def bound(self, X: Any) -> Bound:
-        """The ELBO per row: ln N(x; μ_y, σ²I), and KL(one-hot ‖ 1/K) = ln K."""
+        """The ELBO per row: ln p(x | μ_y), and KL(one-hot ‖ 1/K) = ln K."""
         found, kind = self._assign(X)
         log_density = self._log_density(found)
         kl = torch.full_like(log_density, math.log(self._n_features_out))
@@ -94,7 +91,7 @@ class CentreModel(EMEstimator):
             if values.shape not in ((), (n,)) or not np.isin(values, np.arange(k)).all():
                 raise ValueError(f"y={y!r} must be the number of a cluster, 0..{k - 1}, or {n} such numbers")
             z = torch.from_numpy(np.broadcast_to(values, (n,)).astype(np.int64))
-        noise = torch.randn(n, self._n_varying, generator=generator, dtype=torch.float64)
+        noise = self._metric.noise((n, self._n_varying), generator)
         x = self.theta_.centres[z] + math.sqrt(self.theta_.variance) * noise
         return self._kind.table(x), self._kind.values(z)
 
@@ -104,16 +101,17 @@ class CentreModel(EMEstimator):
         return completed_frame(X, kind.completed(torch.where(x.isnan(), means, x)))
 
     def impute_draws(self, X: Any, n_draws: int = 1, random_state: Any = None) -> list[Any]:
-        """Copies of X with missing values drawn from a Gaussian around the row's centre, with variance σ²."""
+        """Copies of X with missing values drawn around the row's centre, with variance σ²."""
         x, means, kind = self._centres_of(X)
         n, generator, std = whole_number("n_draws", n_draws), self._generator(random_state), self.theta_.variance**0.5
-        draws = (means + std * torch.randn(x.shape, generator=generator, dtype=x.dtype) for _ in range(n))
+        draws = (means + std * self._metric.noise(tuple(x.shape), generator) for _ in range(n))
         return [completed_frame(X, kind.completed(torch.where(x.isnan(), drawn, x))) for drawn in draws]
 
     @property
     def n_parameters_(self) -> int:
         """Free parameters: the centres and σ²."""
         check_is_fitted(self)
+        has_density(self)
         n = self.theta_.centres.numel()
         return n + 1 if n else 0
 
@@ -123,7 +121,7 @@ class CentreModel(EMEstimator):
 
     def _assign(self, X: Any) -> tuple[Assignment, Kind]:
         x, kind = self._read_array(X)
-        return assign(self.theta_, x, self._pull()), kind
+        return self._metric.assign(self.theta_, x, self._pull()), kind
 
     def _read_array(self, X: Any) -> tuple[Any, Kind]:
         """Rows in their own floating type, which may be sparse."""
@@ -131,12 +129,17 @@ class CentreModel(EMEstimator):
         return beside_model(self, *read_array(self, X, reset=False, sparse=True), self._kind)
 
     def _log_density(self, found: Assignment) -> Tensor:
-        return hard_log_density(found.distance, found.n_observed, self.theta_.variance)
+        return self._metric.log_density(found.distance, found.n_observed, self.theta_.variance)
 
     def _centres_of(self, X: Any) -> tuple[Tensor, Tensor, Kind]:
         """Rows (n, d), and the centre of each (n, d)."""
         x, kind = self._read(X)
-        return x, self.theta_.centres[assign(self.theta_, x.numpy(), self._pull()).label], kind
+        return x, self.theta_.centres[self._metric.assign(self.theta_, x.numpy(), self._pull()).label], kind
+
+    @property
+    def _metric(self) -> Metric:
+        # A fit reports names that are not known.
+        return METRICS.get(self.metric, METRICS["euclidean"])
 
     def _pull(self) -> Pull | None:
         return None if self.depot is None else self.depot.pull(self.n_features_in_)

@@ -105,6 +105,6 @@ def optimal_centres(moments: CentreMoments, pull: Pull | None) -> Tensor:
     return torch.where(mass > 0, (moments.first + target) / mass.where(mass > 0, 1.0), anywhere)
 
 
-def hard_log_density(distance: Tensor, n_observed: Tensor | int, variance: float) -> Tensor:
+def hard_log_density(distance: Tensor, n_observed: Tensor | float, variance: float) -> Tensor:
     """ln N(x; μ, σ²I) from ‖x - μ‖² over n_observed features."""
     return -0.5 * (n_observed * math.log(2 * math.pi * variance) + distance / variance)

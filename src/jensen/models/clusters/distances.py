@@ -1,7 +1,8 @@
 """Matrices of dissimilarities: computed from rows in blocks, or given and checked.
 
     d(i, j) = d(j, i) ≥ 0 and finite,  d(i, i) = 0
-Metrics are those of scikit-learn's `pairwise_distances`, which include scipy's and functions of two rows. Computing a
+Metrics are those of scikit-learn's `pairwise_distances`, which include scipy's and functions of two rows, and Gower's.
+Computing a
 matrix needs a few blocks of rows as additional memory; a given matrix is neither copied nor changed.
 """
 
@@ -21,11 +22,13 @@ from sklearn.utils.validation import validate_data
 from torch import Tensor
 
 from jensen.data.container import Kind
+from jensen.models.clusters.gower import gower_distances
 from jensen.runtime.memory import need_memory
 
 Metric = str | Callable[[np.ndarray, np.ndarray], float]
 # scikit-learn still lists a metric that scipy has removed.
 METRICS = frozenset(_VALID_METRICS) - {"wminkowski"}
+TAKES_MISSING = ("nan_euclidean", "gower")
 EUCLIDEAN = ("euclidean", "l2", "sqeuclidean", "nan_euclidean")
 # Up to this many features, differences are as fast as an expanded square, and they are exact.
 NARROW = 32
@@ -55,7 +58,7 @@ def all_distances(x: np.ndarray, metric: Metric, params: dict[str, Any], dtype: 
 
 
 def check_metric(metric: str) -> None:
-    known = sorted({*METRICS, "precomputed"})
+    known = sorted({*METRICS, "gower", "precomputed"})
     if metric not in known:
         near = get_close_matches(metric, known, 1)
         hint = f"did you mean {near[0]!r}? " if near else ""
@@ -93,6 +96,8 @@ def row_blocks(n: int, width: int) -> Iterator[slice]:
 
 def cross_distances(a: np.ndarray, b: np.ndarray, metric: Metric, params: dict[str, Any]) -> np.ndarray:
     """Distances (n, m) from rows a (n, d) to rows b (m, d), unchecked."""
+    if metric == "gower":
+        return gower_distances(a, b, **params)
     if metric in ("euclidean", "l2") and a.shape[1] <= NARROW and not params:
         return cdist(a, b)
     if metric in EUCLIDEAN:

@@ -4,7 +4,7 @@
 This is EM for the mixture Σ_j N(μ_j, σ²I) / K with q restricted to one-hot (hard assignments). Its ELBO is not tight:
     ln p(x) ≥ ln N(x; μ_y, σ²I) - ln K,   σ² = loss / (d Σ w)
 Lloyd (1982); Bishop (2006) 9.1. With missing values, distances and means use the observed entries (k-POD; Chi, Chi &
-Baraniuk 2016).
+Baraniuk 2016). Other distances have other centres and densities, see `metrics`.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from scipy.sparse import issparse
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
-from torch import Tensor
 
 from jensen.contract import Rows, Stream, warn_unused
-from jensen.contract.capabilities import Capabilities
+from jensen.contract.capabilities import ByArguments
 from jensen.data.constants import Constants
 from jensen.data.container import Kind
 from jensen.data.reader import check_columns, check_spread, column_names, read_array, read_weights
 from jensen.engines.em import loop as em
 from jensen.engines.em.sources import ArraySource
-from jensen.models.clusters.base import CentreModel, beyond
+from jensen.models.clusters.base import CentreModel
 from jensen.models.clusters.centres import Matrix, Pull
 from jensen.models.clusters.depot import Depot
-from jensen.models.clusters.inference import Centres, assign, distances
+from jensen.models.clusters.inference import Centres, assign
+from jensen.models.clusters.kmeans_arguments import CAN, abilities, check_sums, has_density, takes_batches
 from jensen.models.clusters.kmeans_em import (
     centre_source,
     checked_limits,
@@ -44,16 +44,11 @@ from jensen.models.clusters.kmeans_em import (
     tensor_of,
     without_effect,
 )
-from jensen.models.clusters.kmeans_start import Start, centre_starts, checked_centres, drawn_to
-from jensen.models.clusters.lloyd import best_partition
+from jensen.models.clusters.kmeans_start import Start, centre_starts, drawn_to, init_of_varying
+from jensen.models.clusters.lloyd import Partition, best_partition
+from jensen.models.clusters.metrics import METRICS, count_observed, is_complete
 from jensen.models.clusters.outcome import Outcome, outcome, outcome_of_stream, resumed
 from jensen.runtime.messages import levels_inside
-
-
-def takes_batches(model: KMeans) -> bool:
-    if model.size_limits is not None:
-        raise AttributeError(f"size_limits={model.size_limits!r} apply to all rows together, not to a batch: use fit")
-    return True
 
 
 class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, CentreModel):
@@ -74,12 +69,16 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ce
         depot: None, or a `Depot` that supplies the centres.
         size_limits: None, or the least and the most weight of a cluster (number of rows, if there are no weights); the
             most may be None.
+        metric: "euclidean", the squared distance with means as centres; "manhattan", Σ_f |x_f - μ_f| with medians
+            (k-medians), which outliers move less; or "cosine", 1 - cos(x, μ) with mean directions (spherical k-means),
+            for complete rows and without a density. Depots, size limits and batches need "euclidean".
 
     Attributes:
         cluster_centers_: μ (K, d). Can be set, for example to sort the centres; labels_ and other results of the fit
             stay as they are.
         labels_: the cluster of each training row; with size limits, the one that holds most of its weight.
-        inertia_: Σ w ‖x - μ_y‖², the cost of the customers. The depot's cost is supply_cost_, and their sum is cost_.
+        inertia_: the loss, Σ w ‖x - μ_y‖² or that of another metric: the cost of the customers. The depot's cost is
+            supply_cost_, and their sum is cost_.
         cluster_weights_: the weight of each cluster (K,).
         theta_: centres, σ² and weights as one frozen record of tensors.
         lower_bound_: the ELBO per unit of weight in nats: the weighted mean of score_samples(X).
@@ -95,9 +94,7 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ce
     """
 
     theta_: Centres
-    capabilities = Capabilities(
-        score="bound", missing_in_fit=True, missing_in_score=True, sparse=True, predict=True, weights=True, batches=True
-    )
+    capabilities = ByArguments(CAN, abilities)
     _stream: Stream | None
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -112,6 +109,7 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ce
         "algorithm": [StrOptions({"lloyd", "elkan"})],
         "depot": [Depot, None],
         "size_limits": ["array-like", None],
+        "metric": [StrOptions(set(METRICS))],
     }
 
     def __init__(
@@ -128,6 +126,7 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ce
         algorithm: str = "lloyd",
         depot: Depot | None = None,
         size_limits: Sequence[float | None] | None = None,
+        metric: str = "euclidean",
     ) -> None:
         self.n_clusters = n_clusters
         self.init = init
@@ -140,6 +139,7 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ce
         self.algorithm = algorithm
         self.depot = depot
         self.size_limits = size_limits
+        self.metric = metric
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Find the centres.
@@ -157,39 +157,48 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ce
         counted = slice(None) if weight is None else np.flatnonzero(weight > 0)
         rows, mass = x[counted], None if weight is None else weight[counted]
         if not issparse(rows):
-            check_columns(rows, column_names(self))
-            check_spread(rows, column_names(self))
+            names = column_names(self)
+            check_columns(rows, names)
+            check_spread(rows, names)
         kind = replace(kind, constants=None if is_batch else self._constants_of(rows))
-        x, everything, rows = kind.narrow(x, 1), rows, kind.narrow(rows, 1)
-        pull = self._pull()
+        pull, metric = self._pull(), self._metric
+        check_sums(self)
+        init = init_of_varying(self.init, rows, kind, self.n_clusters, metric)
+        x = kind.narrow(x, 1)
+        rows = metric.rows(x)[counted]
         total = float(rows.shape[0] if mass is None else mass.sum())
         limits = checked_limits(self.size_limits, self.n_clusters, total)
         is_plain = self.max_iter > 0 and pull is None and limits is None and is_complete(rows)
-        rows = rows if is_plain else dense_rows(rows)
-        warn_unused(self, without_effect(self.depot, is_plain, limits, total))
-        start, generator = (
-            centre_starts(rows, mass, self.n_clusters, self._own_init(everything, kind)),
-            self._generator(),
-        )
+        is_direct = is_plain or bool(metric.no_sums)
+        warn_unused(self, without_effect(self.depot, is_plain and not metric.no_sums, limits, total))
+        rows = rows if is_direct else dense_rows(rows)
+        start, generator = centre_starts(rows, mass, self.n_clusters, init, metric), self._generator()
         if pull is not None and pull.chooses and isinstance(self.init, str):
             start = drawn_to(pull, start)
         if not rows.shape[1]:
             # Constants alone: one cluster, and every row in it.
             self.n_iter_, self.converged_, labels = 0, True, np.zeros(rows.shape[0], dtype=np.int64)
-            self._keep(outcome(np.zeros((1, 0)), np.array([total]), 0.0, 0.0, 0.0), None)
-        elif is_plain:
-            labels = self._fit_complete(rows, mass, start, generator)
+            self._keep(outcome(np.zeros((1, 0)), np.array([total]), 0.0, 0.0, 0.0, metric), None)
+        elif is_direct:
+            labels = self._fit_directly(rows, mass, start, generator)
         else:
-            labels = self._fit_engine(rows, mass, start, generator, pull, limits)
+            labels = self._fit_engine(dense_rows(rows), mass, start, generator, pull, limits)
         self._kind = kind.of_other_rows()
         self.labels_ = labels
         if len(labels) < x.shape[0]:
             # Rows of weight 0 get a label too.
-            self.labels_ = assign(self.theta_, x, pull).label.numpy()
+            self.labels_ = metric.assign(self.theta_, x, pull).label.numpy()
             self.labels_[counted] = labels
         return self
 
     partial_fit = available_if(takes_batches)(CentreModel.partial_fit)
+    score_samples = available_if(has_density)(CentreModel.score_samples)
+    bound = available_if(has_density)(CentreModel.bound)
+    sample = available_if(has_density)(CentreModel.sample)
+    impute = available_if(has_density)(CentreModel.impute)
+    impute_draws = available_if(has_density)(CentreModel.impute_draws)
+    bic = available_if(has_density)(CentreModel.bic)
+    aic = available_if(has_density)(CentreModel.aic)
 
     def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
         """Fit, and return the labels of the same rows."""
@@ -198,8 +207,8 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ce
     def transform(self, X: Any) -> Any:
         """Distances to the centres (n, K), over the observed features."""
         x, kind = self._read_array(X)
-        found, more = distances(self.theta_, x), beyond(kind)
-        return kind.values((found.square() + more[:, None]).sqrt() if isinstance(more, Tensor) else found)
+        metric = self._metric
+        return kind.values(metric.with_loss(metric.distances(self.theta_, x), metric.loss_beside(kind)))
 
     @property
     def _n_init(self) -> int:
@@ -219,28 +228,17 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ce
 
     def _find_constants(self, x: Any) -> Constants | None:
         # A depot draws the stores away from a value that all customers share.
-        return super()._find_constants(x) if self.depot is None else None
+        return super()._find_constants(x) if self.depot is None and self._metric.of_differences else None
 
     def _share_of(self, x: Matrix) -> float:
         """The share of columns that vary: as in scikit-learn, `tol` is relative to the mean variance of all of them."""
         return float(x.shape[1] / self.n_features_in_)
 
-    def _own_init(self, rows: Matrix, kind: Kind) -> Any:
-        """`init` for the columns that vary; a function gets rows with all of them."""
-        init, d, k = self.init, rows.shape[1], self.n_clusters
-        if kind.constants is None or isinstance(init, str):
-            return init
-        if callable(init):
-            return lambda x, n_clusters, random_state: kind.narrow(
-                checked_centres(init(rows, n_clusters, random_state=random_state), d, k), 1
-            )
-        return kind.narrow(checked_centres(init, d, k), 1)
-
-    def _fit_complete(
+    def _fit_directly(
         self, x: Matrix, weight: np.ndarray | None, start: Start, generator: torch.Generator
     ) -> np.ndarray:
-        """Fit complete rows by the compiled loop; returns labels (n,)."""
-        algorithm = self.algorithm
+        """Fit by the metric's own steps, for squared distances the compiled loop; returns labels (n,)."""
+        metric, algorithm = self._metric, self.algorithm
         if algorithm == "elkan" and self.n_clusters == 1:
             warnings.warn(
                 "algorithm='elkan' doesn't make sense for a single cluster. Using 'lloyd' instead.",
@@ -248,22 +246,33 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ce
                 stacklevel=levels_inside(),
             )
             algorithm = "lloyd"
+
+        def run(centres: np.ndarray, n_steps: int) -> Partition:
+            return metric.run(
+                x,
+                weight,
+                centres,
+                max_iter=n_steps,
+                tol=self._share_of(x) * self.tol,
+                algorithm=algorithm,
+                may_overwrite=not self.copy_x,
+            )
+
         found = best_partition(
-            x,
-            weight,
+            run,
             [start(generator) for _ in range(self._n_init)],
             max_iter=self.max_iter,
-            tol=self._share_of(x) * self.tol,
-            algorithm=algorithm,
-            may_overwrite=not self.copy_x,
             progress="KMeans" if self.verbose else None,
         )
         self.n_iter_, self.converged_ = found.n_iter, found.n_iter < self.max_iter
-        if not self.converged_:
+        if not self.converged_ and self.max_iter > 0:
             self._warn_of_no_convergence()
         weights = np.bincount(found.labels, weight, minlength=self.n_clusters).astype(np.float64)
         n_entries = float(weights.sum() * x.shape[1])
-        self._keep(outcome(found.centres.astype(np.float64), weights, found.inertia, 0.0, n_entries), None)
+        if not is_complete(x):
+            n_entries = float(count_observed(x).sum() if weight is None else count_observed(x) @ weight)
+        centres = found.centres.astype(np.float64)
+        self._keep(outcome(centres, weights, found.inertia, 0.0, n_entries, metric), None)
         return found.labels.astype(np.int64)
 
     def _fit_engine(
@@ -308,7 +317,11 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ce
     def _keep(self, outcome: Outcome, stream: Stream | None) -> None:
         self.theta_, self._stream = outcome.theta, stream
         self.inertia_, self.supply_cost_ = outcome.inertia, outcome.supply_cost
-        self.cost_, self.lower_bound_ = outcome.inertia + outcome.supply_cost, outcome.lower_bound
+        self.cost_ = outcome.inertia + outcome.supply_cost
+        if outcome.lower_bound is not None:
+            self.lower_bound_ = outcome.lower_bound
+        elif hasattr(self, "lower_bound_"):
+            del self.lower_bound_  # of a fit with another metric
 
     def _read_rows(self, X: Any, y: Any, sample_weight: Any, *, reset: bool) -> Rows:
         """Rows without labels, sparse ones written out; those of weight 0 are kept, because they get a cluster too."""
@@ -326,8 +339,3 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ce
         tags.estimator_type = "clusterer"
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
-
-
-def is_complete(x: Matrix) -> bool:
-    values = x if isinstance(x, np.ndarray) else np.asarray(x.data)
-    return not np.isnan(values).any()

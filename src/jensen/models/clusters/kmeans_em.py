@@ -150,7 +150,7 @@ def dense_rows(x: Matrix) -> np.ndarray:
     need_memory(
         2 * 8 * x.shape[0] * x.shape[1],
         f"a sparse X of shape {x.shape} as a dense array",
-        "without depot, size_limits and missing values it stays sparse; or give fewer features",
+        "complete rows without depot, size_limits and another metric stay sparse; or give fewer features",
     )
     return np.asarray(x.toarray(), dtype=np.float64)
 
@@ -185,7 +185,7 @@ def without_effect(
     if depot is not None and not depot.weight:
         unused["depot"] = "with a weight of 0 supply from the depot costs nothing"
     if not is_plain:
-        unused["copy_x"] = "missing values, depot, size_limits and max_iter=0 are fitted on a copy of X"
+        unused["copy_x"] = "missing values, depot, size_limits, other metrics and max_iter=0 are fitted on a copy of X"
     return unused
 
 

@@ -1,9 +1,10 @@
 """Starting values of k-means.
 
-Greedy k-means++ on the distinct rows, followed by swaps that move a centre to a row far from all centres. This finds
-all clusters that are well separated. If there are many rows, the starts use a part of them: several starts take a few
-k-means steps there, and the fit continues from the best. This costs little compared with steps over all rows, and saves
-many of those.
+Greedy k-means++ on distinct rows, followed by swaps that move a centre to a row far from all centres. This finds all
+clusters that are well separated. A start must not cost more than the fit, so it uses a hundred rows per cluster, and
+the swaps end when no row of a new draw lowers the loss. One start, or for very many rows the best of several, takes a
+few k-means steps on these rows, and the fit continues from there. This costs little compared with steps over all rows,
+and saves many of those.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ import torch
 from scipy.sparse import issparse
 from torch import Tensor
 
+from jensen.data.container import Kind
 from jensen.engines.em.seeding import (
-    LIMIT,
     check_distinct,
     distinct_rows,
     draw_different,
@@ -29,20 +30,23 @@ from jensen.engines.em.tournament import tournament
 from jensen.formulas.moments import Spread
 from jensen.models.clusters.centres import Matrix, Pull
 from jensen.models.clusters.kmeans_em import dense_rows
-from jensen.models.clusters.lloyd import lloyd
+from jensen.models.clusters.metrics import Metric
 from jensen.runtime.threads import threads_for
 
-# Distinct rows per cluster for seeding, when there are more than LIMIT.
-ROWS_PER_CLUSTER = 40
-# The least number of swaps to try, and the k-means steps of a start on a part of the rows.
-SWAPS, STEPS = 25, 30
+# Starts use at most this many distinct rows, or so many per cluster.
+LIMIT, ROWS_PER_CLUSTER = 1000, 100
+# The least number of rounds of swaps, and the k-means steps of a start on a part of the rows.
+ROUNDS, STEPS = 2, 30
 # The number of such starts if X has at least MANY times more rows, so that they cost almost nothing.
 SEEDINGS, MANY = 3, 20
+
+# From this many columns on, products of rows take longer than all else in a start.
+WIDE = 64
 
 Start = Callable[[torch.Generator], np.ndarray]
 
 
-def centre_starts(x: Matrix, weight: np.ndarray | None, n_clusters: int, init: Any) -> Start:
+def centre_starts(x: Matrix, weight: np.ndarray | None, n_clusters: int, init: Any, metric: Metric) -> Start:
     """A function that draws starting centres (K, d) for x (n, d), an array with or without NaN or a CSR matrix."""
     d = x.shape[1]
     n_wanted = max(LIMIT, ROWS_PER_CLUSTER * n_clusters)
@@ -68,32 +72,38 @@ def centre_starts(x: Matrix, weight: np.ndarray | None, n_clusters: int, init: A
             kmeans_plusplus(complete, n_clusters, sample_weight=mass, random_state=numpy_state(generator))[0]
         )
     n_starts = 0 if is_everything else SEEDINGS if x.shape[0] >= MANY * len(rows) else 1
-    return lambda generator: seeded(complete, mass, n_clusters, generator, n_starts)
+    return lambda generator: seeded(complete, mass, n_clusters, generator, n_starts, metric)
 
 
 def seeded(
-    rows: np.ndarray, mass: np.ndarray, n_clusters: int, generator: torch.Generator, n_starts: int
+    rows: np.ndarray, mass: np.ndarray, n_clusters: int, generator: torch.Generator, n_starts: int, metric: Metric
 ) -> np.ndarray:
     """Centres (K, d) found by k-means++ and swaps; with n_starts > 0 the best of so many after a short run."""
-    origin = np.average(rows, axis=0, weights=mass)
-    # Single precision is enough for the start of a fit to more rows.
-    centred = (rows - origin).astype(np.float32 if n_starts else np.float64)
-    x, weight = torch.from_numpy(centred.T.copy()), torch.from_numpy(mass.astype(centred.dtype))
+    origin, scale, centred = np.zeros(rows.shape[1]), 1.0, rows
+    if metric.of_differences:
+        origin = mass @ rows / mass.sum()
+        centred = rows - origin
+        scale = float(max(centred.max(), -centred.min())) or 1.0
+        centred /= scale
+    # Single precision is enough for the start of a fit to more rows, and for wide ones, whatever their units.
+    is_single = n_starts > 0 or rows.shape[1] >= WIDE
+    centred = centred.astype(np.float32 if is_single else np.float64, copy=False)
+    x, weight = torch.from_numpy(centred).T.contiguous(), torch.from_numpy(mass.astype(centred.dtype))
 
     def seeds() -> np.ndarray:
         # Each operation covers the rows and a few draws.
         with threads_for(10 * len(rows)):
-            centres = x[:, kmeans_plus_plus(x, weight, n_clusters, generator)]
-            found: np.ndarray = swap_in(x, weight, centres, max(SWAPS, n_clusters // 2), generator).T.numpy()
-        return found
+            centres = x[:, kmeans_plus_plus(x, weight, n_clusters, generator, between=metric.seeding)]
+            n_rounds = max(ROUNDS, n_clusters // 10)
+            return np.asarray(swap_in(x, weight, centres, n_rounds, generator, metric.seeding).T.numpy())
 
     def run(centres: np.ndarray, n_steps: int) -> tuple[np.ndarray, float]:
-        found = lloyd(centred, weight.numpy(), centres, max_iter=n_steps, tol=1e-4)
+        found = metric.run(centred, weight.numpy(), centres, max_iter=n_steps, tol=1e-4)
         return found.centres, found.inertia
 
     candidates = [seeds() for _ in range(max(1, n_starts))]
     _, centres = tournament(candidates, [(STEPS, 1)] if n_starts else [], run)
-    return np.asarray(centres + origin, dtype=np.float64)
+    return np.asarray(centres, dtype=np.float64) * scale + origin
 
 
 def filled(rows: np.ndarray, mass: np.ndarray) -> np.ndarray:
@@ -122,6 +132,19 @@ def checked_centres(centres: Any, n_features: int, n_clusters: int) -> np.ndarra
     if not np.isfinite(given).all():
         raise ValueError("init holds NaN or infinity; give finite centres")
     return given
+
+
+def init_of_varying(init: Any, rows: Matrix, kind: Kind, n_clusters: int, metric: Metric) -> Any:
+    """`init` for the columns that vary; a function gets rows (n, d) with all of them."""
+    if kind.constants is None or isinstance(init, str):
+        return init
+
+    def narrow(centres: Any) -> np.ndarray:
+        return np.asarray(kind.narrow(checked_centres(centres, rows.shape[1], n_clusters), 1))
+
+    if callable(init):
+        return lambda x, k, random_state: narrow(init(metric.rows(rows), k, random_state=random_state))
+    return narrow(init)
 
 
 def drawn_to(pull: Pull, start: Start) -> Start:

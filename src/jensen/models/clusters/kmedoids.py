@@ -9,8 +9,8 @@ A dissimilarity is not a density, so there is no likelihood and no bound. KMeans
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from numbers import Integral
 from typing import Any, ClassVar, Self
 
@@ -20,33 +20,38 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, ClusterMixin, Transfor
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
-from torch import Tensor
 
 from jensen.contract import LatentVariableModel, not_offered, warn_unused
-from jensen.contract.capabilities import Capabilities
-from jensen.contract.fitted import Fitted, Values
+from jensen.contract.capabilities import ByArguments, Capabilities
+from jensen.contract.fitted import Fitted
+from jensen.data.cells import check_finite
+from jensen.data.columns import Columns
 from jensen.data.container import Kind
-from jensen.data.reader import check_spread, column_names, read_table, read_weights
+from jensen.data.infer import learn_columns
+from jensen.data.reader import check_spread, column_names, known_names, read_rows, read_table, read_weights
 from jensen.engines.em.seeding import check_distinct, distinct_rows, draw_different
 from jensen.models.clusters import distances as dissimilarity
 from jensen.models.clusters.faster_pam import Swapped, build, faster_pam
+from jensen.models.clusters.gower import check_params, gower_params, gower_rows
+from jensen.models.clusters.medoids import Medoids, medoids_from
 from jensen.runtime.messages import levels_inside
 
 NO_DENSITY = "a dissimilarity has no density, so K medoids have no likelihood; KMeans and GaussianMixture have one"
 
 
-@dataclass(frozen=True)
-class Medoids:
-    """The rows of the medoids (K, d), None for given distances, and their row numbers (K,) in the training data."""
-
-    rows: Tensor | None
-    indices: Tensor
-
-
-def rows_of(model: KMedoids) -> Tensor:
+def rows_of(model: KMedoids) -> Any:
+    """The medoids: a tensor, or for "gower" rows of the kind of table that the user gave."""
     if model.theta_.rows is None:
         raise AttributeError("metric='precomputed' has no rows, so no cluster_centers_; see medoid_indices_")
-    return model.theta_.rows
+    return model.theta_.rows if model._columns is None else model._columns.table(model.theta_.rows, model._kind)
+
+
+CAN = Capabilities(predict=True, weights=True)
+
+
+def abilities(model: KMedoids) -> Capabilities:
+    """What the metric allows."""
+    return replace(CAN, missing_in_fit=model.metric in dissimilarity.TAKES_MISSING, text=model.metric == "gower")
 
 
 class KMedoids(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, LatentVariableModel):
@@ -56,20 +61,24 @@ class KMedoids(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
 
     Args:
         n_clusters: K.
-        metric: a metric of `sklearn.metrics.pairwise_distances`, for missing values "nan_euclidean"; a function of two
-            rows; or "precomputed" if X is the square matrix of distances.
+        metric: a metric of `sklearn.metrics.pairwise_distances`, for missing values "nan_euclidean"; "gower" for tables
+            with text, levels, dates and missing values; a function of two rows; or "precomputed" if X is the square
+            matrix of distances.
         metric_params: further arguments of the metric. For "seuclidean" and "mahalanobis" they default to the variances
-            or the covariance of X.
+            or the covariance of X. For "gower" {"weights": {column: weight}}, or one weight per column.
         init: "random" draws rows by their weight, "build" is PAM's greedy start; or K row numbers of X.
         n_init: number of random starts; the best result is kept. One start ends on average 0.3 % above the best known
             loss and at worst 4 %, the best of three on average 0.1 % (`benchmarks/kmedoids.py starts`).
         max_iter: largest number of rounds over the candidates; 0 returns the start.
         random_state: seed or RandomState.
         verbose: 1 shows a progress bar on a terminal.
+        columns: for "gower", {column: kind} for columns that are not what they look like: "number", "count", "level",
+            "yes/no" or "date".
 
     Attributes:
         medoid_indices_: row numbers of the medoids in X.
-        cluster_centers_: the rows of the medoids; not for "precomputed".
+        cluster_centers_: the rows of the medoids, for "gower" as a table like X; not for "precomputed".
+        columns_: for "gower", what every column is.
         theta_: both as one frozen record of tensors.
         labels_: the cluster of each training row, including rows of weight 0.
         inertia_: the loss.
@@ -87,7 +96,8 @@ class KMedoids(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
     theta_: Medoids
     medoid_indices_ = Fitted(lambda model: model.theta_.indices)
     cluster_centers_ = Fitted(rows_of)
-    capabilities = Capabilities(predict=True, weights=True)
+    capabilities = ByArguments(CAN, abilities)
+    _columns: Columns | None = None
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "n_clusters": [Interval(Integral, 1, None, closed="left")],
         "metric": [str, callable],
@@ -97,6 +107,7 @@ class KMedoids(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
         "max_iter": [Interval(Integral, 0, None, closed="left")],
         "random_state": ["random_state"],
         "verbose": ["verbose"],
+        "columns": [Mapping, None],
     }
 
     def __init__(
@@ -110,6 +121,7 @@ class KMedoids(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
         max_iter: int = 300,
         random_state: Any = None,
         verbose: int = 0,
+        columns: Mapping[str | int, Any] | None = None,
     ) -> None:
         self.n_clusters = n_clusters
         self.metric = metric
@@ -119,12 +131,14 @@ class KMedoids(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
         self.max_iter = max_iter
         self.random_state = random_state
         self.verbose = verbose
+        self.columns = columns
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Find the medoids.
 
         Args:
-            X: rows (n, d), or for "precomputed" distances (n, n), which are not copied.
+            X: rows (n, d), or for "precomputed" distances (n, n), which are not copied. For "gower" a data frame may
+                have columns of any kind.
             y: ignored.
             sample_weight: a count per row: 2 is the row twice, 0 leaves it out.
         """
@@ -132,9 +146,7 @@ class KMedoids(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
         if isinstance(self.metric, str):
             dissimilarity.check_metric(self.metric)
         warn_unused(self, self._unused_now())
-        x, kind = self._read_array(X, reset=True)
-        given = read_weights(sample_weight, len(x))
-        weight = np.ones(len(x)) if given is None else given.numpy()
+        x, weight, kind = self._read_training(X, sample_weight)
         numbers, params = np.arange(len(x)), dict(self.metric_params or {})
         if self.metric == "precomputed":
             # The rows of a symmetric matrix are its columns: use those that are contiguous in memory.
@@ -147,6 +159,8 @@ class KMedoids(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
             distinct, weight, _ = distinct_rows(x[kept], weight[kept], len(x), len(x))
             numbers = kept[distinct]
             check_distinct("n_clusters", self.n_clusters, len(numbers))
+            if self._columns is not None:
+                params = gower_params(self._columns, x[numbers], weight, params)
             params = dissimilarity.spread_params(self.metric, x[numbers], weight) | params
             distances = dissimilarity.all_distances(x[numbers], self.metric, params, kind.dtype, numbers)
         best = self._best_of_starts(distances, weight, self._given_start(x, numbers, weight))
@@ -171,6 +185,23 @@ class KMedoids(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
         """Distances to the medoids, (n, K)."""
         x, kind = self._read_array(X, reset=False)
         return kind.values(torch.from_numpy(np.concatenate(list(self._to_medoids(x)))))
+
+    def pairwise(self, X: Any) -> Any:
+        """Distances between the rows of X, (n, n), in the metric of the fit."""
+        x, kind = self._read_array(X, reset=False)
+        if self.metric == "precomputed":
+            return kind.values(torch.from_numpy(x))
+        numbers = np.arange(len(x))
+        found = dissimilarity.all_distances(x, self.metric, self.metric_params_, "float64", numbers)
+        return kind.values(torch.from_numpy(found))
+
+    @property
+    def columns_(self) -> Columns:
+        """What every column is; only for metric="gower"."""
+        check_is_fitted(self)
+        if self._columns is None:
+            raise AttributeError(f"metric={self.metric!r} reads all columns as numbers; metric='gower' has columns_")
+        return self._columns
 
     def posterior(self, X: Any) -> torch.distributions.Categorical:
         """q(z|x), one-hot: probability 1 for the nearest medoid."""
@@ -201,6 +232,8 @@ class KMedoids(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
             unused["n_init"] = "init gives the rows to start from, so there is one start"
         elif self.init == "build":
             unused["n_init"] = "init='build' is deterministic, so there is one start"
+        if self.metric != "gower":
+            unused["columns"] = "only metric='gower' tells kinds of columns apart"
         if self.metric == "precomputed":
             unused["metric_params"] = "metric='precomputed' uses the given distances"
         return unused
@@ -241,10 +274,28 @@ class KMedoids(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
             raise ValueError(f"init={self.init!r} must name different rows, each with a sample_weight above 0")
         return place
 
+    def _read_training(self, X: Any, sample_weight: Any) -> tuple[np.ndarray, np.ndarray, Kind]:
+        """Rows as `_read_array` returns them, and the weight of each."""
+        self._columns = None
+        cells = read_rows(self, X, reset=True) if self.metric == "gower" else None
+        x, kind = self._read_array(X, reset=True) if cells is None else (cells.numbers, cells.kind)
+        given = read_weights(sample_weight, len(x))
+        weight = np.ones(len(x)) if given is None else given.numpy()
+        if cells is not None:
+            check_finite(cells, names=known_names(self))
+            kept = cells.take(np.flatnonzero(weight > 0))
+            self._columns = learn_columns(kept, self.columns, kinds="all")
+            x = gower_rows(self._columns, cells, in_fit=True)
+        return x, weight, kind
+
     def _read_array(self, X: Any, *, reset: bool) -> tuple[np.ndarray, Kind]:
-        """Rows as float64, or given distances in their own type."""
+        """Rows as float64, for "gower" as codes, or given distances in their own type."""
         if not reset:
             check_is_fitted(self)
+        if self._columns is not None:
+            cells = read_rows(self, X, reset=False)
+            check_finite(cells, names=known_names(self))
+            return gower_rows(self._columns, cells), cells.kind
         if self.metric == "precomputed":
             return dissimilarity.read_distances(self, X, reset=reset)
         # Not every metric squares the values; the distances themselves are checked later.
@@ -253,7 +304,7 @@ class KMedoids(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
         if len(missing) and self.metric != "nan_euclidean":
             raise ValueError(
                 f"X contains NaN, first in row {int(missing[0, 0])}, and metric={self.metric!r} has no distance for "
-                "it; metric='nan_euclidean' uses the features that are observed in both rows"
+                "it; metric='nan_euclidean' uses the features that are observed in both rows, and so does 'gower'"
             )
         if reset and self.metric in ("euclidean", "nan_euclidean", "sqeuclidean", "l2"):
             check_spread(x.numpy(), column_names(self))
@@ -270,28 +321,24 @@ class KMedoids(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
         found = [(block.argmin(1), block.min(1)) for block in self._to_medoids(x)]
         return np.concatenate([number for number, _ in found]), np.concatenate([near for _, near in found])
 
-    def _theta_record(self) -> dict[str, Tensor]:
+    def _theta_record(self) -> dict[str, Any]:
         rows = {} if self.theta_.rows is None else {"rows": self.theta_.rows}
-        return {"indices": self.theta_.indices} | rows
+        columns = {} if self._columns is None else {"columns": self._columns.record()}
+        return {"indices": self.theta_.indices} | rows | columns
 
-    def _theta_from(self, record: dict[str, Tensor]) -> Medoids:
-        indices, rows, k, d = record["indices"], record.get("rows"), self.n_clusters, self.n_features_in_
-        is_given = self.metric == "precomputed"
-        is_whole = indices.shape == (k,) and not indices.is_floating_point() and len(indices.unique()) == k
-        if not is_whole or (indices < 0).any() or (is_given and (indices >= d).any()):
-            raise ValueError(f"indices must be {k} different row numbers, got {indices.tolist()}")
-        if is_given != (rows is None):
-            found = None if rows is None else tuple(rows.shape)
-            raise ValueError(f"rows has shape {found}, but {None if is_given else (k, d)} is needed for this model")
+    def _theta_from(self, record: dict[str, Any]) -> Medoids:
         if not isinstance(self.metric_params_, dict):
             raise ValueError(f"metric_params_={self.metric_params_!r} must be a dict; the file is damaged")
-        if rows is not None:
-            rows = Values(k, d, allows_nan=self.metric == "nan_euclidean").read("rows", rows)
-        return Medoids(rows, indices)
+        d = self.n_features_in_
+        if self.metric == "gower":
+            self._columns = Columns.from_record(record["columns"])
+            d = len(self._columns.names)
+            check_params(self.metric_params_, d)
+        is_given = self.metric == "precomputed"
+        return medoids_from(record, self.n_clusters, d, is_given, self.metric in dissimilarity.TAKES_MISSING)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = self.metric == "nan_euclidean"
         tags.input_tags.pairwise = tags.input_tags.positive_only = self.metric == "precomputed"
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags

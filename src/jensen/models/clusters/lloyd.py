@@ -8,7 +8,7 @@ decide the digits.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -73,30 +73,32 @@ def lloyd(
 
 
 def best_partition(
-    x: Matrix,
-    weight: np.ndarray | None,
+    run: Callable[[np.ndarray, int], Partition],
     starts: Sequence[np.ndarray],
     *,
     max_iter: int,
-    tol: float,
-    algorithm: str,
-    may_overwrite: bool,
     progress: str | None,
 ) -> Partition:
-    """The result of `lloyd` with the least inertia over several starts; `progress` names the bar."""
+    """The result with the least inertia over several starts.
+
+    Args:
+        run: takes centres and a number of steps to the partition after these, or after fewer if it has converged.
+        starts: centres (K, d) each.
+        max_iter: steps from each start.
+        progress: names the bar.
+    """
     best: Partition | None = None
     # The bar can only be updated between calls of the compiled loop.
     stretch = 20 if progress else max_iter
     for attempt, centres in enumerate(starts, 1):
-        n_iter, settled = 0, False
+        n_iter, is_done = 0, False
         name = f"{progress} {attempt}/{len(starts)}" if progress else None
         with Bar(name, max_iter, unit="step") as bar:
-            while not settled and n_iter < max_iter:
+            while not is_done:
                 n_steps = min(stretch, max_iter - n_iter)
-                found = lloyd(
-                    x, weight, centres, max_iter=n_steps, tol=tol, algorithm=algorithm, may_overwrite=may_overwrite
-                )
-                centres, n_iter, settled = found.centres, n_iter + found.n_iter, found.n_iter < n_steps
+                found = run(centres, n_steps)
+                centres, n_iter = found.centres, n_iter + found.n_iter
+                is_done = found.n_iter < n_steps or n_iter >= max_iter
                 bar.update(found.n_iter)
         # Runs to the same optimum differ by rounding; the first is kept, so the order of the rows does not matter.
         if best is None or found.inertia < best.inertia * (1 - 1e-9):
@@ -114,10 +116,13 @@ def compiled(
     algorithm: str,
     may_overwrite: bool,
 ) -> Partition:
-    from sklearn.cluster import k_means  # slow to import, and only a fit needs it
-
+    """scikit-learn's loop."""
     # The caller reports values that are too large to square.
     with np.errstate(over="ignore", invalid="ignore"):
+        if isinstance(x, np.ndarray) and algorithm == "lloyd":
+            return compiled_dense(x, weight, centres, max_iter, tol, may_overwrite)
+        from sklearn.cluster import k_means  # slow to import, and only a fit needs it
+
         found = k_means(
             x,
             len(centres),
@@ -131,6 +136,35 @@ def compiled(
             return_n_iter=True,
         )
     return Partition(*found)
+
+
+def compiled_dense(
+    x: np.ndarray,
+    weight: np.ndarray | None,
+    centres: np.ndarray,
+    max_iter: int,
+    tol: float,
+    may_overwrite: bool,
+) -> Partition:
+    """The same for an array, without the checks of `k_means`: on a thousand rows they take longer than the steps."""
+    from sklearn.cluster._kmeans import _kmeans_single_lloyd  # slow to import
+    from sklearn.utils._openmp_helpers import _openmp_effective_n_threads
+
+    least_move = float(np.var(x, axis=0).mean()) * tol
+    mean = x.mean(0)
+    in_place = may_overwrite and x.flags.c_contiguous and x.flags.writeable
+    centred = np.subtract(x, mean, out=x) if in_place else np.subtract(x, mean, order="C")
+    labels, inertia, moved, n_iter = _kmeans_single_lloyd(
+        centred,
+        np.ones(len(x), dtype=x.dtype) if weight is None else weight.astype(x.dtype),
+        np.subtract(centres.astype(x.dtype), mean, order="C"),
+        max_iter=max_iter,
+        tol=least_move,
+        n_threads=_openmp_effective_n_threads(),
+    )
+    if in_place:
+        x += mean
+    return Partition(moved + mean, labels, float(inertia), n_iter)
 
 
 def in_single_precision(x: np.ndarray, origin: np.ndarray, scale: float) -> np.ndarray:

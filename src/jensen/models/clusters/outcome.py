@@ -13,31 +13,31 @@ from jensen.engines.em import loop as em
 from jensen.models.clusters.centres import CentreMoments, Pull
 from jensen.models.clusters.inference import Centres
 from jensen.models.clusters.kmeans_em import KMeansVerbs
-
-# Below this share of the data's variance, the variance around the centres is only rounding.
-RESOLUTION = 1e-10
+from jensen.models.clusters.metrics import METRICS, Metric
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """Theta, the cost of the customers and of the stores' supply, and the bound per unit of weight."""
+    """Theta, the cost of the customers and of the stores' supply, and the bound per unit of weight, None without it."""
 
     theta: Centres
     inertia: float
     supply_cost: float
-    lower_bound: float
+    lower_bound: float | None
 
 
-def outcome(centres: np.ndarray, weights: np.ndarray, inertia: float, supply: float, n_entries: float) -> Outcome:
+def outcome(
+    centres: np.ndarray, weights: np.ndarray, inertia: float, supply: float, n_entries: float, metric: Metric
+) -> Outcome:
     """From centres (K, d), their weights (K,), the two costs and the total weight of the observed entries."""
     if not math.isfinite(inertia):
         raise ValueError("X has values too large to square; rescale it")
-    total = weights.sum()
-    between = float(weights @ np.square(centres - weights @ centres / total).sum(1))
-    variance = max(inertia, RESOLUTION * (inertia + between)) / (n_entries or 1.0) or 1.0
-    log_density = -0.5 * (n_entries * math.log(2 * math.pi * variance) + inertia / variance)
+    variance = metric.variance(inertia, n_entries or 1.0, centres, weights)
     theta = Centres(torch.from_numpy(centres), variance, torch.from_numpy(weights))
-    return Outcome(theta, inertia, supply, float(log_density / total) - math.log(len(centres)))
+    if metric.no_density:
+        return Outcome(theta, inertia, supply, None)
+    log_density = float(metric.log_density(torch.tensor(inertia, dtype=torch.float64), n_entries, variance))
+    return Outcome(theta, inertia, supply, log_density / float(weights.sum()) - math.log(len(centres)))
 
 
 def outcome_of_stream(stream: Stream, pull: Pull | None) -> Outcome:
@@ -51,6 +51,7 @@ def outcome_of_stream(stream: Stream, pull: Pull | None) -> Outcome:
         float(moments.loss(centres)) * unit,
         0.0 if pull is None else float(moments.weight @ pull.supply(own)),
         float(moments.mass.sum()),
+        METRICS["euclidean"],
     )
 
 
