@@ -85,7 +85,11 @@ class DiagonalGaussians(Gaussians[View]):
             squares, count = squares.sum(1, keepdim=True), count.sum(1, keepdim=True)
         if self.form.is_shared:
             squares, count = squares.sum(0, keepdim=True), count.sum(0, keepdim=True)
-        return replace(self, means=means, covariances=torch.where(count > 0, squares / count, self.covariances))
+        variances = torch.where(count > 0, squares / count, self.covariances)
+        if self.form.letters in ("VEI", "EVI"):  # these have no closed form, so it is only a start
+            mass = count.amax(1).clamp(min=1.0)
+            variances = self.form.fitted(variances * mass[:, None], mass, 0.0)
+        return replace(self, means=means, covariances=variances)
 
     def observed_sums(self, batch: Batch) -> Tensor:
         """Σ r, Σ r x and Σ r x² over the rows of every class that have a feature (3, K, d)."""
