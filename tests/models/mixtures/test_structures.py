@@ -329,3 +329,23 @@ def test_conditionals_of_any_columns_keep_their_variances(name):
     other = GaussianMixture(2, covariance_type=name, random_state=0).fit(X).condition({0: 5.0})
     rows = table[["b", "c", "d"]]
     assert_allclose(given.score_samples(rows), other.score_samples(rows.to_numpy()), rtol=1e-3)
+
+
+@pytest.mark.parametrize("name", MCLUST)
+def test_labelled_rows_with_missing_values(name):
+    """The start is a point of the structure, so no step falls from it."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(3, size=80)
+    rows = rng.normal(size=(80, 4)) * (1 + y[:, None]) + y[:, None]
+    rows[np.arange(80), rng.integers(4, size=80)] = np.nan
+    model = GaussianMixture(covariance_type=name, random_state=0).fit(rows, y)
+    assert (np.diff(model.lower_bounds_) > -1e-9).all()
+    alone = GaussianMixture(1, covariance_type=name, random_state=0).fit(rows)
+    assert (np.diff(alone.lower_bounds_) > -1e-9).all()
+
+
+@pytest.mark.parametrize("name", ["EEE", "VEV", "EVI"])
+def test_structures_of_classes(name):
+    model = jensen.DiscriminantAnalysis(name).fit(X, Y)
+    assert model.score(X, Y) > 0.95
+    assert_allclose(model.predict_proba(X).sum(1), 1)

@@ -35,7 +35,7 @@ class DiscriminantAnalysis(ClassifierMixin, GaussianMixture):
 
     Args:
         covariance_type: "tied" is linear, "full" quadratic discriminant analysis; "diag" and "spherical" have no
-            covariances between features.
+            covariances between features, and mclust's names, such as "VEV", lie between (EDDA).
         components_per_class: Gaussians in every class, or {class: number}.
         unlabelled: a value of y that means unlabelled, such as -1, beside NaN and None.
         label_weight: α, how much a labelled row counts compared to an unlabelled one.

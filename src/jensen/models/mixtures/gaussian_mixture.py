@@ -49,7 +49,8 @@ class GaussianMixture(MixtureModel):
         reg_covar: smallest variance of a component, as a share of the variance of the data (at least 1e-10, where
             rounding begins). For "full" and "tied" it applies to the eigenvalues of the covariance of standardised
             features; for structures that depend on the units of the features (EII, VII, EVE, VVE, EEV, VEV) to a share
-            of the mean variance. 0 sets no floor; a component that collapses then raises an error.
+            of the mean variance. A column that is nearly constant, or a pixel, counts with its squared range in place
+            of its variance. 0 sets no floor; a component that collapses then raises an error.
         max_iter: maximum number of M-steps; 0 returns the start.
         n_init: number of fits from different starts; the most plausible is kept.
         init_params: "portfolio" runs a few EM steps from several k-means partitions and continues from the most
