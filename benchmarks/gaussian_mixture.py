@@ -168,6 +168,20 @@ def missing(quick: bool) -> None:
     )
 
 
+def patterns(quick: bool) -> None:
+    """Default fits and imputation where nearly every row has its own pattern of missing values."""
+    from sklearn.experimental import enable_iterative_imputer  # noqa: F401
+    from sklearn.impute import IterativeImputer
+
+    for n, d, k in [(500, 10, 2)] if quick else [(2000, 20, 2), (3000, 24, 3), (3000, 58, 1)]:
+        rng = np.random.default_rng(0)
+        X = blobs(n, d, max(k, 2))
+        X[rng.random(X.shape) < 0.2] = np.nan
+        fit = seconds(lambda X=X, k=k: jensen.GaussianMixture(k, random_state=0).fit(X).impute(X))
+        peer = seconds(lambda X=X: IterativeImputer(random_state=0).fit_transform(X))
+        print(f"patterns ({n}, {d}, {k}): {fit:.2f} s, IterativeImputer {peer:.2f} s", flush=True)
+
+
 def optima(quick: bool) -> None:
     """Known optima of Old Faithful's eruptions, from ten seeds; needs --data, a folder with pydataset_faithful.csv."""
     if DATA is None:
@@ -200,7 +214,7 @@ def imports(quick: bool) -> None:
     print(f"jensen --help {help_time:.3f} s (target: 0.6)")
 
 
-PARTS = {f.__name__: f for f in (iteration, structures, fit, memory, missing, optima, imports)}
+PARTS = {f.__name__: f for f in (iteration, structures, fit, memory, missing, patterns, optima, imports)}
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
