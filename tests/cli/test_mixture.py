@@ -78,6 +78,22 @@ def test_scores_are_those_of_the_library(folder, people, tmp_path):
     np.testing.assert_allclose(scores["log_likelihood"], model.score_samples(rows), rtol=1e-12)
 
 
+@pytest.mark.parametrize("model", [("mixture", "--n-components", 2), ("vae", "--max-epochs", 1)])
+def test_columns_left_out_are_not_counted(model, people, tmp_path):
+    write_dataset(tmp_path / "people.csv", people.assign(name=people["name"].where(people.index % 2 == 0)))
+    # With identifiers that the model leaves out, and without them in the file.
+    for name, drop in (("all", "group"), ("fewer", "group,name")):
+        found = succeed("fit", *model, tmp_path / "people.csv", "--drop", drop, "--json", "-o", tmp_path / name)
+        scored = succeed("score", tmp_path / name, tmp_path / "people.csv", "--seed", 0, "--json")
+        if name == "all":
+            fitted, scores = json.loads(found), json.loads(scored)
+    without = json.loads(found)
+    assert fitted["features"] == without["features"] == 6
+    assert fitted["missing_entries"] == without["missing_entries"]
+    assert fitted["bits_per_dimension"] == pytest.approx(without["bits_per_dimension"], rel=1e-9)
+    assert scores["bits_per_dimension"] == pytest.approx(json.loads(scored)["bits_per_dimension"], rel=1e-9)
+
+
 def test_samples_have_the_types_of_the_file_and_no_identifiers(folder):
     drawn = pd.read_csv(io.StringIO(succeed("sample", folder / "people.jensen", "-n", 50, "--seed", 1)))
     assert drawn.columns.tolist() == ["age", "visits", "town", "smokes", "since", "zip"]

@@ -109,7 +109,7 @@ def score(
     check_complete("score", scores)
     summary = {
         **({} if y is None else {"r2": estimator.score(X, y)}),
-        **in_units(estimator, scores.mean(), missing_entries(X)),
+        **in_units(estimator, scores.mean(), missing_entries(estimator, X)),
         "standard_error": scores.std(ddof=1) / math.sqrt(len(scores)) if len(scores) > 1 else None,
         "least_likely": [{"row": int(i), "nats": scores[i]} for i in scores.argsort()[:5]],
     }
