@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from jensen.cli.checks import is_folder, is_picture
-from jensen.cli.typed import left_out
+from jensen.cli.typed import left_out, modelled
 
 if TYPE_CHECKING:
     import numpy as np
@@ -35,8 +35,7 @@ def missing_entries(estimator: Model, X: Table) -> np.ndarray:
     import numpy as np
     import pandas as pd
 
-    is_missing = np.asarray(pd.isna(X)).reshape(len(X), -1)
-    return is_missing[:, list(estimator.columns_.kept)] if left_out(estimator) else is_missing
+    return np.asarray(pd.isna(modelled(estimator, X))).reshape(len(X), -1)
 
 
 def columns_of(name: str, values: np.ndarray) -> pd.DataFrame:

@@ -155,6 +155,20 @@ def names_in(frame: Any) -> list[Any]:
     return list(frame.columns if hasattr(frame, "iloc") else nw.from_native(frame, eager_only=True).columns)
 
 
+def with_empty_columns(frame: Any, names: Mapping[int, Any]) -> Any:
+    """A data frame with columns of missing numbers at these places, in rising order."""
+    if hasattr(frame, "iloc"):
+        copy = frame.copy(deep=False)
+        for place, name in names.items():
+            copy.insert(place, name, np.nan)
+        return copy
+    order = names_in(frame)
+    for place, name in names.items():
+        order.insert(place, name)
+    empty = [nw.lit(None, nw.Float64).alias(name) for name in names.values()]
+    return nw.from_native(frame, eager_only=True).with_columns(*empty).select(order).to_native()
+
+
 def kind_of_frame(frame: nw.DataFrame[Any], dtype: str) -> Kind:
     container = frame.implementation.value
     columns = [name_to_keep(name) for name in frame.columns]

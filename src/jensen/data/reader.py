@@ -16,8 +16,17 @@ from torch import Tensor
 
 from jensen.data.cells import Cells, cells_of_numbers, check_finite, read_frame
 from jensen.data.codes import warn_of_unseen
-from jensen.data.container import Kind, Table, as_array, check_container, check_no_text, is_frame
-from jensen.data.names import shown
+from jensen.data.container import (
+    Kind,
+    Table,
+    as_array,
+    check_container,
+    check_no_text,
+    is_frame,
+    names_in,
+    with_empty_columns,
+)
+from jensen.data.names import column_name, shown
 
 # Squares of values outside these, and sums of them, leave the range of float64.
 SMALLEST, LARGEST = 1e-150, 1e153
@@ -50,6 +59,7 @@ def read_array(
 def read_rows(estimator: BaseEstimator, X: Table, *, reset: bool, sparse: bool = False) -> Cells:
     """Rows (n, d) as `Cells`, whose values are not checked yet; the estimator gets or compares its columns' names."""
     if is_frame(X) and not has_sparse_columns(X):
+        X = X if reset else with_columns_left_out(estimator, X)
         cells = read_frame(X)
         validate_data(estimator, X, reset=reset, skip_check_array=True)
         if not len(cells.numbers):
@@ -89,6 +99,19 @@ def read_rows(estimator: BaseEstimator, X: Table, *, reset: bool, sparse: bool =
     # torch knows no negative strides, which a reversed view has.
     is_reversed = isinstance(array, np.ndarray) and min(array.strides) < 0
     return cells_of_numbers(array.copy() if is_reversed else array, Kind("numpy", array.dtype.name))
+
+
+def with_columns_left_out(estimator: BaseEstimator, frame: Any) -> Any:
+    """A data frame with the columns that the model leaves out, such as identifiers: empty, where the frame lacks them.
+
+    A sample has none of them, for example. Frames with other columns than the model's stay as they are.
+    """
+    columns = getattr(estimator, "columns_", None)
+    given = {column_name(name) for name in names_in(frame)}
+    absent = [name for name in getattr(columns, "left_out", ()) if name not in given]
+    if columns is None or not absent or len(given) + len(absent) != len(columns.table_names):
+        return frame
+    return with_empty_columns(frame, {columns.table_names.index(name): name for name in absent})
 
 
 def has_sparse_columns(frame: Any) -> bool:
