@@ -215,6 +215,7 @@ class TestEdits:
         assert learn(gain, {"low": 0}).atoms[1] == (0.0,)  # a value at its bound is an atom
         assert learn(gain, {"low": -1, "high": 99}).atoms[1] == ()
         assert learn(gain, {"atoms": [2.5]}).atoms[1] == (2.5,)
+        assert learn(gain, {"atoms": 0}).atoms[1] == (0.0,)
 
     @pytest.mark.parametrize(
         ("values", "asked", "message"),

@@ -67,10 +67,10 @@ def asked_of(value: Any, where: str) -> Asked:
     if kind not in ("number", "auto") and len(options) > 1:
         raise ValueError(f"{where} has bounds or atoms, which only a column of the kind 'number' can have")
     low, high = options.get("low"), options.get("high")
-    atoms = options.get("atoms")
-    for given in (low, high, *(() if atoms is None else atoms)):
-        if given is not None and not (isinstance(given, Real) and math.isfinite(given)):
-            raise ValueError(f"{where} holds {given!r}; bounds and atoms must be finite numbers")
+    atoms = [given] if isinstance(given := options.get("atoms"), Real) else given
+    for bound in (low, high, *(() if atoms is None else atoms)):
+        if bound is not None and not (isinstance(bound, Real) and math.isfinite(bound)):
+            raise ValueError(f"{where} holds {bound!r}; bounds and atoms must be finite numbers")
     asked = Asked(
         kind,
         None if atoms is None else tuple(sorted({float(atom) for atom in atoms})),
