@@ -280,3 +280,11 @@ def test_columns_left_out_may_be_absent_from_a_frame(model, to):
     assert np.isfinite(model.score_samples(drawn)).all()
     with pytest.raises(ValueError, match="age"):
         model.score_samples(to(frame[["id", "town", "note"]]))
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("model", [Mixture(), GaussianMixture()])
+def test_single_precision_with_gaps_does_not_overflow(model):
+    model.fit(NUMBERS.astype(np.float32))
+    with pytest.raises(ValueError, match="infinity"):
+        model.fit(np.where(np.isnan(NUMBERS), np.inf, NUMBERS).astype(np.float32))

@@ -303,7 +303,8 @@ def check_finite(cells: Cells, largest: float = np.inf, names: Sequence[str | in
             return
     for first in range(0, len(values), AT_ONCE):
         part = values[first : first + AT_ONCE]
-        beyond = np.abs(part) > largest if largest < np.inf else np.isinf(part)
+        # Single precision has no number so large, and a comparison would overflow.
+        beyond = np.abs(part) > largest if largest < float(np.finfo(part.dtype).max) else np.isinf(part)
         if not beyond.any():
             continue
         where = first * (values.size // len(values)) + int(np.flatnonzero(beyond)[0])
