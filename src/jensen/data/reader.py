@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from numbers import Real
 from typing import Any
 
+import narwhals.stable.v2 as nw
 import numpy as np
 import torch
 from scipy.sparse import issparse
@@ -24,7 +25,6 @@ from jensen.data.container import (
     check_no_text,
     is_frame,
     names_in,
-    with_empty_columns,
 )
 from jensen.data.names import column_name, shown
 
@@ -89,7 +89,7 @@ def read_rows(estimator: BaseEstimator, X: Table, *, reset: bool, sparse: bool =
             ensure_all_finite=False,
             accept_sparse="csr" if sparse else False,
         )
-    except ValueError:
+    except (TypeError, ValueError):
         check_no_text(X, takes_text)
         raise
     is_matrix: bool = issparse(array)
@@ -112,6 +112,20 @@ def with_columns_left_out(estimator: BaseEstimator, frame: Any) -> Any:
     if columns is None or not absent or len(given) + len(absent) != len(columns.table_names):
         return frame
     return with_empty_columns(frame, {columns.table_names.index(name): name for name in absent})
+
+
+def with_empty_columns(frame: Any, names: Mapping[int, Any]) -> Any:
+    """A data frame with columns of missing numbers at these places, in rising order."""
+    if hasattr(frame, "iloc"):
+        copy = frame.copy(deep=False)
+        for place, name in names.items():
+            copy.insert(place, name, np.nan)
+        return copy
+    order = names_in(frame)
+    for place, name in names.items():
+        order.insert(place, name)
+    empty = [nw.lit(None, nw.Float64).alias(name) for name in names.values()]
+    return nw.from_native(frame, eager_only=True).with_columns(*empty).select(order).to_native()
 
 
 def has_sparse_columns(frame: Any) -> bool:
