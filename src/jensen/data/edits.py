@@ -33,6 +33,11 @@ class Asked:
         """Those that are given, ∓∞ where there is none."""
         return -math.inf if self.low is None else self.low, math.inf if self.high is None else self.high
 
+    @property
+    def given_bounds(self) -> dict[str, float]:
+        """The finite ones among them, as a user writes them."""
+        return {name: bound for name, bound in zip(("low", "high"), self.bounds, strict=True) if math.isfinite(bound)}
+
 
 def asked_columns(columns: Any, names: Sequence[str | int]) -> list[Asked]:
     """One `Asked` per column, from a kind or options for all, or from a dictionary of these by name or number."""

@@ -11,7 +11,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import torch
 from scipy.sparse import issparse
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, is_classifier, is_regressor
 from sklearn.utils.validation import validate_data
 from torch import Tensor
 
@@ -51,7 +51,9 @@ def read_array(
 
     Values above the largest are refused, as infinity always is.
     """
-    cells = read_rows(estimator, X, reset=reset, sparse=sparse).with_numbers_only()
+    other = "" if is_regressor(estimator) else "NaiveBayes" if is_classifier(estimator) else "Mixture"
+    or_else = f"; or fit a {other}, whose columns may hold text" if other else ""
+    cells = read_rows(estimator, X, reset=reset, sparse=sparse).with_numbers_only(or_else)
     check_finite(cells, largest, known_names(estimator))
     return cells.numbers, cells.kind
 
