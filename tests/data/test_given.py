@@ -9,6 +9,7 @@ from pandas.testing import assert_frame_equal, assert_series_equal
 
 from jensen import (
     VAE,
+    BernoulliMixture,
     FactorAnalysis,
     GaussianMixture,
     KMeans,
@@ -172,3 +173,21 @@ def test_types_of_pyarrow_in_pandas_come_back(holes):
     for name in X:
         seen = X[name].notna()
         assert_series_equal(filled[name][seen], X[name][seen])
+
+
+@pytest.mark.parametrize("dtype", ["boolean", "bool[pyarrow]", object])
+def test_truth_values_filled_with_means_are_numbers(dtype):
+    """No column mixes truth values and probabilities; a mixture of columns of any kind fills truth values."""
+    gaps = pd.DataFrame(RNG.random((N, 3)) < 0.4, columns=list("abc")).astype(object)
+    gaps = gaps.mask(np.arange(3 * N).reshape(N, 3) % 5 == 0, None).astype("boolean").astype(dtype)
+    filled = BernoulliMixture(2, random_state=0).fit(gaps).impute(gaps)
+    assert all(pd.api.types.is_float_dtype(found) for found in filled.dtypes)
+    assert filled.ge(0).all(axis=None)
+    assert filled.le(1).all(axis=None)
+    given = gaps.notna().to_numpy()
+    np.testing.assert_array_equal(filled.to_numpy(dtype=float)[given], gaps.to_numpy()[given].astype(float))
+    drawn = BernoulliMixture(2, random_state=0).fit(gaps).sample(5)[0]
+    assert set(drawn.dtypes.astype(str)) == {"float64"}
+    whole = Mixture(2, random_state=0).fit(gaps).impute(gaps)
+    assert whole.isin([False, True]).all(axis=None)
+    assert whole.dtypes.equals(gaps.dtypes)

@@ -285,8 +285,10 @@ def filled_pandas(column: Any, missing: np.ndarray, values: np.ndarray) -> Any:
     if isinstance(column.dtype, pd.CategoricalDtype):
         known = set(column.cat.categories)
         cells = cells.add_categories([value for value in pd.unique(values[missing]).tolist() if value not in known])
-    elif types.is_integer_dtype(column.dtype) and values.dtype.kind == "f":
-        # A mean of whole numbers is not one.
+    elif values.dtype.kind == "f" and column.dtype == object and types.infer_dtype(column) == "boolean":
+        cells = column.astype("boolean").array.astype("Float64")
+    elif values.dtype.kind == "f" and (types.is_integer_dtype(column.dtype) or types.is_bool_dtype(column.dtype)):
+        # A mean of whole numbers, or of truth values, is not one.
         cells = cells.astype("double[pyarrow]" if isinstance(column.dtype, pd.ArrowDtype) else "Float64")
     elif types.is_numeric_dtype(column.dtype) and values.dtype == object:
         cells = cells.astype(object)
