@@ -78,6 +78,47 @@ def test_scores_are_those_of_the_library(folder, people, tmp_path):
     np.testing.assert_allclose(scores["log_likelihood"], model.score_samples(rows), rtol=1e-12)
 
 
+@pytest.mark.parametrize("model", [("mixture", "--n-components", 2), ("vae", "--max-epochs", 1)])
+def test_columns_left_out_are_not_counted(model, people, tmp_path):
+    write_dataset(tmp_path / "people.csv", people.assign(name=people["name"].where(people.index % 2 == 0)))
+    # With identifiers that the model leaves out, and without them in the file.
+    for name, drop in (("all", "group"), ("fewer", "group,name")):
+        found = succeed("fit", *model, tmp_path / "people.csv", "--drop", drop, "--json", "-o", tmp_path / name)
+        scored = succeed("score", tmp_path / name, tmp_path / "people.csv", "--seed", 0, "--json")
+        if name == "all":
+            fitted, scores = json.loads(found), json.loads(scored)
+    without = json.loads(found)
+    assert fitted["features"] == without["features"] == 6
+    assert fitted["missing_entries"] == without["missing_entries"]
+    assert fitted["bits_per_dimension"] == pytest.approx(without["bits_per_dimension"], rel=1e-9)
+    assert scores["bits_per_dimension"] == pytest.approx(json.loads(scored)["bits_per_dimension"], rel=1e-9)
+
+
+def test_files_need_no_columns_that_the_model_leaves_out(folder, people, tmp_path):
+    model = folder / "people.jensen"
+    succeed("sample", model, "-n", 20, "--seed", 1, "-o", tmp_path / "drawn.csv")
+    for verb in ("score", "predict"):
+        succeed(verb, model, tmp_path / "drawn.csv")
+    write_dataset(tmp_path / "gaps.csv", people.drop(columns=["name", "group"]))
+    without = pd.read_csv(io.StringIO(succeed("impute", model, tmp_path / "gaps.csv")))
+    filled = pd.read_csv(io.StringIO(succeed("impute", model, folder / "people.csv")))
+    pd.testing.assert_frame_equal(without, filled.drop(columns=["name", "group"]))
+    assert not without.isna().any(axis=None)
+    scores = [
+        json.loads(succeed("score", model, file, "--json")) for file in (tmp_path / "gaps.csv", folder / "people.csv")
+    ]
+    assert scores[0] == scores[1]
+    write_dataset(tmp_path / "few.csv", people.drop(columns=["name", "age"]))
+    assert "there is no column 'age'" in fail("score", model, tmp_path / "few.csv")
+
+
+def test_an_empty_cell_of_a_column_left_out_stays_empty(folder, people, tmp_path):
+    write_dataset(tmp_path / "people.csv", people.assign(name=people["name"].where(people.index > 0)))
+    result = run("impute", folder / "people.jensen", tmp_path / "people.csv")
+    assert result.stdout.splitlines()[1].startswith(",")
+    assert "1 cells of name" in result.stderr
+
+
 def test_samples_have_the_types_of_the_file_and_no_identifiers(folder):
     drawn = pd.read_csv(io.StringIO(succeed("sample", folder / "people.jensen", "-n", 50, "--seed", 1)))
     assert drawn.columns.tolist() == ["age", "visits", "town", "smokes", "since", "zip"]

@@ -739,3 +739,13 @@ def test_a_column_of_names_is_told():
     with pytest.warns(UserWarning, match="identify rows or hold free text, which are left out: 'id'; keep") as told:
         assert learn_columns(frame).left_out == ("id",)
     assert len(told) == 1
+
+
+@pytest.mark.parametrize("kinds", ["all", "scaled"])
+def test_a_column_of_more_texts_than_levels_is_not_told_to_be_one(kinds):
+    many = [f"note {i}" for i in range(1200)]
+    frame = pd.DataFrame({"note": many, "town": ["Bonn", "Oslo", "Rome", "Graz"] * 300})
+    with pytest.warns(UserWarning, match=r"left out: 'note'; drop them, or merge values: .* at most 1000$"):
+        learn_columns(frame, kinds=kinds)
+    with pytest.warns(UserWarning, match=r"'note', 'id'; keep one by its kind, such as columns={'id': 'number'}"):
+        learn_columns(frame.assign(id=np.arange(1200)), kinds=kinds)

@@ -9,6 +9,7 @@ from pandas.testing import assert_frame_equal, assert_series_equal
 
 from jensen import (
     VAE,
+    BernoulliMixture,
     FactorAnalysis,
     GaussianMixture,
     KMeans,
@@ -27,6 +28,9 @@ TOWN = RNG.choice(["Bonn", "Oslo", "Rome"], N)
 ROWS = [[float(x), str(town)] for x, town in zip(RNG.normal(size=N), TOWN, strict=True)]
 OBJECTS = np.array(ROWS, dtype=object)
 Y = RNG.integers(0, 2, N)
+FIELDS = np.array([(0.5, 1), (1.5, 2), (2.5, 4)], dtype=[("x", float), ("n", int)])
+LAZY = pl.LazyFrame({"x": [0.5, 1.5, 2.5], "n": [1, 2, 4]})
+GAPS = np.array([[0.5, 1.5], [pd.NA, 2.5], [1.5, 4.5], [2.5, 3.0]], dtype=object)
 
 TEXT = r"X holds text, such as '\w+' in row 0, column 1, and arrays and lists are read as numbers; encode it as numbers"
 NO_TABLES = {
@@ -34,6 +38,13 @@ NO_TABLES = {
     "records": ([{"x": 1.0}], TypeError, r"X is a list of dictionaries \(dict\), .*; give pd\.DataFrame\(X\)"),
     "lists": (ROWS, ValueError, TEXT),
     "objects": (OBJECTS, ValueError, TEXT),
+    "fields": (FIELDS, TypeError, r"X is an array of records with the fields 'x', 'n'; give pd\.DataFrame\(X\)"),
+    "lazy": (LAZY, TypeError, r"X is a LazyFrame, whose rows are not computed yet; give X\.collect\(\)"),
+    "missing": (
+        GAPS,
+        ValueError,
+        r"X holds pd\.NA in row 1, column 0, .* write np\.nan .*DataFrame\(X\)\.convert_dtypes",
+    ),
 }
 
 
@@ -42,7 +53,7 @@ NO_TABLES = {
     "call",
     [
         lambda X: Mixture(2).fit(X),
-        lambda X: NaiveBayes().fit(X, Y[: len(X)]),
+        lambda X: NaiveBayes().fit(X, Y[:4]),
         lambda X: GaussianMixture(2).fit(X),
         lambda X: KMeans(2).fit(X),
         lambda X: VAE(max_epochs=1).fit(X),
@@ -62,6 +73,12 @@ def test_the_way_out_is_one():
         with pytest.raises(ValueError, match="encode it as numbers") as caught:
             model.fit(OBJECTS)
         assert ("pd.DataFrame(X)" in str(caught.value)) == tells
+
+
+def test_records_lazy_frames_and_missing_values_have_one_too():
+    for table in (pd.DataFrame(FIELDS), LAZY.collect(), pd.DataFrame(GAPS).convert_dtypes()):
+        for model in (Mixture(1), GaussianMixture(1)):
+            assert np.isfinite(model.fit(table).score_samples(table)).all()
 
 
 def test_objects_that_are_numbers_are_numbers():
@@ -156,3 +173,21 @@ def test_types_of_pyarrow_in_pandas_come_back(holes):
     for name in X:
         seen = X[name].notna()
         assert_series_equal(filled[name][seen], X[name][seen])
+
+
+@pytest.mark.parametrize("dtype", ["boolean", "bool[pyarrow]", object])
+def test_truth_values_filled_with_means_are_numbers(dtype):
+    """No column mixes truth values and probabilities; a mixture of columns of any kind fills truth values."""
+    gaps = pd.DataFrame(RNG.random((N, 3)) < 0.4, columns=list("abc")).astype(object)
+    gaps = gaps.mask(np.arange(3 * N).reshape(N, 3) % 5 == 0, None).astype("boolean").astype(dtype)
+    filled = BernoulliMixture(2, random_state=0).fit(gaps).impute(gaps)
+    assert all(pd.api.types.is_float_dtype(found) for found in filled.dtypes)
+    assert filled.ge(0).all(axis=None)
+    assert filled.le(1).all(axis=None)
+    given = gaps.notna().to_numpy()
+    np.testing.assert_array_equal(filled.to_numpy(dtype=float)[given], gaps.to_numpy()[given].astype(float))
+    drawn = BernoulliMixture(2, random_state=0).fit(gaps).sample(5)[0]
+    assert set(drawn.dtypes.astype(str)) == {"float64"}
+    whole = Mixture(2, random_state=0).fit(gaps).impute(gaps)
+    assert whole.isin([False, True]).all(axis=None)
+    assert whole.dtypes.equals(gaps.dtypes)

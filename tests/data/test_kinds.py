@@ -215,6 +215,7 @@ class TestEdits:
         assert learn(gain, {"low": 0}).atoms[1] == (0.0,)  # a value at its bound is an atom
         assert learn(gain, {"low": -1, "high": 99}).atoms[1] == ()
         assert learn(gain, {"atoms": [2.5]}).atoms[1] == (2.5,)
+        assert learn(gain, {"atoms": 0}).atoms[1] == (0.0,)
 
     @pytest.mark.parametrize(
         ("values", "asked", "message"),
@@ -238,6 +239,8 @@ class TestEdits:
             (cycle([1, 2, 3]), {"low": 2, "high": 1}, r"low=2 and high=1; low must be less than high"),
             (cycle([1, 2, 3]), {"low": "x"}, r"holds 'x'; bounds and atoms must be finite numbers"),
             (cycle([1, 2, 3]), {"low": 2}, r"holds 1 in column 'b', outside of its bounds 2 and inf"),
+            (cycle([1, 2, 3]), {"low": 2}, r"^columns=\{'b': \{'low': 2\.0\}\}, but X holds 1 in column 'b', outside"),
+            (cycle(["u", "v"]), "number", r"make the column a level: columns=\{'b': 'level'\}$"),
             (cycle([1, 2, 3]), {"low": 1, "atoms": []}, r"its bound 1 in column 'b', which has no density there; add"),
             (cycle(["a", 1, 2.5]), None, r"X mixes values of the kinds float, int, str in column 'b'"),
             ([None] * N, None, r"X has no observed value in column 'b'; drop it: there is nothing to learn from"),

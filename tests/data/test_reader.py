@@ -12,9 +12,9 @@ import pyarrow as pa
 import pytest
 import torch
 from numpy.testing import assert_allclose, assert_array_equal
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 
-from jensen import VAE, Diffusion, GaussianMixture, KMeans, write_report
+from jensen import VAE, Diffusion, GaussianMixture, KMeans, Mixture, write_report
 from jensen.data import cells, columns, container, opening, reader, rows
 from jensen.data.cells import read_cells
 from jensen.data.codes import UnseenValueWarning
@@ -210,7 +210,7 @@ def test_other_libraries_are_not_needed():
 import sys
 sys.modules["pandas"] = sys.modules["polars"] = None
 import numpy as np, torch
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 import jensen.data.rows
 from jensen.data.infer import learn_columns
 from jensen.data.reader import read_table
@@ -259,3 +259,32 @@ def test_a_report_on_a_pyarrow_table(tmp_path):
     table = pa.table({"a": np.arange(30.0) % 7, "b": np.arange(30.0) ** 2})
     write_report(GaussianMixture(1).fit(table), table, tmp_path / "page.html")
     assert "<svg" in (tmp_path / "page.html").read_text()
+
+
+@pytest.mark.parametrize("to", [lambda f: f, pl.from_pandas, pa.Table.from_pandas], ids=["pandas", "polars", "pyarrow"])
+@pytest.mark.parametrize("model", [Mixture(n_components=2), VAE(n_components=1, max_epochs=1, random_state=0)])
+def test_columns_left_out_may_be_absent_from_a_frame(model, to):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"id": [f"p{i}" for i in range(60)], "age": rng.normal(size=60), "town": ["x", "y"] * 30})
+    frame["note"] = frame["id"] + "!"
+    frame.loc[3, "age"], frame.loc[4, "town"] = np.nan, None
+    with pytest.warns(UserWarning, match="left out"):
+        model = clone(model).fit(to(frame))
+    assert model.columns_.left_out == ("id", "note")
+    few = to(frame[["age", "town", "note"]])
+    np.testing.assert_array_equal(model.score_samples(few), model.score_samples(to(frame)))
+    pandas = [x if isinstance(x, pd.DataFrame) else x.to_pandas() for x in (model.impute(few), model.impute(to(frame)))]
+    pd.testing.assert_frame_equal(pandas[0], pandas[1][["age", "town", "note"]])
+    assert not pandas[0].isna().any(axis=None)
+    drawn, _ = model.sample(5, random_state=0)
+    assert np.isfinite(model.score_samples(drawn)).all()
+    with pytest.raises(ValueError, match="age"):
+        model.score_samples(to(frame[["id", "town", "note"]]))
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("model", [Mixture(), GaussianMixture()])
+def test_single_precision_with_gaps_does_not_overflow(model):
+    model.fit(NUMBERS.astype(np.float32))
+    with pytest.raises(ValueError, match="infinity"):
+        model.fit(np.where(np.isnan(NUMBERS), np.inf, NUMBERS).astype(np.float32))

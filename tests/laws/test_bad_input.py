@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 import scipy.sparse
 import torch
+from sklearn.base import ClassifierMixin, RegressorMixin
 
 
 def test_infinite_values(case, model):
@@ -53,8 +54,11 @@ def test_bad_weights(case, weight, message):
 def test_columns_that_are_not_numbers_are_named(case):
     rows = pd.DataFrame(case.x, columns=["a", "b", "c"])
     rows["city"] = "Paris"
-    with pytest.raises(ValueError, match="columns that are not numbers: 'city'"):
+    with pytest.raises(ValueError, match="columns that are not numbers: 'city'") as caught:
         case.make().fit(rows)
+    other = {ClassifierMixin: "NaiveBayes", RegressorMixin: None}
+    model = next((name for mixin, name in other.items() if isinstance(case.make(), mixin)), "Mixture")
+    assert (f"or fit a {model}, whose columns may hold text" in str(caught.value)) == (model is not None)
 
 
 @pytest.mark.asks("score_samples", "raises_bound", "untrained")

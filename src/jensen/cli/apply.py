@@ -37,7 +37,7 @@ from jensen.cli.output import (
     write_rows,
     write_table,
 )
-from jensen.cli.typed import left_out
+from jensen.cli.typed import modelled
 from jensen.files.places import SEPARATORS
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ def score(
     check_complete("score", scores)
     summary = {
         **({} if y is None else {"r2": estimator.score(X, y)}),
-        **in_units(estimator, scores.mean(), missing_entries(X)),
+        **in_units(estimator, scores.mean(), missing_entries(estimator, X)),
         "standard_error": scores.std(ddof=1) / math.sqrt(len(scores)) if len(scores) > 1 else None,
         "least_likely": [{"row": int(i), "nats": scores[i]} for i in scores.argsort()[:5]],
     }
@@ -209,16 +209,16 @@ def impute(
     verb = "impute" if draws is None else "impute_draws"
     fill, options = method(estimator, verb), options_for(estimator, verb, steps=steps, resamplings=resamplings)
     check_rows_fit(estimator, output)
-    is_missing = np.asarray(pd.isna(X))
+    own = modelled(estimator, X)
+    is_missing = np.asarray(pd.isna(own))
     tables = [fill(X, **options)] if draws is None else fill(X, draws, random_state=seed, **options)
-    others = list(left_out(estimator))
     for filled in tables:
-        check_complete("impute", filled.drop(columns=others) if hasattr(filled, "columns") else filled)
+        check_complete("impute", modelled(estimator, filled))
     for i, filled in enumerate(tables, start=1):
         file = output if output is None or draws is None else output.with_name(f"{output.stem}-{i}{output.suffix}")
-        table = filled if is_image else fill_cells(cells, X, is_missing, filled)
+        table = filled if is_image else fill_cells(cells, own, is_missing, filled)
         write_rows(estimator, table, file, as_json, safe_csv, filled_entries=int(is_missing.sum()))
-    left = missing_elsewhere(cells, X.drop(columns=others) if isinstance(X, pd.DataFrame) else X)
+    left = missing_elsewhere(cells, own)
     if left and not as_json:
         hint = "; for classes use `jensen predict`" if hasattr(estimator, "classes_") else ""
         show_message(f"not imputed, in columns that the model was not trained on: {left}{hint}")

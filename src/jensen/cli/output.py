@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from jensen.cli.checks import is_folder, is_picture
+from jensen.cli.typed import left_out, modelled
 
 if TYPE_CHECKING:
     import numpy as np
@@ -29,12 +30,12 @@ BITS_OF_A_DENSITY = "Bits of a density may be negative and are not a code length
 WRITTEN: ContextVar[list[str]] = ContextVar("written", default=[])  # noqa: B039 (outside of a command it is never read)
 
 
-def missing_entries(X: Table) -> np.ndarray:
-    """Whether a value is missing, of shape (n_rows, n_entries), for tables and images."""
+def missing_entries(estimator: Model, X: Table) -> np.ndarray:
+    """Whether a value is missing, of shape (n_rows, n_entries), for tables and images; without columns left out."""
     import numpy as np
     import pandas as pd
 
-    return np.asarray(pd.isna(X)).reshape(len(X), -1)
+    return np.asarray(pd.isna(modelled(estimator, X))).reshape(len(X), -1)
 
 
 def columns_of(name: str, values: np.ndarray) -> pd.DataFrame:
@@ -72,8 +73,11 @@ def summary_of_fit(
     from jensen.bound import averaging
     from jensen.report.quick import Quick, quick_scores
 
-    is_missing = missing_entries(X)
-    summary = {"features": estimator.n_features_in_, "missing_entries": int(is_missing.sum())}
+    is_missing = missing_entries(estimator, X)
+    summary = {
+        "features": estimator.n_features_in_ - len(left_out(estimator)),
+        "missing_entries": int(is_missing.sum()),
+    }
     is_deep = hasattr(estimator, "history_")
     # Rows of weight 0 may hold anything.
     counted = np.ones(len(X)) if weights is None else weights

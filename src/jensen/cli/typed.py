@@ -96,3 +96,13 @@ def is_whole(column: pd.Series[Any]) -> bool:
 def left_out(estimator: Model) -> Collection[Any]:
     """The columns of the training table that a fitted model does not model."""
     return getattr(getattr(estimator, "columns_", None), "left_out", ())
+
+
+def modelled(estimator: Model, table: Any) -> Any:
+    """A table or images without the columns that a fitted model leaves out."""
+    others = left_out(estimator)
+    if not others:
+        return table
+    if hasattr(table, "columns"):
+        return table.drop(columns=[name for name in others if name in table])
+    return table[:, list(estimator.columns_.kept)]

@@ -108,8 +108,11 @@ class Cells:
                 "convert them to one of these, or drop the column"
             )
 
-    def with_numbers_only(self) -> Cells:
-        """The same with text that writes out numbers as numbers; other columns are an error that names them all."""
+    def with_numbers_only(self, or_else: str = "") -> Cells:
+        """The same with text that writes out numbers as numbers; other columns are an error that names them all.
+
+        `or_else` is a further way out of the error, for text.
+        """
         if not (self.texts or self.foreign):
             return self
         bad, numbers = dict.fromkeys(self.foreign, ""), self.numbers.copy()
@@ -123,7 +126,7 @@ class Cells:
             columns = ", ".join(f"{str(self.names[j])!r} ({self.dtypes[j]}{bad[j]})" for j in sorted(bad))
             raise ValueError(
                 f"X has columns that are not numbers: {columns}; encode them as numbers, leave cells empty where "
-                "they are missing, or drop the column"
+                f"they are missing, or drop the column{or_else if self.texts else ''}"
             )
         sorts = tuple("float" if sort == "text" else sort for sort in self.sorts)
         return replace(self, numbers=numbers, sorts=sorts, texts={})
@@ -303,7 +306,8 @@ def check_finite(cells: Cells, largest: float = np.inf, names: Sequence[str | in
             return
     for first in range(0, len(values), AT_ONCE):
         part = values[first : first + AT_ONCE]
-        beyond = np.abs(part) > largest if largest < np.inf else np.isinf(part)
+        # Single precision has no number so large, and a comparison would overflow.
+        beyond = np.abs(part) > largest if largest < float(np.finfo(part.dtype).max) else np.isinf(part)
         if not beyond.any():
             continue
         where = first * (values.size // len(values)) + int(np.flatnonzero(beyond)[0])

@@ -29,10 +29,10 @@ from torch import Tensor
 from jensen.data.cells import Cells, read_cells
 from jensen.data.claims import WITH_LEVELS, checked_record, neutral
 from jensen.data.codes import UNSEEN, Codes, Scaling, coded, codes_of_sparse, encoded_rows
-from jensen.data.container import FRAMES, Kind, Table, fill_frame, fill_matrix, is_frame
+from jensen.data.container import FRAMES, Kind, Table, fill_frame, fill_matrix, is_frame, names_in
 from jensen.data.describe import describe
 from jensen.data.expand import Plan, expand, without_nan
-from jensen.data.names import listed, shown
+from jensen.data.names import column_name, listed, shown
 from jensen.data.present import ColumnView, decode_column, decode_matrix, make_frame, restored_column, views_of
 
 
@@ -245,15 +245,18 @@ class Columns:
                 f"values has shape {numbers.shape}, but X has {tuple(missing.shape)}; encode X for its values"
             )
         filled = missing.cpu().numpy() & ~np.isnan(numbers)
-        wide = np.zeros((len(filled), len(self.table_names)), dtype=bool)
-        wide[:, list(self.kept)] = filled
+        given = [column_name(name) for name in names_in(X)] if is_frame(X) else self.table_names
+        # A frame may lack columns that were left out.
+        kept = self.kept if len(given) == len(self.table_names) else tuple(map(given.index, self.names))
+        wide = np.zeros((len(filled), len(given)), dtype=bool)
+        wide[:, list(kept)] = filled
         if not is_frame(X):
             every = np.zeros(wide.shape)
             every[:, list(self.kept)] = decode_matrix(self.views, numbers)
             return fill_matrix(X, wide, every)
         columns = np.flatnonzero(filled.any(axis=0)).tolist()
         return fill_frame(
-            X, wide, {self.kept[j]: restored_column(X, self.kept[j], self.views[j], numbers[:, j]) for j in columns}
+            X, wide, {kept[j]: restored_column(X, kept[j], self.views[j], numbers[:, j]) for j in columns}
         )
 
     def log_jacobian(self, observed: Tensor) -> Tensor:

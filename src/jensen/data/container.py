@@ -22,7 +22,8 @@ from torch import Tensor
 from torch.utils.data import Dataset, Subset
 
 from jensen.data.constants import Constants
-from jensen.data.names import name_to_keep
+from jensen.data.labels import MISSING
+from jensen.data.names import listed, name_to_keep
 
 # Rows as a user may give them.
 Table: TypeAlias = Union[np.ndarray, Tensor, Sequence[Any], "Dataset[Any]", spmatrix, sparray, IntoDataFrame]
@@ -110,20 +111,30 @@ def is_frame(X: Any) -> bool:
 
 
 def check_container(X: Any) -> None:
-    """An error for dictionaries and lists of them, which only a data frame turns into a table."""
+    """An error for what only a data frame turns into a table: dictionaries, lists of them, records, lazy frames."""
     is_list = isinstance(X, (list, tuple)) and len(X) > 0 and isinstance(X[0], Mapping)
     if is_list or (isinstance(X, Mapping) and not issparse(X)):  # scipy has a sparse array that is a dictionary
         what = f"a list of dictionaries ({type(X[0]).__name__})" if is_list else f"a dictionary ({type(X).__name__})"
         raise TypeError(f"X is {what}, and a table is a data frame or an array; give pd.DataFrame(X)")
+    if nw.dependencies.is_polars_lazyframe(X):
+        raise TypeError("X is a LazyFrame, whose rows are not computed yet; give X.collect()")
+    if isinstance(X, np.ndarray) and X.dtype.names is not None:
+        raise TypeError(f"X is an array of records with the fields {listed(X.dtype.names)}; give pd.DataFrame(X)")
 
 
 def check_no_text(X: Any, takes_text: bool) -> None:
-    """An error for text in an array or in lists, which are read as numbers; text that writes out a number is one."""
+    """An error for text and pd.NA in an array or in lists, which are read as numbers; text may write out a number."""
     way_out = "encode it as numbers" + (", or give a data frame, such as pd.DataFrame(X)" if takes_text else "")
     cells = np.asarray(X, dtype=object)
     if isinstance(X, np.ndarray) and X.dtype.kind in "US":
         raise ValueError(f"X holds text, such as {str(cells.flat[0])!r}, and no numbers; {way_out}")
     for place, value in np.ndenumerate(cells):
+        if type(value).__name__ == MISSING:
+            row, column = (*place, 0)[:2]
+            raise ValueError(
+                f"X holds pd.NA in row {row}, column {column}, and arrays and lists are read as numbers; write np.nan "
+                "where a value is missing, or give pd.DataFrame(X).convert_dtypes()"
+            )
         if isinstance(value, str | bytes) and not is_number(value):
             row, column = (*place, 0)[:2]
             raise ValueError(
@@ -274,8 +285,10 @@ def filled_pandas(column: Any, missing: np.ndarray, values: np.ndarray) -> Any:
     if isinstance(column.dtype, pd.CategoricalDtype):
         known = set(column.cat.categories)
         cells = cells.add_categories([value for value in pd.unique(values[missing]).tolist() if value not in known])
-    elif types.is_integer_dtype(column.dtype) and values.dtype.kind == "f":
-        # A mean of whole numbers is not one.
+    elif values.dtype.kind == "f" and column.dtype == object and types.infer_dtype(column) == "boolean":
+        cells = column.astype("boolean").array.astype("Float64")
+    elif values.dtype.kind == "f" and (types.is_integer_dtype(column.dtype) or types.is_bool_dtype(column.dtype)):
+        # A mean of whole numbers, or of truth values, is not one.
         cells = cells.astype("double[pyarrow]" if isinstance(column.dtype, pd.ArrowDtype) else "Float64")
     elif types.is_numeric_dtype(column.dtype) and values.dtype == object:
         cells = cells.astype(object)

@@ -33,6 +33,11 @@ class Asked:
         """Those that are given, ∓∞ where there is none."""
         return -math.inf if self.low is None else self.low, math.inf if self.high is None else self.high
 
+    @property
+    def given_bounds(self) -> dict[str, float]:
+        """The finite ones among them, as a user writes them."""
+        return {name: bound for name, bound in zip(("low", "high"), self.bounds, strict=True) if math.isfinite(bound)}
+
 
 def asked_columns(columns: Any, names: Sequence[str | int]) -> list[Asked]:
     """One `Asked` per column, from a kind or options for all, or from a dictionary of these by name or number."""
@@ -67,10 +72,10 @@ def asked_of(value: Any, where: str) -> Asked:
     if kind not in ("number", "auto") and len(options) > 1:
         raise ValueError(f"{where} has bounds or atoms, which only a column of the kind 'number' can have")
     low, high = options.get("low"), options.get("high")
-    atoms = options.get("atoms")
-    for given in (low, high, *(() if atoms is None else atoms)):
-        if given is not None and not (isinstance(given, Real) and math.isfinite(given)):
-            raise ValueError(f"{where} holds {given!r}; bounds and atoms must be finite numbers")
+    atoms = [given] if isinstance(given := options.get("atoms"), Real) else given
+    for bound in (low, high, *(() if atoms is None else atoms)):
+        if bound is not None and not (isinstance(bound, Real) and math.isfinite(bound)):
+            raise ValueError(f"{where} holds {bound!r}; bounds and atoms must be finite numbers")
     asked = Asked(
         kind,
         None if atoms is None else tuple(sorted({float(atom) for atom in atoms})),

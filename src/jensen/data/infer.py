@@ -13,7 +13,7 @@ from jensen.data.columns import Columns
 from jensen.data.constants import warn_of_constants
 from jensen.data.container import Table
 from jensen.data.edits import LEFT_OUT, Asked, asked_columns, with_asked_numbers
-from jensen.data.findings import type_of, warn_of_left_out
+from jensen.data.findings import own_kind, type_of, warn_of_left_out
 from jensen.data.levels import plain
 from jensen.data.names import shown
 from jensen.data.rules import Given, find_column
@@ -103,7 +103,8 @@ def columns_from(table: TableStatistics, asked: Sequence[Asked], atoms: bool = F
     ]
     kept = [j for j, column in enumerate(found) if column.kind != LEFT_OUT]
     left_out = [j for j, column in enumerate(found) if column.kind == LEFT_OUT]
-    warn_of_left_out({head.names[j]: head.sorts[j] == "text" for j in left_out if asked[j].kind != LEFT_OUT})
+    unasked = [j for j in left_out if asked[j].kind != LEFT_OUT]
+    warn_of_left_out({head.names[j]: own_kind(head.sorts[j] == "text", statistics[j].n_distinct) for j in unasked})
     if not kept:
         raise ValueError("X has no column left to model; give columns={name: kind} for those that were left out")
     constants = {head.names[j]: found[j] for j in kept if found[j].kind == "constant"}

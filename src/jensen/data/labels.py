@@ -48,20 +48,14 @@ def encode_labels(
             f"y has shape {y.shape}, but X has {n_rows} rows; give one label per row, -1 for an unknown one"
         )
     y = of_one_kind(y)
-    if y.dtype.kind in "mM":
-        unknown = np.isnat(y)
-    elif y.dtype.kind in "iuf":
-        is_marked = np.zeros(y.shape, dtype=bool) if unlabelled is None else y == unlabelled
-        unknown = is_marked | np.isnan(y)
-        is_sign = (y[~unknown] == 1).all() and is_marked.any() and not unknown.all()
-        if is_sign and known is None and unlabelled == UNLABELLED:
-            warnings.warn(
-                "y holds only -1 and 1, and -1 means unlabelled: use other values, such as 0 and 1, if it is a class",
-                UserWarning,
-                stacklevel=levels_inside(),
-            )
-    else:
-        unknown = np.array([is_unlabelled(value, unlabelled) for value in y.tolist()], dtype=bool)
+    unknown = are_unlabelled(y, unlabelled)
+    is_sign = y.dtype.kind in "iuf" and (y[~unknown] == 1).all() and (y == UNLABELLED).any() and not unknown.all()
+    if is_sign and known is None and unlabelled == UNLABELLED:
+        warnings.warn(
+            "y holds only -1 and 1, and -1 means unlabelled: use other values, such as 0 and 1, if it is a class",
+            UserWarning,
+            stacklevel=levels_inside(),
+        )
     if counts is not None:
         unknown = unknown | ~counts
     if unknown.all():
@@ -111,6 +105,15 @@ def numbers_of_classes(y: Any, known: np.ndarray, n: int) -> Tensor:
     if not np.isin(values, known).all():
         raise ValueError(f"y={y!r} is not among {known.tolist()}; sample from one of these")
     return torch.from_numpy(np.searchsorted(known, values))
+
+
+def are_unlabelled(y: np.ndarray, unlabelled: Any = UNLABELLED) -> np.ndarray:
+    """Which labels (n,) of one kind mean unknown."""
+    if y.dtype.kind in "mM":
+        return np.asarray(np.isnat(y))
+    if y.dtype.kind in "iuf":
+        return np.asarray(np.isnan(y) if unlabelled is None else (y == unlabelled) | np.isnan(y))
+    return np.array([is_unlabelled(value, unlabelled) for value in y.tolist()], dtype=bool)
 
 
 def is_unlabelled(value: Any, unlabelled: Any = UNLABELLED) -> bool:

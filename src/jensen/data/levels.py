@@ -101,7 +101,7 @@ def binary_levels(cells: Cells, column: int) -> tuple[Any, ...]:
         if len(levels) != 2:
             raise ValueError(
                 f"X has the values {listed(levels)} in column {shown(cells.names[column])}, "
-                'but a yes/no column has two; make it a level (likelihood "categorical")'
+                f"but a yes/no column has two; make it a level: columns={{{shown(cells.names[column])}: 'level'}}"
             )
         return levels
     numbers = cells.numbers[:, column]
@@ -167,7 +167,7 @@ def numbers_of_text(cells: Cells, column: int) -> np.ndarray:
     if len(bad):
         raise ValueError(
             f"X holds {texts[bad[0]]!r} in row {cells.row(bad[0])}, column {name}, which is a column of numbers, but "
-            'this is not one; leave the cell empty, or make the column a level (likelihood "categorical")'
+            f"this is not one; leave the cell empty, or make the column a level: columns={{{name}: 'level'}}"
         )
     check_finite(replace(cells, numbers=numbers[:, None]), names=cells.names[column : column + 1])
     return numbers

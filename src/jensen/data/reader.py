@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from numbers import Real
 from typing import Any
 
+import narwhals.stable.v2 as nw
 import numpy as np
 import torch
 from scipy.sparse import issparse
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, is_classifier, is_regressor
 from sklearn.utils.validation import validate_data
 from torch import Tensor
 
 from jensen.data.cells import Cells, cells_of_numbers, check_finite, read_frame
 from jensen.data.codes import warn_of_unseen
-from jensen.data.container import Kind, Table, as_array, check_container, check_no_text, is_frame
-from jensen.data.names import shown
+from jensen.data.container import (
+    Kind,
+    Table,
+    as_array,
+    check_container,
+    check_no_text,
+    is_frame,
+    names_in,
+)
+from jensen.data.names import column_name, shown
 
 # Squares of values outside these, and sums of them, leave the range of float64.
 SMALLEST, LARGEST = 1e-150, 1e153
@@ -42,7 +51,9 @@ def read_array(
 
     Values above the largest are refused, as infinity always is.
     """
-    cells = read_rows(estimator, X, reset=reset, sparse=sparse).with_numbers_only()
+    other = "" if is_regressor(estimator) else "NaiveBayes" if is_classifier(estimator) else "Mixture"
+    or_else = f"; or fit a {other}, whose columns may hold text" if other else ""
+    cells = read_rows(estimator, X, reset=reset, sparse=sparse).with_numbers_only(or_else)
     check_finite(cells, largest, known_names(estimator))
     return cells.numbers, cells.kind
 
@@ -50,6 +61,7 @@ def read_array(
 def read_rows(estimator: BaseEstimator, X: Table, *, reset: bool, sparse: bool = False) -> Cells:
     """Rows (n, d) as `Cells`, whose values are not checked yet; the estimator gets or compares its columns' names."""
     if is_frame(X) and not has_sparse_columns(X):
+        X = X if reset else with_columns_left_out(estimator, X)
         cells = read_frame(X)
         validate_data(estimator, X, reset=reset, skip_check_array=True)
         if not len(cells.numbers):
@@ -79,7 +91,7 @@ def read_rows(estimator: BaseEstimator, X: Table, *, reset: bool, sparse: bool =
             ensure_all_finite=False,
             accept_sparse="csr" if sparse else False,
         )
-    except ValueError:
+    except (TypeError, ValueError):
         check_no_text(X, takes_text)
         raise
     is_matrix: bool = issparse(array)
@@ -89,6 +101,33 @@ def read_rows(estimator: BaseEstimator, X: Table, *, reset: bool, sparse: bool =
     # torch knows no negative strides, which a reversed view has.
     is_reversed = isinstance(array, np.ndarray) and min(array.strides) < 0
     return cells_of_numbers(array.copy() if is_reversed else array, Kind("numpy", array.dtype.name))
+
+
+def with_columns_left_out(estimator: BaseEstimator, frame: Any) -> Any:
+    """A data frame with the columns that the model leaves out, such as identifiers: empty, where the frame lacks them.
+
+    A sample has none of them, for example. Frames with other columns than the model's stay as they are.
+    """
+    columns = getattr(estimator, "columns_", None)
+    given = {column_name(name) for name in names_in(frame)}
+    absent = [name for name in getattr(columns, "left_out", ()) if name not in given]
+    if columns is None or not absent or len(given) + len(absent) != len(columns.table_names):
+        return frame
+    return with_empty_columns(frame, {columns.table_names.index(name): name for name in absent})
+
+
+def with_empty_columns(frame: Any, names: Mapping[int, Any]) -> Any:
+    """A data frame with columns of missing numbers at these places, in rising order."""
+    if hasattr(frame, "iloc"):
+        copy = frame.copy(deep=False)
+        for place, name in names.items():
+            copy.insert(place, name, np.nan)
+        return copy
+    order = names_in(frame)
+    for place, name in names.items():
+        order.insert(place, name)
+    empty = [nw.lit(None, nw.Float64).alias(name) for name in names.values()]
+    return nw.from_native(frame, eager_only=True).with_columns(*empty).select(order).to_native()
 
 
 def has_sparse_columns(frame: Any) -> bool:

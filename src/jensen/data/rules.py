@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -197,7 +198,7 @@ def number(given: Given, kind: str, asked: Asked, with_atoms: bool) -> Found:
     low, high = asked.bounds
     if s.low < low or s.high > high:
         wrong = s.low if s.low < low else s.high
-        raise refusal(given, kind, f"{wrong:g}", f", outside of its bounds {low:g} and {high:g}")
+        raise refusal(given, asked.given_bounds, f"{wrong:g}", f", outside of its bounds {low:g} and {high:g}")
     atoms = atoms_of(given, asked, with_atoms)
     support = support_of(given, asked, atoms if with_atoms else ())
     return replace(found, atoms=atoms, least=low, greatest=high, support=support)
@@ -235,7 +236,7 @@ def frequent(s: ColumnStatistics) -> set[float]:
     return set(s.values[stands_out & ((share >= LEAST_SHARE) | (is_zero & (share >= LEAST_SHARE_AT_ZERO)))].tolist())
 
 
-def refusal(given: Given, kind: str, holds: str, more: str = "") -> ValueError:
+def refusal(given: Given, kind: str | Mapping[str, float], holds: str, more: str = "") -> ValueError:
     """An error for a kind that the values of a column contradict."""
     name = shown(given.name)
     values = f" (values {listed(given.statistics.values.tolist())})" if "distinct" in holds else ""

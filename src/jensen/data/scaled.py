@@ -15,7 +15,7 @@ from jensen.data.columns import Columns
 from jensen.data.constants import warn_of_constants
 from jensen.data.dates import SECONDS
 from jensen.data.edits import LEFT_OUT, Asked, asked_columns, with_asked_numbers
-from jensen.data.findings import type_of, warn_of_left_out
+from jensen.data.findings import own_kind, type_of, warn_of_left_out
 from jensen.data.levels import Grid, asked_kinds, learn_kind, numbers_of_text, plain
 from jensen.data.names import shown
 from jensen.data.reader import check_columns
@@ -60,7 +60,8 @@ def learn_scaled(
     found = [find_scaled(cells, j, asked[j], constants, atoms) for j in range(d)]
     kept = [j for j in range(d) if found[j].kind != LEFT_OUT]
     left_out = [j for j in range(d) if found[j].kind == LEFT_OUT]
-    warn_of_left_out({cells.names[j]: j in cells.texts for j in left_out if asked[j].kind != LEFT_OUT})
+    unasked = [j for j in left_out if asked[j].kind != LEFT_OUT]
+    warn_of_left_out({cells.names[j]: own_kind(j in cells.texts, len({*cells.texts.get(j, ())})) for j in unasked})
     if not kept:
         raise ValueError("X has no column left to model; give columns={name: kind} for those that were left out")
     single = [j for j in kept if found[j].kind == "constant"]

@@ -229,7 +229,10 @@ def numbers_of(values: pd.Series[Any], source: str, what: str) -> np.ndarray:
 
 
 def select_features(estimator: Any, table: Table) -> Table:
-    """The columns that an estimator was fitted on, in its order; without names their number must be the same."""
+    """The columns that an estimator was fitted on, in its order; without names their number must be the same.
+
+    Columns that the model leaves out, such as identifiers, may be absent.
+    """
     names, shape = getattr(estimator, "feature_names_in_", None), getattr(estimator, "row_shape_", ())
     if len(shape) > 1 and (table.shape == shape or (table.ndim == 2 and table.shape[1] != math.prod(shape))):
         is_one = table.shape == shape
@@ -244,13 +247,14 @@ def select_features(estimator: Any, table: Table) -> Table:
         # The model itself reports a wrong shape.
         return table
     if names is not None and isinstance(table, pd.DataFrame):
-        absent = [repr(name) for name in names if name not in table.columns]
+        optional = getattr(getattr(estimator, "columns_", None), "left_out", ())
+        absent = [repr(name) for name in names if name not in table.columns and name not in optional]
         if absent:
             found = ", ".join(map(str, table.columns))
             raise ValueError(
                 f"there is no column {', '.join(absent)}, which the model was fitted on; there are {found}"
             )
-        return table[list(names)]
+        return table[[name for name in names if name in table.columns]]
     if table.shape[1] != estimator.n_features_in_:
         raise ValueError(
             f"there are {table.shape[1]} columns, but the model was fitted on {estimator.n_features_in_}; "

@@ -10,7 +10,7 @@ from sklearn.datasets import load_iris
 from sklearn.model_selection import cross_val_score
 from sklearn.naive_bayes import BernoulliNB, CategoricalNB, GaussianNB, MultinomialNB
 
-from jensen import GaussianMixture, Mixture, NaiveBayes
+from jensen import DiscriminantAnalysis, GaussianMixture, Mixture, NaiveBayes
 
 RNG = np.random.default_rng(0)
 Y = RNG.integers(0, 3, 300)
@@ -64,6 +64,24 @@ class TestIsScikitLearns:
 
 
 class TestIsAClassifier:
+    @pytest.mark.parametrize("model", [NaiveBayes(), DiscriminantAnalysis()])
+    @pytest.mark.parametrize("unknown", [None, np.nan, pd.NA])
+    def test_score_is_that_of_labelled_rows(self, model, unknown):
+        y = np.array(["a", "b", "c"], dtype=object)[Y]
+        model.fit(NUMBERS, y)
+        expected = model.score(NUMBERS[100:], y[100:], WEIGHT[100:])
+        y[:100] = unknown
+        assert model.score(NUMBERS, y, WEIGHT) == expected
+        assert model.score(pd.DataFrame(NUMBERS), pd.Series(y), WEIGHT) == expected
+        with pytest.raises(ValueError, match=r"y has no label; .* give the class of at least one row"):
+            model.score(NUMBERS[:50], y[:50])
+
+    def test_score_leaves_out_numbers_that_mean_unlabelled(self):
+        model = NaiveBayes(unlabelled=-1).fit(NUMBERS, Y)
+        expected = model.score(NUMBERS[100:], Y[100:])
+        for unknown in (-1, np.nan):
+            assert model.score(NUMBERS, np.where(np.arange(300) < 100, unknown, Y)) == expected
+
     def test_score_is_accuracy(self):
         model = NaiveBayes().fit(NUMBERS, Y)
         assert is_classifier(model)

@@ -177,6 +177,11 @@ class TestRefuses:
         with pytest.raises(ValueError, match=r"families='multinomial' is for all columns, and columns=.* names the k"):
             Mixture(2, families="multinomial", columns={0: "level"}).fit(CSR)
 
+    def test_the_families_that_take_them_are_named(self):
+        for model in (Mixture(2), NaiveBayes()):
+            with pytest.raises(TypeError, match=r'X is sparse, .* choose families="multinomial" .* X\.toarray\(\)'):
+                model.fit(CSR, np.arange(CSR.shape[0]) % 2)
+
     def test_text_among_counts(self):
         frame = pd.DataFrame({"the": [1, 0, 2, 1], "town": list("abab")})
         with pytest.raises(ValueError, match="X has columns that are not numbers: 'town'"):

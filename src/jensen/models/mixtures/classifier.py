@@ -10,9 +10,31 @@ from typing import Any
 
 import numpy as np
 from sklearn.exceptions import DataConversionWarning
+from torch import Tensor
 
 from jensen.contract import Rows
+from jensen.data.container import Table, n_rows, take
+from jensen.data.labels import are_unlabelled, of_one_kind
 from jensen.runtime.messages import levels_inside
+
+
+def labelled(X: Table, y: Any, sample_weight: Any, unlabelled: Any) -> tuple[Any, Any, Any]:
+    """The rows with a label, their labels and their weights; at least one must have a label."""
+    no_label = "y has no label; accuracy is that of rows with one: give the class of at least one row"
+    if y is None:
+        raise ValueError(no_label)
+    labels = np.asarray(y.cpu() if isinstance(y, Tensor) else y)
+    if labels.shape != (n_rows(X),):
+        return X, y, sample_weight  # scikit-learn reports wrong shapes
+    labels = of_one_kind(labels)
+    known = np.flatnonzero(~are_unlabelled(labels, unlabelled))
+    if not len(known):
+        raise ValueError(no_label)
+    if len(known) == len(labels):
+        return X, y, sample_weight
+    found = labels[known]
+    weight = None if sample_weight is None else np.asarray(sample_weight)[known]
+    return take(X, known), np.array(found.tolist()) if found.dtype == object else found, weight
 
 
 def check_labels(name: str, y: Any, rows: Rows) -> Rows:

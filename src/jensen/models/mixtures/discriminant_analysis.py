@@ -23,7 +23,7 @@ from torch import Tensor
 from jensen.contract import Rows
 from jensen.data.container import Table
 from jensen.data.labels import decode_labels, numbers_of_classes
-from jensen.models.mixtures.classifier import check_classes, check_labels
+from jensen.models.mixtures.classifier import check_classes, check_labels, labelled
 from jensen.models.mixtures.conjugate_prior import ConjugatePrior
 from jensen.models.mixtures.gaussian_mixture import GaussianMixture
 from jensen.models.mixtures.inference import draw, responsibilities
@@ -129,6 +129,19 @@ class DiscriminantAnalysis(ClassifierMixin, GaussianMixture):
             component = torch.multinomial((self.theta_.weights[:, None] * of_class).T[chosen], 1, generator=generator)
         x, component = draw(self.theta_, n, generator, None if component is None else component.squeeze(1))
         return self._kind.table(x), self.classes_[self.class_of_[component.numpy()]]
+
+    def score(self, X: Table, y: Any = None, sample_weight: Any = None) -> float:
+        """Accuracy: of the rows with a label, the share whose predicted class is right.
+
+        Labels that are None, NaN or `unlabelled` are unknown; at least one row must have a label.
+
+        Example:
+            >>> from jensen import DiscriminantAnalysis
+            >>> X = [[0.0], [0.2], [3.0], [3.1]]
+            >>> round(DiscriminantAnalysis().fit(X, ["a", "a", "b", "b"]).score(X, ["a", None, "b", "a"]), 3)
+            0.667
+        """
+        return float(ClassifierMixin.score(self, *labelled(X, y, sample_weight, self.unlabelled)))
 
     def partial_fit(self, X: Table, y: Any = None, sample_weight: Any = None, classes: Any = None) -> Self:
         """One step of stepwise EM with a batch of rows; the first batch is a `fit`, which sets the classes.

@@ -40,6 +40,7 @@ from jensen.models.mixtures.em import MixtureTheta
 from jensen.models.mixtures.families.choice import (
     FAMILIES,
     Options,
+    check_not_sparse,
     chosen_families,
     column_parameters,
     learn_for_families,
@@ -280,6 +281,8 @@ class Mixture(MixtureModel):
         return self._coordinates.expand(codes.x), kind
 
     def _read_rows(self, X: Table, y: Any, sample_weight: Any, *, reset: bool) -> Rows:
+        if "families" in self.get_params(deep=False):
+            check_not_sparse(X, self.families)
         cells = read_rows(self, X, reset=reset, sparse=self._takes_sparse)
         check_finite(cells, LARGEST, known_names(self))
         n = cells.numbers.shape[0]

@@ -23,7 +23,7 @@ from jensen.data.cells import Cells
 from jensen.data.columns import Columns
 from jensen.data.container import Table
 from jensen.data.infer import learn_columns
-from jensen.models.mixtures.classifier import check_classes, check_labels
+from jensen.models.mixtures.classifier import check_classes, check_labels, labelled
 from jensen.models.mixtures.families.choice import KIND_OF, check_no_kinds, takes_sparse
 from jensen.models.mixtures.mixture import Mixture
 
@@ -108,6 +108,19 @@ class NaiveBayes(ClassifierMixin, Mixture):
     def class_prior_(self) -> np.ndarray:
         """π (K,), the shares of the classes."""
         return np.asarray(self.weights_)
+
+    def score(self, X: Table, y: Any = None, sample_weight: Any = None) -> float:
+        """Accuracy: of the rows with a label, the share whose predicted class is right.
+
+        Labels that are None, NaN or `unlabelled` are unknown; at least one row must have a label.
+
+        Example:
+            >>> from jensen import NaiveBayes
+            >>> X = [[0.0], [0.2], [3.0], [3.1]]
+            >>> round(NaiveBayes().fit(X, ["a", "a", "b", "b"]).score(X, ["a", None, "b", "a"]), 3)
+            0.667
+        """
+        return float(ClassifierMixin.score(self, *labelled(X, y, sample_weight, self.unlabelled)))
 
     def partial_fit(self, X: Table, y: Any = None, sample_weight: Any = None, classes: Any = None) -> Self:
         """One step of stepwise EM with a batch of rows; the first batch is a `fit`, which sets the classes.

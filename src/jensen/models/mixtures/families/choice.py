@@ -14,6 +14,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
+from scipy.sparse import issparse
 from torch import Tensor
 
 from jensen.contract.fitted import Values, not_negative, positive, probabilities, read_values
@@ -105,6 +106,15 @@ def learn_for_families(
 def takes_sparse(families: Any) -> bool:
     """Whether all columns are one block of counts, which may be sparse."""
     return isinstance(families, str) and families == "multinomial"
+
+
+def check_not_sparse(X: Any, families: Any) -> None:
+    """An error for a sparse matrix, if its families are left to the rules, which read dense columns."""
+    if issparse(X) and isinstance(families, str) and families == "auto":
+        raise TypeError(
+            "X is sparse, and families='auto' takes dense data; choose families=\"multinomial\" for counts, such "
+            "as the words of a text, or give X.toarray()"
+        )
 
 
 def check_no_kinds(families: Any, columns: Mapping[str | int, Any] | None) -> None:
