@@ -4,6 +4,7 @@ import io
 import math
 import re
 import signal
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -21,6 +22,7 @@ from sklearn.neighbors import KernelDensity
 
 import jensen
 from jensen import VAE, Autoencoder, Diffusion, GaussianMixture, KMeans, ProbabilisticPCA, ResidualMLP, compare
+from jensen.data.codes import UnseenValueWarning
 from jensen.evaluate.candidates import EFFORTS, Effort, entrants
 from jensen.evaluate.compare import count_classes
 from jensen.evaluate.footing import find_footing
@@ -500,3 +502,13 @@ def test_a_mixture_entered_by_its_name_chooses_its_components(name):
     binary = (rng.random((200, 6)) < np.where(z, 0.95, 0.05)).astype(int)
     board = compare(X.get(name, binary), name, effort="quick", random_state=0)
     assert len(board.models[name].weights_) == 2
+
+
+def test_a_report_is_silent_about_values_that_its_caption_explains(tmp_path):
+    X = np.column_stack([load_iris().data, np.full(150, 0.5)])
+    X[-1, -1] = 1.5  # constant in the training rows
+    board = compare(X, [GaussianMixture(2, random_state=0)], cv=[(np.arange(100), np.arange(100, 150))], discrete=False)
+    assert len(board.models) == 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UnseenValueWarning)
+        board.report(tmp_path / "report.html")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,7 +18,7 @@ from jensen.data.levels import check_grey, find_levels, is_off, level_numbers, n
 from jensen.data.names import shown
 from jensen.data.present import ColumnView
 from jensen.data.sparse import rows_tensor
-from jensen.runtime.messages import levels_inside
+from jensen.runtime.messages import levels_inside, own_filters
 
 # What the warning says an unseen value means.
 UNSEEN = "an unseen value has the probability 1/(n+1), whatever the rest of its row is"
@@ -197,6 +198,14 @@ def warn_of_unseen(
     """One warning for all levels of these cells (n, d) that were not in the training data."""
     if found := find_unseen(cells, kept, names, unseen):
         found.warn(meaning)
+
+
+@contextmanager
+def without_unseen_warning() -> Iterator[None]:
+    """Silence about unseen levels."""
+    with own_filters():
+        warnings.simplefilter("ignore", UnseenValueWarning)
+        yield
 
 
 def warn_of_impossible(cells: Cells, kept: Sequence[int], names: Sequence[Any], impossible: np.ndarray) -> None:

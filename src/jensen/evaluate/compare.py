@@ -22,6 +22,7 @@ from torch import Tensor
 
 from jensen.bound import averaging
 from jensen.data.cells import read_cells
+from jensen.data.codes import without_unseen_warning
 from jensen.data.container import as_array, n_rows, take, to_take_apart
 from jensen.evaluate.agreement import (
     agreed,
@@ -48,7 +49,6 @@ from jensen.evaluate.kinds import (
     log_seen,
     other_atoms,
     own_level_kinds,
-    without_unseen_warning,
 )
 from jensen.evaluate.leaderboard import HeldOut, Leaderboard
 from jensen.evaluate.scoring import dequantised, describe_score, given, measure_of, on_footing, score

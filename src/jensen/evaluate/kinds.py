@@ -17,8 +17,7 @@ has n_j / (n_j + 1) times its probability, under every model alike.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -26,7 +25,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 
 from jensen.data.claims import WITH_LEVELS
-from jensen.data.codes import UnseenValueWarning
+from jensen.data.codes import without_unseen_warning
 from jensen.data.columns import Columns
 from jensen.data.edits import LEFT_OUT
 from jensen.data.infer import learn_columns
@@ -325,14 +324,6 @@ def own_level_kinds(model: Any) -> Kinds:
     return {
         name: kind if kind == "level" else LEFT_OUT for name, kind in zip(columns.names, columns.kinds, strict=True)
     }
-
-
-@contextmanager
-def without_unseen_warning() -> Iterator[None]:
-    """Silence about unseen levels, which the caption explains."""
-    with own_filters():
-        warnings.simplefilter("ignore", UnseenValueWarning)
-        yield
 
 
 def level_kinds(ground: Ground, ranked: Measure) -> Kinds:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from jensen.data.codes import without_unseen_warning
 from jensen.data.container import as_array
 from jensen.evaluate.footing import Footing
 from jensen.evaluate.scoring import dequantised, given
@@ -200,6 +201,11 @@ class Leaderboard:
             title: of the page.
             verbose: 1 shows a progress bar on a terminal.
         """
+        # The caption says what unseen values count.
+        with without_unseen_warning():
+            write_text(path, self._page(title, verbose))
+
+    def _page(self, title: str, verbose: int) -> str:
         there = self.held_out
         rng = np.random.default_rng(0)
         subjects = [
@@ -217,8 +223,7 @@ class Leaderboard:
             for name, model in self.models.items()
         ]
         lead = f"{len(self.models)} models, evaluated on {len(there.numbers)} held-out rows"
-        text = page(title, lead, board_html(self.table, self.caption), subjects, verbose)
-        write_text(path, text)
+        return page(title, lead, board_html(self.table, self.caption), subjects, verbose)
 
     def __repr__(self) -> str:
         unranked = [f"{name} is not ranked: {reason}" for name, reason in self.failures.items()]
