@@ -66,8 +66,6 @@ class LatentVariableModel(BaseEstimator, ABC):
     theta_: Any
     random_state: Any
     _kind: Kind
-    # A value of y that means unlabelled, beside None and NaN.
-    _unlabelled: Any = UNLABELLED
 
     @abstractmethod
     def _theta_record(self) -> dict[str, Any]:
@@ -140,6 +138,11 @@ class LatentVariableModel(BaseEstimator, ABC):
         """Rows for a fitted model."""
         check_is_fitted(self)
         return beside_model(self, *read_table(self, X, reset=False), self._kind)
+
+    @property
+    def _unlabelled(self) -> Any:
+        """A value of y that means unlabelled, beside None and NaN; some models have an argument for it."""
+        return getattr(self, "unlabelled", UNLABELLED)
 
     def _read_rows(self, X: Table, y: Any, sample_weight: Any, *, reset: bool) -> Rows:
         """Rows to train on, with all columns; rows of weight 0 are left out."""

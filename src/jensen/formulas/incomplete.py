@@ -11,6 +11,7 @@ P holds 1/λ_min, so a nearly singular Σ goes through the factors of Σ_oo, row
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -61,7 +62,7 @@ def smaller_sides(observed: Tensor) -> list[Side]:
 
 
 @dataclass(frozen=True)
-class Completed:
+class Completed(ABC):
     """Rows (n) given what is observed of them, under K Gaussians with covariances (K or 1, d, d).
 
     Args:
@@ -74,13 +75,13 @@ class Completed:
     square: Tensor
     log_det: Tensor
 
+    @abstractmethod
     def residual(self, weight: Tensor) -> Tensor:
         """Σ_i w_ki Cov[x_i | x_o, k], (K, d, d), for weights (K, n)."""
-        raise NotImplementedError
 
+    @abstractmethod
     def variance(self, feature: int) -> Tensor:
         """Var[x_j | x_o, k] of one feature (K or 1, n), 0 where it is observed."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True)

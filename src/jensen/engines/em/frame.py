@@ -42,7 +42,7 @@ class Frame:
     @classmethod
     def of(cls, x: Tensor, weight: Tensor | None, units: Units) -> Frame:
         """From the mean and the deviation of the observed entries of feature-major rows (d, n)."""
-        chunks = [slice(start, start + CHUNK) for start in range(0, x.shape[1], CHUNK)]
+        chunks = chunks_of(x)
         # Contiguous, so that sums do not depend on the layout of the user's table.
         parts = (Spread.of(x[:, c].contiguous(), None if weight is None else weight[c]) for c in chunks)
         spread = reduce(add, parts)
@@ -54,8 +54,8 @@ class Frame:
     def of_sharp(cls, x: Tensor, weight: Tensor | None, units: Units) -> Frame:
         """The same, where a column whose values are nearly all alike has its range as unit, see `sharp_units`."""
         frame = cls.of(x, weight, torch.sqrt)
-        seen = ~x.isnan()
-        low, high = x.where(seen, torch.inf).amin(1), x.where(seen, -torch.inf).amax(1)
+        low = reduce(torch.minimum, (x[:, c].nan_to_num(nan=torch.inf).amin(1) for c in chunks_of(x)))
+        high = reduce(torch.maximum, (x[:, c].nan_to_num(nan=-torch.inf).amax(1) for c in chunks_of(x)))
         return cls(frame.origin, units(sharp_units(frame.scale.square(), low, high)))
 
     @classmethod
@@ -69,6 +69,11 @@ class Frame:
     def standardise(self, x: Tensor) -> Tensor:
         """Feature-major rows (d, n), in place."""
         return x.sub_(self.origin[:, None]).div_(self.scale[:, None])
+
+
+def chunks_of(x: Tensor) -> list[slice]:
+    """Parts of the columns of feature-major rows (d, n)."""
+    return [slice(start, start + CHUNK) for start in range(0, x.shape[1], CHUNK)]
 
 
 def sharp_units(variance: Tensor, low: Tensor, high: Tensor) -> Tensor:

@@ -142,10 +142,6 @@ class NaiveBayes(ClassifierMixin, Mixture):
         check_no_kinds(self.families, self.columns)
         return learn_columns(X, KIND_OF[self.families], kinds="all")
 
-    @property
-    def _unlabelled(self) -> Any:
-        return self.unlabelled
-
     def _read_rows(self, X: Table, y: Any, sample_weight: Any, *, reset: bool) -> Rows:
         rows = super()._read_rows(X, y, sample_weight, reset=reset)
         return check_labels(type(self).__name__, y, rows) if reset else rows
