@@ -16,6 +16,7 @@ from torch import Tensor
 from jensen.contract.model import LatentVariableModel, Rows, warn_unused, whole_number
 from jensen.data.constants import Constants
 from jensen.data.container import completed_frame
+from jensen.data.labels import check_some_labels
 from jensen.data.reader import column_names
 from jensen.engines.em import loop as em
 from jensen.engines.em.frame import Frame
@@ -116,6 +117,8 @@ class EMEstimator(LatentVariableModel):
         """Fit all rows, or the first batch of them: a column with one value may vary in the next."""
         self._validate_params()
         rows = self._read_rows(X, y if self.capabilities.labels else None, sample_weight, reset=True)
+        if self.capabilities.labels == "needed":
+            check_some_labels(type(self).__name__, y, rows.label)
         rows = rows if is_batch else self._varying(rows, is_first=True)
         warn_unused(self, self._unused(rows))
         start = None

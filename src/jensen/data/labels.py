@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from sklearn.exceptions import DataConversionWarning
 from sklearn.utils.multiclass import type_of_target
 from torch import Tensor
 
@@ -80,6 +81,24 @@ def encode_labels(
     label = np.full(n_rows, UNLABELLED, dtype=np.int64)
     label[~unknown] = codes
     return torch.from_numpy(label), classes
+
+
+def check_some_labels(name: str, y: Any, label: Tensor | None) -> None:
+    """An error unless some training row of a classifier of this name has a label."""
+    if tuple(getattr(y, "shape", ()))[1:] == (1,):
+        warnings.warn(
+            "A column-vector y was passed when a 1d array was expected; give a vector, such as y.ravel()",
+            DataConversionWarning,
+            stacklevel=levels_inside(),
+        )
+    clusters = "fit a Mixture or GaussianMixture for clusters"
+    if y is None:
+        raise ValueError(
+            f"{name} requires y to be passed, but the target y is None; give a class per row, None or NaN for an "
+            f"unknown one, or {clusters}"
+        )
+    if label is None:
+        raise ValueError(f"y has no label; give the class of at least one row, or {clusters}")
 
 
 def decode_labels(component: np.ndarray, classes: np.ndarray) -> np.ndarray:

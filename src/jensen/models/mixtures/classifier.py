@@ -5,17 +5,13 @@ p(y=c | x) = Σ_{k of class c} π_k p_k(x) / p(x)
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
-from sklearn.exceptions import DataConversionWarning
 from torch import Tensor
 
-from jensen.contract import Rows
 from jensen.data.container import Table, n_rows, take
 from jensen.data.labels import are_unlabelled, of_one_kind
-from jensen.runtime.messages import levels_inside
 
 
 def labelled(X: Table, y: Any, sample_weight: Any, unlabelled: Any) -> tuple[Any, Any, Any]:
@@ -35,25 +31,6 @@ def labelled(X: Table, y: Any, sample_weight: Any, unlabelled: Any) -> tuple[Any
     found = labels[known]
     weight = None if sample_weight is None else np.asarray(sample_weight)[known]
     return take(X, known), np.array(found.tolist()) if found.dtype == object else found, weight
-
-
-def check_labels(name: str, y: Any, rows: Rows) -> Rows:
-    """The training rows of a classifier of this name, if some have a label."""
-    if tuple(getattr(y, "shape", ()))[1:] == (1,):
-        warnings.warn(
-            "A column-vector y was passed when a 1d array was expected; give a vector, such as y.ravel()",
-            DataConversionWarning,
-            stacklevel=levels_inside(),
-        )
-    clusters = "fit a Mixture or GaussianMixture for clusters"
-    if y is None:
-        raise ValueError(
-            f"{name} requires y to be passed, but the target y is None; give a class per row, None or NaN for an "
-            f"unknown one, or {clusters}"
-        )
-    if rows.label is None:
-        raise ValueError(f"y has no label; give the class of at least one row, or {clusters}")
-    return rows
 
 
 def check_classes(asked: Any, found: np.ndarray) -> None:

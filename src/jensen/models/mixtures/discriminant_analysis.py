@@ -23,7 +23,7 @@ from torch import Tensor
 from jensen.contract import Rows
 from jensen.data.container import Table
 from jensen.data.labels import decode_labels, numbers_of_classes
-from jensen.models.mixtures.classifier import check_classes, check_labels, labelled
+from jensen.models.mixtures.classifier import check_classes, labelled
 from jensen.models.mixtures.conjugate_prior import ConjugatePrior
 from jensen.models.mixtures.gaussian_mixture import GaussianMixture
 from jensen.models.mixtures.inference import draw, responsibilities
@@ -185,10 +185,6 @@ class DiscriminantAnalysis(ClassifierMixin, GaussianMixture):
                     "rows; give fewer"
                 )
         return counts
-
-    def _read_rows(self, X: Table, y: Any, sample_weight: Any, *, reset: bool) -> Rows:
-        rows = super()._read_rows(X, y, sample_weight, reset=reset)
-        return check_labels(type(self).__name__, y, rows) if reset else rows
 
     def _unused(self, rows: Rows) -> dict[str, str]:
         return {}

@@ -18,12 +18,11 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.base import ClassifierMixin
 
-from jensen.contract import Rows
 from jensen.data.cells import Cells
 from jensen.data.columns import Columns
 from jensen.data.container import Table
 from jensen.data.infer import learn_columns
-from jensen.models.mixtures.classifier import check_classes, check_labels, labelled
+from jensen.models.mixtures.classifier import check_classes, labelled
 from jensen.models.mixtures.families.choice import KIND_OF, check_no_kinds, takes_sparse
 from jensen.models.mixtures.mixture import Mixture
 
@@ -141,7 +140,3 @@ class NaiveBayes(ClassifierMixin, Mixture):
             return learn_columns(X, self.columns, kinds="all")
         check_no_kinds(self.families, self.columns)
         return learn_columns(X, KIND_OF[self.families], kinds="all")
-
-    def _read_rows(self, X: Table, y: Any, sample_weight: Any, *, reset: bool) -> Rows:
-        rows = super()._read_rows(X, y, sample_weight, reset=reset)
-        return check_labels(type(self).__name__, y, rows) if reset else rows
