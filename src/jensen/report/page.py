@@ -83,6 +83,11 @@ def page(title: str, lead: str, board: str, subjects: Sequence[Subject], verbose
     """HTML with a leaderboard, which may be empty, and a section per model."""
     with Bar("report" if verbose else None, len(subjects) * len(PANELS), unit="panel") as bar:
         sections = "".join(section(subject, bar) for subject in subjects)
+    return document(title, lead, f'{board}<div id="models">{sections}</div>')
+
+
+def document(title: str, lead: str, body: str) -> str:
+    """A whole page around the HTML of its body."""
     return f"""<!doctype html>
 <html lang="en">
 <head>
@@ -93,14 +98,13 @@ def page(title: str, lead: str, board: str, subjects: Sequence[Subject], verbose
 <style>{part("page.css")}</style>
 </head>
 <body>
-<a class="skip" href="#models">Skip to the models</a>
+<a class="skip" href="#content">Skip to the content</a>
 <header>
 <div><h1>{escape(title)}</h1><p class="quiet">{escape(lead)}</p></div>
 <button type="button" class="plain" id="theme" aria-label="Switch between light and dark" hidden>Theme</button>
 </header>
-<main>
-{board}
-<div id="models">{sections}</div>
+<main id="content">
+{body}
 </main>
 <div id="tip" role="tooltip" hidden></div>
 <script>{part("page.js")}</script>

@@ -1,0 +1,1 @@
+"""Jobs in one call: from a table to an answer."""
