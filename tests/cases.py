@@ -295,6 +295,56 @@ def gaussian_mixture(name: str, *, y: np.ndarray | None = None, **arguments: Any
     )
 
 
+def scattered_clusters() -> np.ndarray:
+    """Three clusters, and every sixth row anywhere in a larger box."""
+    x = three_clusters()
+    x[::6] = np.random.default_rng(2).uniform([-40, -150, -60], [40, 150, 60], size=(15, 3))
+    return x
+
+
+def noise_box(model: GaussianMixture) -> tuple[np.ndarray, np.ndarray]:
+    noise = model.theta_.noise
+    return noise.low.numpy(), noise.high.numpy()
+
+
+def noisy_log_joint(model: GaussianMixture, x: np.ndarray) -> np.ndarray:
+    """Gaussians, and a uniform density over the box of the columns that a row has."""
+    low, high = noise_box(model)
+    inside = (np.isnan(x) | ((x >= low) & (x <= high))).all(1)
+    log_u = np.where(inside, -(~np.isnan(x) @ np.log(high - low)), -np.inf)
+    own = gaussians_log_joint(model.weights_[:-1], model.means_, full_covariances(model), x)
+    return np.column_stack([own, np.log(model.weights_[-1]) + log_u])
+
+
+def noisy_components(model: GaussianMixture) -> tuple[np.ndarray, np.ndarray]:
+    return model.weights_, np.vstack([model.means_, sum(noise_box(model)) / 2])
+
+
+def noisy_spreads(model: GaussianMixture) -> np.ndarray:
+    low, high = noise_box(model)
+    return np.concatenate([full_covariances(model), np.diag((high - low) ** 2 / 12)[None]])
+
+
+def draw_noisy(means: np.ndarray, spreads: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Gaussians, and a uniform where features are uncorrelated, which they are in the box alone."""
+    drawn, variances = gaussian_rows(means, spreads, rng), np.diagonal(spreads, axis1=1, axis2=2)
+    is_box = (spreads[:, 0, 1:] == 0).all(1)
+    half = np.sqrt(12 * variances[is_box]) / 2
+    drawn[is_box] = means[is_box] + rng.uniform(-half, half)
+    return drawn
+
+
+def mixture_with_noise() -> Case:
+    return replace(
+        gaussian_mixture("mixture-noise", noise=True),
+        x=scattered_clusters(),
+        log_joint=noisy_log_joint,
+        components=noisy_components,
+        spreads=noisy_spreads,
+        draw=draw_noisy,
+    )
+
+
 def discriminant_analysis() -> Case:
     def make() -> DiscriminantAnalysis:
         return DiscriminantAnalysis(unlabelled=-1, random_state=0)
@@ -1119,6 +1169,7 @@ CASES = [
     gaussian_mixture("mixture-EVI", covariance_type="EVI"),
     gaussian_mixture("mixture-VVE", covariance_type="VVE"),
     gaussian_mixture("mixture-labels", y=some_labels()),
+    mixture_with_noise(),
     discriminant_analysis(),
     your_own_model(),
     bernoulli_mixture(),

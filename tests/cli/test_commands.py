@@ -769,3 +769,16 @@ def test_impute_says_what_the_model_does_not_know(tmp_path):
     succeed(*fit, "-o", tmp_path / "m")
     result = run("impute", tmp_path / "m", tmp_path / "x.csv", "-o", tmp_path / "filled.csv")
     assert "not imputed, in columns that the model was not trained on: 2 cells of note\n" in result.stderr
+
+
+def test_noise_is_a_prediction_of_minus_one_with_a_probability_of_its_own(tmp_path):
+    rng = np.random.default_rng(0)
+    x = np.vstack([rng.normal(0, 1, (100, 2)), rng.uniform(-30, 30, (8, 2))])
+    pd.DataFrame(x, columns=["a", "b"]).to_csv(tmp_path / "x.csv", index=False)
+    succeed("fit", "gaussian-mixture", tmp_path / "x.csv", "--noise", "-o", tmp_path / "m.jensen")
+    succeed("predict", tmp_path / "m.jensen", tmp_path / "x.csv", "--proba", "-o", tmp_path / "p.csv")
+    table = pd.read_csv(tmp_path / "p.csv")
+    assert table.columns.tolist() == ["prediction", "probability_component_0", "probability_noise"]
+    np.testing.assert_array_equal(table["prediction"] == -1, table["probability_noise"] > 0.5)
+    succeed("report", tmp_path / "m.jensen", tmp_path / "x.csv", "-o", tmp_path / "r.html")
+    assert "<td>noise</td>" in (tmp_path / "r.html").read_text()

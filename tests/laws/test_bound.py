@@ -15,6 +15,7 @@ N_PARAMETERS = {
     "mixture-EVI": 2 + 3 * 3 + 1 + 3 * 2,
     "mixture-VVE": 2 + 3 * 3 + 3 * 3 + 3,
     "mixture-labels": 2 + 3 * 3 + 3 * 6,
+    "mixture-noise": 3 + 3 * 3 + 3 * 6,
     "discriminant-analysis": 2 + 3 * 3 + 6,
     "your-own-model": 2 + 3 * 3,
     "bernoulli-mixture": 2 + 3 * 3,

@@ -285,8 +285,10 @@ def predict(
     if proba:
         # The most probable class follows from these; a second call may take minutes.
         probabilities, classes = method(estimator, "predict_proba")(X, **options), getattr(estimator, "classes_", None)
-        best = probabilities.argmax(1)
+        best, has_noise = probabilities.argmax(1), getattr(estimator, "noise", False) is True
         values, deviations = best if classes is None else decode_labels(best, classes), []
+        if has_noise and classes is None:
+            values[best == probabilities.shape[1] - 1] = -1
     else:
         values, *deviations = ask(X, **options) if std else (ask(X, **options),)
     if is_regressor(estimator):
@@ -297,7 +299,8 @@ def predict(
     if proba:
         check_complete("predict", probabilities)
         known = [] if classes is None else classes
-        names = [*known, *(f"component_{k}" for k in range(len(known), probabilities.shape[1]))]
+        names = [*known, *(f"component_{k}" for k in range(len(known), probabilities.shape[1] - has_noise))]
+        names += ["noise"] * has_noise
         result[[f"probability_{name}" for name in names]] = probabilities
     if output or not as_json:
         write_table(result, output, is_shown=not as_json, is_safe=safe_csv)

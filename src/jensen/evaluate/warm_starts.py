@@ -43,7 +43,7 @@ def refined(entry: Nested, fit: Nested, neighbours: Sequence[Nested], task: Task
     # A part of the rows could lack a class.
     if task.y is None:
         rows = rows[:: -(-len(rows) // SHORT_ROWS)]
-    n_components, n_steps = len(fit.theta_.weights), min(SHORT, entry.max_iter)
+    n_components, n_steps = fit.theta_.n_components, min(SHORT, entry.max_iter)
     places = (theta for other in neighbours for theta in starts(other, n_components, task, rows))
     tried = [found for theta in places if (found := run(entry, theta, task, rows, n_steps)) is not None]
     found = run(entry, max(tried, key=plausibility).theta_, task) if tried else None
@@ -59,7 +59,7 @@ def nested(entry: Nested, fit: Nested, smaller: Nested, task: Task) -> Nested | 
     """A fit at least as high as one with fewer components, where the given fit is below that; else None."""
     if not is_higher(smaller, fit):
         return None
-    found = run(entry, smaller.with_copies(len(fit.theta_.weights)), task)
+    found = run(entry, smaller.with_copies(fit.theta_.n_components), task)
     return found if found is not None and is_higher(found, fit) else None
 
 

@@ -181,16 +181,21 @@ def components(subject: Subject) -> Made:
     centres = centres_of(model)
     if centres is None:
         return None
+    has_noise = getattr(model, "noise", False) is True
+    if has_noise:  # it is everywhere
+        centres = np.vstack([centres, np.full(centres.shape[1], np.nan)])
     number = as_number(model, subject.model_rows, len(centres))
     counts = np.bincount(number, minlength=len(centres))
     weights = getattr(model, "weights_", getattr(model, "cluster_weights_", None))
     shares = counts / counts.sum() if weights is None else as_array(weights) / as_array(weights).sum()
     order = np.argsort(-shares, kind="stable")
     classes = [str(name) for name in getattr(model, "classes_", ())]
-    names = [classes[k] if k < len(classes) else str(k) for k in order]
+    last = len(centres) - 1
+    names = ["noise" if has_noise and k == last else classes[k] if k < len(classes) else str(k) for k in order]
     text = "Every component: its share of p(x), the number of rows assigned to it here, and its centre."
     if subject.is_image:
-        drawn = picture(subject.images(centres[order]), f"centres of {len(centres)} components", subject.limits)
+        own = order[order < last] if has_noise else order
+        drawn = picture(subject.images(centres[own]), f"centres of {len(centres)} components", subject.limits)
         cells = pd.DataFrame(
             {"component": names, "share": shares[order], "rows": counts[order], **by_class(subject, number, order)}
         )

@@ -26,6 +26,7 @@ class Batch:
         log_jacobian: ln |dx̃/dx| over the observed features (*blocks, 1 or n); a log-density plus it is in
             the user's units.
         held: what a model holds of the rows instead of x and observed, which are then empty; None where it holds them.
+        log_noise: the log-density of noise (*blocks, n) in the user's units, where a model has such a component.
     """
 
     x: Tensor
@@ -35,6 +36,7 @@ class Batch:
     label: Tensor | None
     log_jacobian: Tensor
     held: Any = None
+    log_noise: Tensor | None = None
 
 
 @dataclass(frozen=True)

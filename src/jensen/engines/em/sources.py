@@ -62,6 +62,7 @@ class ArraySource:
         weight: row weights (n,).
         label: class per row (n,), -1 where unknown.
         log_jacobian: (n,), if x is already a transform of the user's own numbers, ln |dx/d own|; None if it is them.
+        log_noise: the log-density of noise (n,) in the user's own numbers, where a model has such a component.
         footprint: what an E-step holds, for the size of batches.
         by_pattern: whether rows with missing values come in blocks that share a pattern, unless it is rare, or as they
             stand with a mask; or the columns whose pattern they share.
@@ -77,6 +78,7 @@ class ArraySource:
         weight: Tensor | None = None,
         label: Tensor | None = None,
         log_jacobian: Tensor | None = None,
+        log_noise: Tensor | None = None,
         footprint: Footprint,
         by_pattern: Patterns = True,
         in_one: bool = False,
@@ -86,7 +88,7 @@ class ArraySource:
         self.n_rows: int = x.shape[1]
         self.n_numbers = self.n_rows * footprint.per_row
         self._weight, self._label, self._frame, self._rows = weight, label, frame, _rows
-        self._log_jacobian = log_jacobian
+        self._log_jacobian, self._log_noise = log_jacobian, log_noise
         self._log_scale = frame.scale.log()
         width = max(FEWEST_ROWS, min(MOST_ROWS, BATCH_BYTES // (8 * footprint.per_row)))
         self._width = self.n_rows if in_one else width
@@ -127,6 +129,7 @@ class ArraySource:
         weight: Tensor | None = None,
         label: Tensor | None = None,
         log_jacobian: Tensor | None = None,
+        log_noise: Tensor | None = None,
         footprint: Footprint,
         by_pattern: Patterns = True,
         hold: Hold | None = None,
@@ -138,6 +141,7 @@ class ArraySource:
             weight=weight,
             label=label,
             log_jacobian=log_jacobian,
+            log_noise=log_noise,
             footprint=footprint,
             by_pattern=by_pattern,
             hold=hold,
@@ -180,7 +184,8 @@ class ArraySource:
             seen = ~block.isnan()
             block, log_jacobian = block.nan_to_num_(nan=0.0), -(self._log_scale @ seen.to(x.dtype))
         weight, label = self._take(self._weight, rows), self._take(self._label, rows)
-        return Batch(block, rows, weight, seen, label, self._with_own(log_jacobian, rows))
+        log_noise = self._take(self._log_noise, rows)
+        return Batch(block, rows, weight, seen, label, self._with_own(log_jacobian, rows), log_noise=log_noise)
 
     def _patterned(self, x: Tensor, rows: Tensor, shared: Tensor, is_whole: bool) -> Iterator[Callable[[], Batch]]:
         """Blocks of rows with one pattern of missing values (d, n), of all columns if it is whole; blocks of similar
@@ -209,6 +214,7 @@ class ArraySource:
             seen,
             self._take(self._label, kept),
             self._with_own(log_jacobian, kept),
+            log_noise=self._take(self._log_noise, kept),
         )
 
 
@@ -267,6 +273,7 @@ def source_of(
     weight: Tensor | None = None,
     label: Tensor | None = None,
     log_jacobian: Tensor | None = None,
+    log_noise: Tensor | None = None,
     footprint: Footprint,
     by_pattern: Patterns = True,
     hold: Hold | None = None,
@@ -280,6 +287,7 @@ def source_of(
         weight=weight,
         label=label,
         log_jacobian=log_jacobian,
+        log_noise=log_noise,
         footprint=footprint,
         by_pattern=by_pattern,
         hold=hold,

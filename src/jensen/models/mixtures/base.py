@@ -8,6 +8,7 @@ A final class names the family of its components.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from copy import copy
 from dataclasses import fields, replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
@@ -29,11 +30,20 @@ from jensen.engines.em import loop as em
 from jensen.engines.em.frame import Frame
 from jensen.engines.em.sources import Source
 from jensen.models.mixtures.components import AnyComponents, Family
-from jensen.models.mixtures.em import MixtureTheta
+from jensen.models.mixtures.em import MixtureTheta, with_share
 from jensen.models.mixtures.fit import mixture_problem, n_components_of, start_by
 from jensen.models.mixtures.gaussians.family import RESOLUTION
-from jensen.models.mixtures.inference import bound_terms, draw, fill, fill_draws, log_evidence, responsibilities
+from jensen.models.mixtures.inference import (
+    bound_terms,
+    draw,
+    fill,
+    fill_draws,
+    log_evidence,
+    numbered,
+    responsibilities,
+)
 from jensen.models.mixtures.neighbours import copies, starts
+from jensen.models.mixtures.noise import Noise
 from jensen.models.mixtures.start import STARTS
 
 # A variance below so many times the floor is at the floor.
@@ -50,6 +60,7 @@ class MixtureModel(EMEstimator):
     theta_: MixtureTheta[Any]
     n_components: int | None
     label_weight: float
+    noise: bool = False
     classes_: np.ndarray
     weights_ = Fitted(lambda model: model.theta_.weights)
     _components: ClassVar[type[AnyComponents]]
@@ -85,15 +96,25 @@ class MixtureModel(EMEstimator):
 
     def _problem(self, rows: Rows, start: Any, frame: Frame | None) -> tuple[Problem, Frame]:
         k = n_components_of(self, rows, start)
-        family, begin = self._family(rows, k), start_by(getattr(self, "init_params", "portfolio"))
-        algorithm = em.squarem if getattr(self, "acceleration", None) == "squarem" else em.plain
-        return mixture_problem(self, family, k, rows, begin, start=start, frame=frame, algorithm=algorithm)
+        prior = getattr(self, "prior", None)
+        return mixture_problem(
+            self,
+            self._family(rows, k),
+            k,
+            rows,
+            start_by(getattr(self, "init_params", "portfolio")),
+            start=start,
+            frame=frame,
+            concentration=None if prior is None else prior.weight_concentration,
+            noise=self._noise(rows, start, frame),
+            algorithm=em.squarem if getattr(self, "acceleration", None) == "squarem" else em.plain,
+        )
 
     def _fit_constants(self, problem: Problem, rows: Rows) -> Self:
         """Components are equal, but for the shares of their classes."""
         super()._fit_constants(problem, rows)
-        k = len(self.theta_.weights)
-        if rows.label is not None and len(rows.classes) == k:
+        k = self.theta_.n_components
+        if rows.label is not None and len(rows.classes) == k and self.theta_.noise is None:
             known = rows.label >= 0
             weight = None if rows.weight is None else rows.weight[known]
             counts = torch.bincount(rows.label[known], weight, minlength=k).double()
@@ -105,7 +126,7 @@ class MixtureModel(EMEstimator):
         return self.fit(X, y, sample_weight).predict(X)
 
     def posterior(self, X: Any) -> torch.distributions.Distribution:
-        """q(z|x), a distribution over components per row."""
+        """q(z|x), a distribution over components per row; noise is the last of them."""
         return torch.distributions.Categorical(probs=responsibilities(self.theta_, self._read(X)[0]))
 
     def bound(self, X: Any, q: Any = None) -> Bound:
@@ -119,26 +140,29 @@ class MixtureModel(EMEstimator):
         return Bound(kind.scores(reconstruction), {name: kind.values(v) for name, v in kl.items()}, is_exact=q is None)
 
     def predict_proba(self, X: Any) -> Any:
-        """q(k|x), (n, K)."""
+        """q(k|x), (n, K); with noise (n, K + 1), and the last column is that of the noise."""
         x, kind = self._read(X)
         return kind.values(responsibilities(self.theta_, x))
 
     def predict(self, X: Any) -> Any:
-        """The most probable component, or after a fit with labels its class."""
+        """The most probable component, or after a fit with labels its class; -1 (None among texts) is noise."""
         x, kind = self._read(X)
         component = responsibilities(self.theta_, x).argmax(1)
         if not hasattr(self, "classes_"):
-            return kind.values(component)
+            return kind.values(numbered(component, self.theta_))
         labels = decode_labels(component.cpu().numpy(), self.classes_)
         return torch.as_tensor(labels) if kind.container == "torch" and labels.dtype.kind in "iufb" else labels
 
     def sample(self, n_samples: int = 1, y: Any = None, random_state: Any = None) -> tuple[Any, Any]:
-        """Rows and the component that generated each; y selects a class (or component), one for all or one per row."""
+        """Rows and the component that generated each, -1 for noise.
+
+        y selects a class (or component), one for all or one per row.
+        """
         check_is_fitted(self)
         n = self._n_samples(n_samples)
         component = None
         if y is not None:
-            classes = getattr(self, "classes_", np.arange(len(self.theta_.weights)))
+            classes = getattr(self, "classes_", np.arange(self.theta_.n_components))
             component = numbers_of_classes(y, classes, n)
         x, component = draw(self.theta_, n, self._generator(random_state), component)
         return self._kind.table(x), self._kind.values(component)
@@ -158,7 +182,7 @@ class MixtureModel(EMEstimator):
         local = self.theta_.within(self.theta_.frame()).components
         # The floor is a share of the data's variance, and the mixture's own may differ from that a little.
         found = local.collapsed(AT_FLOOR * max(getattr(self, "reg_covar", 0.0), RESOLUTION)).cpu().numpy()
-        return np.array(np.broadcast_to(found, len(self.theta_.weights)))
+        return np.array(np.broadcast_to(found, self.theta_.n_components))
 
     @property
     def n_parameters_(self) -> int:
@@ -177,19 +201,53 @@ class MixtureModel(EMEstimator):
         x, _ = self._read(X)
         q, weight = responsibilities(self.theta_, x).cpu().numpy(), read_weights(sample_weight, len(x))
         counts = np.ones(len(x)) if weight is None else weight.numpy()
-        rows = x.double().cpu().numpy()
-        return starts(self.theta_, n_components, rows, q, counts, len(getattr(self, "classes_", ())))
+        if self.theta_.noise is not None:
+            # A row counts by what of it is not noise.
+            own = q[:, :-1].sum(1)
+            q, counts = q[:, :-1] / np.maximum(own, 1e-300)[:, None], counts * own
+        rows, n_classes = x.double().cpu().numpy(), len(getattr(self, "classes_", ()))
+        near = starts(self.theta_.with_noise(None), n_components, rows, q, counts, n_classes)
+        return (self._beside_noise(theta) for theta in near)
 
     def with_copies(self, n_components: int) -> MixtureTheta[Any]:
         """A `theta_` of the same density with more components, some of which are equal."""
         check_is_fitted(self)
-        return copies(self.theta_, n_components)
+        return self._beside_noise(copies(self.theta_.with_noise(None), n_components))
+
+    def without_noise(self) -> Self:
+        """The same fitted mixture without its noise: what rows look like that belong to a component."""
+        check_is_fitted(self)
+        clean = copy(self)
+        clean.theta_, clean.noise, clean._stream = self.theta_.with_noise(None), False, None
+        return clean
+
+    def _beside_noise(self, theta: MixtureTheta[Any]) -> MixtureTheta[Any]:
+        """Other components beside the noise of this fit, if it has any."""
+        if self.theta_.noise is None:
+            return theta
+        return MixtureTheta(
+            with_share(theta.weights, float(self.theta_.weights[-1])), theta.components, self.theta_.noise
+        )
+
+    def _noise(self, rows: Rows, start: MixtureTheta[Any] | None, frame: Frame | None) -> Noise | None:
+        """The noise of a fit to these rows; a later batch extends the box of the first."""
+        if not self.noise:
+            return None
+        box = self._box(rows)
+        before = None if frame is None or start is None else start.noise
+        return box if before is None else before.joined(box)
+
+    def _box(self, rows: Rows) -> Noise:
+        return Noise.of(rows.x)
 
     def _resume(self, rows: Rows) -> tuple[Stream, Source]:
         stream, source = super()._resume(rows)
+        if (noise := self._noise(rows, self.theta_, stream.frame)) is not None:
+            verbs: Any = stream.verbs
+            stream = replace(stream, verbs=replace(verbs, noise=noise), theta=replace(stream.theta, noise=noise))
         is_labelled = rows.label is not None and bool((rows.label >= 0).all())
         # Sums over labelled rows do not depend on the model, so all batches count alike.
-        if is_labelled and len(rows.classes) == len(self.theta_.weights):
+        if is_labelled and len(rows.classes) == self.theta_.n_components:
             stream = replace(stream, exponent=1.0)
         return stream, source
 

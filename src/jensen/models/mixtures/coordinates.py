@@ -25,6 +25,7 @@ from jensen.models.mixtures.families.categorical import Categoricals
 from jensen.models.mixtures.families.choice import POSITIVE
 from jensen.models.mixtures.gaussians.base import Gaussians
 from jensen.models.mixtures.inference import answers, log_joint
+from jensen.models.mixtures.noise import Noise
 from jensen.models.mixtures.product import Product
 
 
@@ -122,6 +123,19 @@ class Coordinates:
         atoms = torch.tensor(self.atoms.get(column, ()), dtype=x.dtype)
         return ~(x[:, column].isnan() | torch.isin(x[:, column], atoms))
 
+    def noise(self, y: Tensor, n_levels: Sequence[int]) -> Noise:
+        """The noise of rows of the engine (n, D), whose columns have so many levels."""
+        if "multinomial" in self.families:
+            raise ValueError(
+                "noise=True has a range for every column, and families='multinomial' makes all columns one text; leave "
+                "noise out, or choose 'poisson' or 'negative binomial'"
+            )
+        families = dict(enumerate(self.engine_families))
+        levels = {j: n_levels[j] for j, family in families.items() if family == "categorical"}
+        levels |= {j: 2 for j, family in families.items() if family == "bernoulli"}
+        counts = [j for j, family in families.items() if family in ("poisson", "negative binomial")]
+        return Noise.of(y, levels, counts, self.bounds, [self.level_of(j) for j in self.atoms])
+
     def check(self, x: Tensor, names: Sequence[str | int]) -> None:
         """An error for training rows (n, d) outside of the bounds that the columns have since the first batch."""
         for j, (low, high) in self.bounds.items():
@@ -153,22 +167,26 @@ class Coordinates:
     def mean_of(self, theta: MixtureTheta[Product], y: Tensor, j: int, ends: tuple[float, ...] = ()) -> Tensor:
         """The posterior mean (n,) of a column with bounds or atoms, in rows where it is missing."""
         atoms = torch.tensor(self.atoms.get(j, ()), dtype=y.dtype)
-        shares = theta.weights.new_ones(len(theta.weights), 1)
+        shares = theta.weights.new_ones(theta.n_components, 1)
         if j in self.atoms:
             shares = level_shares(theta.components, self.level_of(j))
-        frame = theta.frame()
+        frame, noise = theta.frame(), theta.noise
+        level = self.level_of(j) if j in self.atoms else None
+        of_noise = 0.0 if noise is None else noise.mean_of(j, level, self.atoms.get(j, ()))
 
         def mean(local: MixtureTheta[Product], batch: Batch) -> Tensor:
-            _, q = posterior_in_place(log_joint(local, batch))
-            weighted, at_atoms = q * shares[:, :1], (shares[:, 1:] @ atoms)[None] @ q
+            _, every = posterior_in_place(log_joint(local, batch))
+            q = every[..., : local.n_components, :]
+            elsewhere = (shares[:, 1:] @ atoms)[None] @ q + of_noise * every[..., local.n_components :, :].sum(-2, True)
+            weighted = q * shares[:, :1]
             if j in self.bounds:
                 centre, variance = given_number(local.components, batch, j)
                 centre, variance = centre * frame.scale[j] + frame.origin[j], variance * frame.scale[j].square()
                 number = expectation(centre, variance.expand_as(centre), *self.bounds[j], *ends)
-                return (weighted * number).sum(-2, keepdim=True) + at_atoms
+                return (weighted * number).sum(-2, keepdim=True) + elsewhere
             # Expected rows are linear in the responsibilities.
             number = local.components.given(batch).expected(weighted)[..., j : j + 1, :] * frame.scale[j]
-            return number + frame.origin[j] * weighted.sum(-2, keepdim=True) + at_atoms
+            return number + frame.origin[j] * weighted.sum(-2, keepdim=True) + elsewhere
 
         return answers(theta, y, mean)[:, 0]
 

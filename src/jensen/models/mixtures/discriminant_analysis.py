@@ -69,6 +69,7 @@ class DiscriminantAnalysis(ClassifierMixin, GaussianMixture):
         "unlabelled": [Real, str, None],
     }
     weights_init = means_init = precisions_init = None
+    noise = False
     algorithm, learning_rate, freeze, init_params, warm_start, verbose_interval = "em", 1.0, (), "portfolio", False, 10
     class_of_: np.ndarray
 

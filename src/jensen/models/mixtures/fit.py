@@ -15,6 +15,7 @@ from jensen.engines.em.seeding import check_distinct
 from jensen.engines.em.sources import Source, source_of
 from jensen.models.mixtures.components import C, Family, SmoothFamily
 from jensen.models.mixtures.em import MixtureTheta, MixtureVerbs, SmoothMixtureVerbs
+from jensen.models.mixtures.noise import Noise
 from jensen.models.mixtures.start import STARTS, Sample
 from jensen.runtime.threads import threads_for
 
@@ -35,7 +36,7 @@ def n_components_of(model: Arguments, rows: Rows, start: MixtureTheta[Any] | Non
     """K: that of the start, the one asked for, or the number of classes; refused where the rows cannot have it."""
     # A classifier has no such argument: its components are its classes.
     asked = getattr(model, "n_components", None)
-    k = len(start.weights) if start is not None else asked or max(1, len(rows.classes))
+    k = start.n_components if start is not None else asked or max(1, len(rows.classes))
     if len(rows.classes) > k:
         raise ValueError(
             f"y has {len(rows.classes)} classes, but n_components={k}; raise n_components to at least "
@@ -60,6 +61,7 @@ def mixture_problem(
     concentration: float | None = None,
     weights: torch.Tensor | None = None,
     class_of: torch.Tensor | None = None,
+    noise: Noise | None = None,
     algorithm: em.Algorithm[Any, Any] = em.plain,
 ) -> tuple[Problem, Frame]:
     """The problem in the frame's units.
@@ -75,6 +77,7 @@ def mixture_problem(
         concentration: of a Dirichlet prior on the weights, or None.
         weights: known weights that are kept, or None.
         class_of: the class of every component (K,) where a class may have several.
+        noise: for rows that fit nowhere, or None.
         algorithm: how EM steps.
     """
     d = rows.x.shape[1]
@@ -82,23 +85,28 @@ def mixture_problem(
     if frame is None:
         frame = family.frame(rows.x.mT, rows.weight)
     standard = family.standard(k, d)
+    log_noise = None
+    if noise is not None:
+        log_noise = noise.log_density(rows.x)
+        log_noise = log_noise if rows.log_jacobian is None else log_noise + rows.log_jacobian
     source = source_of(
         rows.x,
         frame,
         weight=rows.weight,
         label=rows.label,
         log_jacobian=rows.log_jacobian,
+        log_noise=log_noise,
         footprint=standard.footprint,
         by_pattern=standard.by_pattern,
         # A start may have seen other values than these rows have, and its components are to read what is held.
         hold=(standard if start is None else start.components).hold,
     )
-    verbs = verbs_of(family.prepared(k, frame, source), k, d, concentration, weights, class_of)
+    verbs = verbs_of(family.prepared(k, frame, source), k, d, concentration, weights, class_of, noise)
 
     def first(generator: torch.Generator) -> MixtureTheta[C]:
         if start is not None:
-            adopted = MixtureTheta(start.weights, family.adopted(start.components))
-            return verbs.project(adopted.within(frame))
+            adopted = replace(start, components=family.adopted(start.components))
+            return verbs.project(adopted.with_noise(noise).within(frame))
         return verbs.project(begin(verbs, rows, source, frame, generator))
 
     return Problem(verbs, source, first, verbs.plausibility, em.small_gain(model.tol), algorithm), frame
@@ -111,10 +119,11 @@ def verbs_of(
     concentration: float | None,
     weights: torch.Tensor | None,
     class_of: torch.Tensor | None,
+    noise: Noise | None,
 ) -> MixtureVerbs[C]:
     if isinstance(family, SmoothFamily):
-        return SmoothMixtureVerbs(family, k, d, concentration, weights, class_of)
-    return MixtureVerbs(family, k, d, concentration, weights, class_of)
+        return SmoothMixtureVerbs(family, k, d, concentration, weights, class_of, noise)
+    return MixtureVerbs(family, k, d, concentration, weights, class_of, noise)
 
 
 def start_by(name: str, centres: torch.Tensor | None = None) -> Begin[Any]:
@@ -127,7 +136,7 @@ def start_by(name: str, centres: torch.Tensor | None = None) -> Begin[Any]:
             return verbs.equal()  # components of constants have nothing to differ in
         k = verbs.n_components
         is_labelled = rows.label is not None and len(rows.classes) == k and bool((rows.label >= 0).all())
-        if k == 1 or is_labelled:
+        if is_labelled or (k == 1 and verbs.noise is None):
             return verbs.of_classes(source)
         sample = Sample.of(source, verbs, frame)
         with threads_for(sample.source.n_numbers):

@@ -66,6 +66,8 @@ class GaussianMixture(MixtureModel):
         learning_rate: first step size of gradient EM, halved if the objective falls.
         acceleration: None, or "squarem" to extrapolate EM's steps.
         freeze: parameters among "weights", "means", "covariances" that keep their given starting values.
+        noise: whether there is one more component, uniform over the box of the rows, for rows that fit nowhere: they
+            no longer bend the others, and `predict` returns -1 for them. Its weight is the last of weights_.
 
     Attributes:
         weights_, means_, covariances_, precisions_, precisions_cholesky_: as in scikit-learn; the divisor is N_k.
@@ -106,6 +108,7 @@ class GaussianMixture(MixtureModel):
         "learning_rate": [Interval(Real, 0.0, None, closed="neither")],
         "acceleration": [StrOptions({"squarem"}), None],
         "freeze": [tuple, list],
+        "noise": ["boolean"],
     }
     STRUCTURES: ClassVar[tuple[str, ...]] = MCLUST
 
@@ -132,6 +135,7 @@ class GaussianMixture(MixtureModel):
         learning_rate: float = 1.0,
         acceleration: str | None = None,
         freeze: Sequence[str] = (),
+        noise: bool = False,
     ) -> None:
         self.n_components = n_components
         self.covariance_type = covariance_type
@@ -153,6 +157,7 @@ class GaussianMixture(MixtureModel):
         self.learning_rate = learning_rate
         self.acceleration = acceleration
         self.freeze = freeze
+        self.noise = noise
 
     def marginal(self, columns: Sequence[int | str]) -> GaussianMixture:
         """The mixture of some features, by number or name, in the order given."""
@@ -225,6 +230,7 @@ class GaussianMixture(MixtureModel):
             concentration=None if self.prior is None else self.prior.weight_concentration,
             weights=kept.weights,
             class_of=class_of,
+            noise=self._noise(rows, start, frame),
             algorithm=self._algorithm(),
         )
 
@@ -246,7 +252,11 @@ class GaussianMixture(MixtureModel):
         """Free parameters: weights, means and covariances, but for those in `freeze`."""
         check_is_fitted(self)
         k, d = self.theta_.components.means.shape
-        free = {"weights": k - 1, "means": k * d, "covariances": self.theta_.components.n_parameters - k * d}
+        free = {
+            "weights": len(self.theta_.weights) - 1,
+            "means": k * d,
+            "covariances": self.theta_.components.n_parameters - k * d,
+        }
         return sum(count for name, count in free.items() if name not in self.freeze)
 
     def _unused(self, rows: Rows) -> dict[str, str]:
@@ -277,7 +287,7 @@ class GaussianMixture(MixtureModel):
         model = type(self)(**self.get_params(deep=False))
         model.covariance_type = theta.components.form.name
         if "n_components" in self.get_params(deep=False):
-            model.n_components = len(theta.weights)
+            model.n_components = theta.n_components
         model.theta_, model.n_features_in_, model.total_weight_ = theta, len(columns), self.total_weight_
         names = getattr(self, "feature_names_in_", None)
         if names is not None:
@@ -289,8 +299,8 @@ class GaussianMixture(MixtureModel):
             model.classes_ = self.classes_
         return model
 
-    def _theta_record(self) -> dict[str, Tensor]:
+    def _theta_record(self) -> dict[str, Any]:
         return theta_record(self.theta_)
 
-    def _theta_from(self, record: dict[str, Tensor]) -> GaussianTheta:
+    def _theta_from(self, record: dict[str, Any]) -> GaussianTheta:
         return theta_from(self.covariance_type, self._n_varying, record)

@@ -58,15 +58,18 @@ def stream_with_levels(stream: Stream, families: Sequence[str], n_levels: Sequen
     place, own = place_of_levels(families)
     levels = tuple(n_levels[j] for j in own)
     verbs: Any = stream.verbs
-    groups, parts = list(stream.running.stats.groups), list(verbs.family.families)
+    own = verbs.own(stream.running.stats)
+    groups, parts = list(own.groups), list(verbs.family.families)
     groups[place] = groups[place].with_levels(stream.theta.components.parts[place].levels, levels)
     parts[place] = replace(parts[place], levels=levels)
     family = replace(verbs.family, families=tuple(parts))
+    grown = replace(own, groups=tuple(groups))
+    stats = grown if verbs.noise is None else replace(stream.running.stats, own=grown)
     return replace(
         stream,
         theta=theta_with_levels(stream.theta, families, n_levels, share),
         verbs=replace(verbs, family=family),
-        running=replace(stream.running, stats=replace(stream.running.stats, groups=tuple(groups))),
+        running=replace(stream.running, stats=stats),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -39,7 +40,7 @@ def bound_terms(theta: AnyTheta, x: Tensor, q: Tensor | None = None) -> tuple[Te
 
     def terms(local: AnyTheta, batch: Batch) -> Tensor:
         view = local.components.view(batch)
-        log_density = local.components.log_density(view) + batch.log_jacobian[..., None, :]
+        log_density = local.log_density(view, batch) + batch.log_jacobian[..., None, :]
         if padded is None:
             _, r = posterior_in_place(log_density + local.log_weights[:, None])
         else:
@@ -59,12 +60,17 @@ def bound_terms(theta: AnyTheta, x: Tensor, q: Tensor | None = None) -> tuple[Te
 def fill(theta: AnyTheta, x: Tensor) -> Tensor:
     """E[x | x_o]: missing entries replaced by their posterior mean."""
 
+    of_noise = None if theta.noise is None else theta.frame().standardise(theta.noise.mean[:, None].clone())
+
     def mean(local: AnyTheta, batch: Batch) -> Tensor:
         if batch.observed is None:
             return batch.x
         _, q = posterior_in_place(log_joint(local, batch))
         given: Conditional = local.components.given(batch)
-        return given.expected(q)
+        if of_noise is None or theta.noise is None:
+            return given.expected(q)
+        noise = q[..., -1:, :] * of_noise.masked_fill(~theta.noise.has_mean[:, None], 0.0)
+        return given.expected(q[..., :-1, :]) + noise
 
     return completed(theta, x, mean)[0]
 
@@ -77,21 +83,35 @@ def fill_draws(theta: AnyTheta, x: Tensor, n_draws: int, generator: torch.Genera
             return batch.x.repeat(n_draws, 1)
         _, q = posterior_in_place(log_joint(local, batch))
         given = local.components.given(batch)
-        return torch.cat([given.draw(draw_components(q, generator), generator) for _ in range(n_draws)], -2)
+        return torch.cat([one_draw(local, given, draw_components(q, generator)) for _ in range(n_draws)], -2)
+
+    def one_draw(local: AnyTheta, given: Conditional, component: Tensor) -> Tensor:
+        if theta.noise is None:
+            return given.draw(component, generator)
+        is_noise = component == local.n_components
+        drawn = given.draw(component.clamp(max=local.n_components - 1), generator)
+        noise = theta.frame().standardise(theta.noise.draw(component.numel(), generator).T.contiguous())
+        return torch.where(is_noise[..., None, :], noise.T.reshape(*component.shape, -1).movedim(-1, -2), drawn)
 
     return completed(theta, x, draws)
 
 
 def draw(theta: AnyTheta, n: int, generator: torch.Generator, component: Tensor | None = None) -> tuple[Tensor, Tensor]:
-    """n rows and the component that generated each, in order of the components unless these are given."""
+    """n rows and the component that generated each, in order of the components unless these are given; -1 is noise."""
     if component is None:
         drawn = torch.multinomial(theta.weights.cpu(), n, replacement=True, generator=generator)
         component = drawn.sort().values
-    return theta.components.draw(component, generator), component
+    if theta.noise is None:
+        return theta.components.draw(component, generator), component
+    is_noise = component == theta.n_components
+    x = theta.components.draw(component.clamp(max=theta.n_components - 1), generator)
+    x[is_noise] = theta.noise.draw(int(is_noise.sum()), generator).to(x.dtype)
+    return x, numbered(component, theta)
 
 
 def marginal(theta: MixtureTheta[AnyGaussians], columns: Tensor) -> MixtureTheta[AnyGaussians]:
-    return MixtureTheta(theta.weights, theta.components.select(columns))
+    noise = None if theta.noise is None else theta.noise.select(columns.tolist())
+    return MixtureTheta(theta.weights, theta.components.select(columns), noise)
 
 
 def condition(theta: MixtureTheta[AnyGaussians], x: Tensor) -> MixtureTheta[AnyGaussians]:
@@ -100,7 +120,8 @@ def condition(theta: MixtureTheta[AnyGaussians], x: Tensor) -> MixtureTheta[AnyG
     weights = responsibilities(theta, x[None])[0]
     means, residual = given_observed(theta.components, x)
     kept = residual[:, missing][:, :, missing]
-    return MixtureTheta(weights, theta.components.form.of_some_columns.from_full(means[:, missing], kept))
+    noise = None if theta.noise is None else theta.noise.select(missing.tolist())
+    return MixtureTheta(weights, theta.components.form.of_some_columns.from_full(means[:, missing], kept), noise)
 
 
 def given_observed(components: AnyGaussians, x: Tensor) -> tuple[Tensor, Tensor]:
@@ -113,7 +134,7 @@ def given_observed(components: AnyGaussians, x: Tensor) -> tuple[Tensor, Tensor]
 
 def log_joint(theta: AnyTheta, batch: Batch) -> Tensor:
     """ln π_k p_k(x), (*blocks, K, n), in the user's units."""
-    log_density: Tensor = theta.components.log_density(theta.components.view(batch))
+    log_density = theta.log_density(theta.components.view(batch), batch)
     # A row so far out that its square overflows has density 0.
     log_density.nan_to_num_(nan=-torch.inf, neginf=-torch.inf)
     return log_density.add_(theta.log_weights[:, None]).add_(batch.log_jacobian[..., None, :])
@@ -121,8 +142,21 @@ def log_joint(theta: AnyTheta, batch: Batch) -> Tensor:
 
 def answers(theta: MixtureTheta[C], x: Tensor, answer: Callable[[MixtureTheta[C], Batch], Tensor]) -> Tensor:
     """Answers (*blocks, m, n) about every batch, in the order of the rows (n, m)."""
-    components = theta.components
-    return over_rows(theta, x, answer, components.footprint, components.by_pattern)
+    components, noise = theta.components, theta.noise
+    if noise is None:
+        return over_rows(theta, x, answer, components.footprint, components.by_pattern)
+    # Padding of a batch points one past the last row.
+    log_noise = torch.cat([noise.log_density(x), torch.zeros(1, dtype=torch.float64)]).to(x.device)
+
+    def with_noise(local: MixtureTheta[C], batch: Batch) -> Tensor:
+        return answer(local, replace(batch, log_noise=log_noise[batch.rows]))
+
+    return over_rows(theta, x, with_noise, components.footprint, components.by_pattern)
+
+
+def numbered(component: Tensor, theta: AnyTheta) -> Tensor:
+    """Numbers of components, of which the noise is the last, with -1 for the noise."""
+    return component if theta.noise is None else component.masked_fill(component == theta.n_components, -1)
 
 
 def completed(theta: AnyTheta, x: Tensor, answer: Callable[[AnyTheta, Batch], Tensor]) -> list[Tensor]:

@@ -22,7 +22,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from jensen.bound import Bound
-from jensen.contract import Problem, Rows, whole_number
+from jensen.contract import Rows, whole_number
 from jensen.data.cells import Cells, check_finite
 from jensen.data.codes import Codes, warn_of_impossible
 from jensen.data.columns import Columns
@@ -31,8 +31,6 @@ from jensen.data.growth import grown_columns
 from jensen.data.labels import encode_labels, numbers_of_classes, read_posterior
 from jensen.data.reader import LARGEST, known_names, read_rows, read_weights
 from jensen.data.some import check_same_columns, places_of, row_of
-from jensen.engines.em import loop as em
-from jensen.engines.em.frame import Frame
 from jensen.models.mixtures.base import MixtureModel
 from jensen.models.mixtures.conjugate_prior import ConjugatePrior
 from jensen.models.mixtures.coordinates import Coordinates
@@ -50,10 +48,10 @@ from jensen.models.mixtures.families.choice import (
     theta_from,
     theta_record,
 )
-from jensen.models.mixtures.fit import mixture_problem, n_components_of, start_by
 from jensen.models.mixtures.gaussians import STRUCTURES
 from jensen.models.mixtures.growth import with_levels_of
 from jensen.models.mixtures.inference import bound_terms, draw, fill, fill_draws, log_evidence
+from jensen.models.mixtures.noise import Noise
 from jensen.models.mixtures.product import Product, ProductFamily
 from jensen.models.mixtures.subset import check_possible, condition, derived, marginal
 from jensen.runtime.messages import own_filters
@@ -73,6 +71,8 @@ class Mixture(MixtureModel):
         covariance_type: of the Gaussian columns, as in `GaussianMixture`: "full", "tied", "diag", "spherical", "VEV"...
         alpha: pseudo-counts of every level, and of both values of yes/no; 0 is maximum likelihood.
         prior: None for maximum likelihood, or a `ConjugatePrior` of means and covariances.
+        noise: whether there is one more component, uniform over the ranges and levels of the columns, for rows that fit
+            nowhere; `predict` returns -1 for them, and its weight is the last of weights_.
         tol: EM stops when a step gains less than this many nats per unit of weight.
         reg_covar: no variance of a Gaussian column falls below this share of the data's.
         max_iter: M-steps at most; 0 returns the start.
@@ -114,6 +114,7 @@ class Mixture(MixtureModel):
         "covariance_type": [StrOptions(set(STRUCTURES))],
         "alpha": [Interval(Real, 0.0, None, closed="left")],
         "prior": [ConjugatePrior, None],
+        "noise": ["boolean"],
         "reg_covar": [Interval(Real, 0.0, None, closed="left")],
         "acceleration": [StrOptions({"squarem"}), None],
     }
@@ -127,6 +128,7 @@ class Mixture(MixtureModel):
         covariance_type: str = "full",
         alpha: float = 0.0,
         prior: ConjugatePrior | None = None,
+        noise: bool = False,
         tol: float = 1e-3,
         reg_covar: float = 1e-6,
         max_iter: int = 200,
@@ -145,6 +147,7 @@ class Mixture(MixtureModel):
         self.covariance_type = covariance_type
         self.alpha = alpha
         self.prior = prior
+        self.noise = noise
         self.tol = tol
         self.reg_covar = reg_covar
         self.max_iter = max_iter
@@ -238,7 +241,7 @@ class Mixture(MixtureModel):
         """Rows and the component that generated each; y selects a class (or component), one for all or one per row."""
         check_is_fitted(self)
         n = self._n_samples(n_samples)
-        classes = getattr(self, "classes_", np.arange(len(self.theta_.weights)))
+        classes = getattr(self, "classes_", np.arange(self.theta_.n_components))
         component = None if y is None else numbers_of_classes(y, classes, n)
         y, component = draw(self.theta_, n, self._generator(random_state), component)
         return self._columns.table(self._coordinates.contract(y), self._kind), self._kind.values(component)
@@ -327,14 +330,8 @@ class Mixture(MixtureModel):
     def _n_levels(self) -> tuple[int, ...]:
         return (*self._columns.n_levels, *self._coordinates.n_levels)
 
-    def _problem(self, rows: Rows, start: Any, frame: Frame | None) -> tuple[Problem, Frame]:
-        k = n_components_of(self, rows, start)
-        family, begin = self._family(rows, k), start_by(self.init_params)
-        concentration = None if self.prior is None else self.prior.weight_concentration
-        algorithm = em.squarem if self.acceleration == "squarem" else em.plain
-        return mixture_problem(
-            self, family, k, rows, begin, start=start, frame=frame, concentration=concentration, algorithm=algorithm
-        )
+    def _box(self, rows: Rows) -> Noise:
+        return self._coordinates.noise(rows.x, self._n_levels)
 
     def _theta_record(self) -> dict[str, Any]:
         return theta_record(self.theta_, self._coordinates.engine_families) | {"columns": self._columns.record()}

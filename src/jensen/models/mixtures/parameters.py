@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -15,25 +15,29 @@ from jensen.data.container import Kind
 from jensen.engines.em.frame import Frame
 from jensen.models.mixtures.em import MixtureTheta
 from jensen.models.mixtures.gaussians import STRUCTURES, AnyGaussians, CovarianceStructure
+from jensen.models.mixtures.noise import Noise
 
 GaussianTheta = MixtureTheta[AnyGaussians]
 PARAMETERS = ("weights", "means", "covariances")
 
 
-def theta_record(theta: GaussianTheta) -> dict[str, Tensor]:
+def theta_record(theta: GaussianTheta) -> dict[str, Any]:
     """What determines theta."""
     components = theta.components
     covariances = components.form.user_shape(components.covariances)
-    return {"weights": theta.weights, "means": components.means, "covariances": covariances}
+    own = {"weights": theta.weights, "means": components.means, "covariances": covariances}
+    return own if theta.noise is None else own | {"noise": theta.noise.record()}
 
 
 def theta_from(covariance_type: str, n_features: int, record: Mapping[str, Any]) -> GaussianTheta:
     """A theta from values that a fit could have left; others are refused."""
-    structure, k = STRUCTURES[covariance_type], len(record["weights"])
-    schema = {"weights": Values("K", check=probabilities), "means": Values("K", "d")}
+    noise = Noise.from_record(record["noise"], n_features) if "noise" in record else None
+    structure, k = STRUCTURES[covariance_type], len(record["weights"]) - (noise is not None)
+    n_weights = k + (noise is not None)
+    schema = {"weights": Values(n_weights, check=probabilities), "means": Values(k, "d")}
     found = read_values(record, schema, d=n_features)
     covariances = checked_matrices(structure, record["covariances"], k, n_features, "covariances")
-    return MixtureTheta(found["weights"], structure(found["means"], covariances))
+    return MixtureTheta(found["weights"], structure(found["means"], covariances), noise)
 
 
 def checked_matrices(structure: CovarianceStructure, value: Any, k: int, d: int, name: str) -> Tensor:
@@ -65,7 +69,8 @@ def parameter(name: str) -> Fitted:
             return form.user_shape(form.inverse(components.covariances))
         if name == "precisions_cholesky":
             return form.user_shape(components.precision_factors())
-        return theta_record(model.theta_)[name]
+        found: Tensor = theta_record(model.theta_)[name]
+        return found
 
     def write(model: Any, value: Any) -> GaussianTheta:
         structure = model.theta_.components.form
@@ -97,6 +102,7 @@ class Arguments(Protocol):
     means_init: Any
     precisions_init: Any
     freeze: Sequence[str]
+    noise: bool
 
 
 @dataclass(frozen=True)
@@ -112,7 +118,7 @@ class Given:
         """From the constructor's arguments for d columns, those that vary, in the user's units."""
         weights = means = covariances = None
         if model.weights_init is not None:
-            weights = Values(k, check=probabilities).read("weights_init", model.weights_init)
+            weights = Values(k + model.noise, check=probabilities).read("weights_init", model.weights_init)
         if model.means_init is not None:
             means = kind.narrow(Values(k, d).read("means_init", model.means_init), 1)
         if model.precisions_init is not None:
@@ -148,4 +154,4 @@ class Given:
         means = components.means if self.means is None else self.means
         covariances = (self.covariances or components).covariances
         weights = theta.weights if self.weights is None else self.weights
-        return MixtureTheta(weights, components.form(means, covariances))
+        return replace(theta, weights=weights, components=components.form(means, covariances))

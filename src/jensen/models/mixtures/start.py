@@ -8,7 +8,7 @@ thousand distinct rows; EM continues from the most plausible. Labelled classes s
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from operator import add
 from typing import Any
@@ -34,6 +34,8 @@ ROUNDS = ((5, 4), (20, 1))
 RANDOM_PARTITIONS, ROUNDS_OF_LEVELS = {True: 24, False: 6}, ((10, 8), (60, 1))
 # So many where most columns are numbers.
 FEW_RANDOM_PARTITIONS = 4
+# With noise some starts leave this share of the rows to it, those that are far from their neighbours among so many.
+SPARSE_SHARE, NEIGHBOURHOOD = 0.25, 1000
 
 
 @dataclass(frozen=True)
@@ -63,11 +65,17 @@ class Sample:
         found = source.sample(min(LIMIT, max(2000, 5 * verbs.standard.n_parameters)), LIMIT)
         check_distinct("n_components", verbs.n_components, found.x.shape[1])
         points, scale = verbs.family.points(found.x, frame.scale)
+        log_noise = None
+        if verbs.noise is not None:
+            log_noise = verbs.noise.log_density((found.x * frame.scale[:, None] + frame.origin[:, None]).mT)
+            # The sample is in the frame's units, as its source is.
+            log_noise += (~found.x.isnan()).to(frame.scale.dtype).mT @ frame.scale.log()
         own = source_of(
             found.x.mT,
             Frame.identity(len(found.x)),
             weight=found.weight,
             label=found.label,
+            log_noise=log_noise,
             footprint=verbs.standard.footprint,
             by_pattern=verbs.standard.by_pattern,
             hold=verbs.standard.hold,
@@ -96,6 +104,10 @@ def portfolio(verbs: AnyVerbs, sample: Sample, generator: torch.Generator, means
         for _ in range(RANDOM_PARTITIONS[thorough] if is_of_levels else FEW_RANDOM_PARTITIONS):
             assignment = assign(verbs, sample, generator, sample.x, random_centres(verbs, sample, generator), 0)
             partitions.setdefault(fingerprint(assignment), (sample.x, assignment))
+    if verbs.noise is not None:
+        for x in scalings(sample):
+            assignment = assign_dense(verbs, sample, generator, x)
+            partitions.setdefault(fingerprint(assignment), (x, assignment))
     tried = list(partitions.values())
     rounds = ROUNDS_OF_LEVELS if is_of_levels else ROUNDS
     starts = [from_assignment(verbs, sample, assignment) for _, assignment in tried]
@@ -106,7 +118,7 @@ def portfolio(verbs: AnyVerbs, sample: Sample, generator: torch.Generator, means
 
     number, theta = tournament(starts, rounds if thorough else rounds[:1], run)
     x, assignment = tried[number]
-    if sample.is_everything or verbs.class_of is not None:
+    if sample.is_everything or verbs.class_of is not None or verbs.noise is not None:
         return theta
     # More steps would fit these few rows, not all of them: what is worth refining here is the partition.
     centres = torch.stack([cluster_mean(sample, x, assignment == k) for k in range(verbs.n_components)], 1)
@@ -207,6 +219,29 @@ def assign(
     return partition(sample, x, centres, n_steps)
 
 
+def assign_dense(verbs: AnyVerbs, sample: Sample, generator: torch.Generator, x: Tensor) -> Tensor:
+    """A component for every row in a dense place, and K, the number of the noise, for the others.
+
+    Dense rows are those with the smallest distance to their m-th neighbour, after Byers & Raftery (1998), among some
+    rows drawn at random. They are three quarters of all: EM then takes back what is not noise.
+    """
+    n = x.shape[1]
+    some = torch.randperm(n, generator=generator)[:NEIGHBOURHOOD].to(x.device)
+    m = min(len(some), max(5, len(some) // (20 * verbs.n_components)))
+    others = x[:, some]
+    # Parts of the rows, so that distances to all of them are never held at once.
+    far = [squared_distances(part, part.square().sum(0), others).kthvalue(m, 0).values for part in x.split(4096, 1)]
+    distance = torch.cat(far)
+    dense = distance <= distance.quantile(1 - SPARSE_SHARE)
+    rows = replace(sample, x=x[:, dense], weight=sample.weight[dense], label=None)
+    assignment = torch.full((n,), verbs.n_components, device=x.device)
+    if dense.sum() < verbs.n_components:
+        return torch.zeros_like(assignment)
+    seeds = kmeans_plus_plus(rows.x, rows.weight, verbs.n_components, generator)
+    assignment[dense] = partition(rows, rows.x, rows.x[:, seeds], 10)
+    return assignment
+
+
 def within_classes(class_of: Tensor, sample: Sample, x: Tensor, generator: torch.Generator, n_steps: int) -> Tensor:
     """A component for every labelled row among those of its class; unlabelled rows get any."""
     assert sample.label is not None
@@ -239,8 +274,10 @@ def class_means(sample: Sample, x: Tensor) -> Tensor:
 def from_assignment(verbs: AnyVerbs, sample: Sample, assignment: Tensor) -> AnyTheta:
     """The M-step of a partition; labelled rows belong to their class."""
     assignment, weight = assignment_with_labels(verbs, sample, assignment)
-    one_hot = torch.nn.functional.one_hot(assignment, verbs.n_components).to(sample.x.dtype)
-    return theta_from_responsibilities(verbs, sample, one_hot * (weight > 0)[:, None])
+    one_hot = torch.nn.functional.one_hot(assignment, verbs.n_components + 1).to(sample.x.dtype)
+    # What the start says is noise belongs to no component.
+    one_hot, noise = one_hot[:, :-1], sample.weight @ one_hot[:, -1] / sample.weight.sum()
+    return theta_from_responsibilities(verbs, sample, one_hot * (weight > 0)[:, None], float(noise))
 
 
 def assignment_with_labels(verbs: AnyVerbs, sample: Sample, assignment: Tensor) -> tuple[Tensor, Tensor]:
@@ -256,10 +293,12 @@ def assignment_with_labels(verbs: AnyVerbs, sample: Sample, assignment: Tensor) 
     return assignment, torch.where(sample.label >= 0, sample.weight, 0.0)
 
 
-def theta_from_responsibilities(verbs: AnyVerbs, sample: Sample, responsibilities: Tensor) -> AnyTheta:
+def theta_from_responsibilities(
+    verbs: AnyVerbs, sample: Sample, responsibilities: Tensor, noise_share: float = 0.0
+) -> AnyTheta:
     """An M-step in which a cluster of few rows is drawn towards the average, so that it does not start singular."""
     padded = torch.cat([responsibilities * sample.weight[:, None], responsibilities.new_zeros(1, verbs.n_components)])
     # Missing entries count as those of a standard component, the mean and spread of standardised data.
     seed = verbs.standard
     moments = reduce(add, (seed.moments(padded[b.rows].movedim(-1, -2), view_of(seed, b)) for b in sample.source))
-    return verbs.first(moments, float((verbs.n_features + 1) * sample.weight.mean()))
+    return verbs.first(moments, float((verbs.n_features + 1) * sample.weight.mean()), noise_share)

@@ -16,12 +16,13 @@ from jensen.models.mixtures.coordinates import Coordinates
 from jensen.models.mixtures.em import MixtureTheta
 from jensen.models.mixtures.gaussians import Gaussians
 from jensen.models.mixtures.inference import given_observed, log_evidence, responsibilities
+from jensen.models.mixtures.noise import Noise
 from jensen.models.mixtures.product import Product
 
 
 def marginal(theta: MixtureTheta[Product], columns: Sequence[int]) -> MixtureTheta[Product]:
     """The mixture of some columns, in this order."""
-    return MixtureTheta(theta.weights, selected(theta.components, columns))
+    return MixtureTheta(theta.weights, selected(theta.components, columns), some_noise(theta, columns))
 
 
 def condition(theta: MixtureTheta[Product], x: Tensor, columns: Sequence[int]) -> MixtureTheta[Product]:
@@ -32,7 +33,12 @@ def condition(theta: MixtureTheta[Product], x: Tensor, columns: Sequence[int]) -
         known = x[list(own)]
         # Other families are independent of what is observed, given the component.
         parts.append(given(part, known) if isinstance(part, Gaussians) else part)
-    return MixtureTheta(weights, selected(Product(tuple(parts), theta.components.columns), columns))
+    components = selected(Product(tuple(parts), theta.components.columns), columns)
+    return MixtureTheta(weights, components, some_noise(theta, columns))
+
+
+def some_noise(theta: MixtureTheta[Product], columns: Sequence[int]) -> Noise | None:
+    return None if theta.noise is None else theta.noise.select(columns)
 
 
 def derived(model: Any, theta: MixtureTheta[Product], places: list[int]) -> Any:
@@ -40,7 +46,7 @@ def derived(model: Any, theta: MixtureTheta[Product], places: list[int]) -> Any:
     params: dict[str, Any] = model.get_params(deep=False)
     other = type(model)(**params)
     if "n_components" in params:
-        other.n_components = len(theta.weights)
+        other.n_components = theta.n_components
         other.covariance_type = structure_of(theta.components, model.covariance_type)
     other.theta_, other.total_weight_ = theta, model.total_weight_
     other._columns = some_columns(model._columns, places)

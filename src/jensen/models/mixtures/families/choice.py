@@ -38,6 +38,7 @@ from jensen.models.mixtures.families.poisson import PoissonFamily, Poissons
 from jensen.models.mixtures.gaussians import STRUCTURES, AnyGaussians
 from jensen.models.mixtures.gaussians.base import GaussianComponents
 from jensen.models.mixtures.gaussians.family import GaussianFamily
+from jensen.models.mixtures.noise import Noise
 from jensen.models.mixtures.parameters import checked_matrices
 from jensen.models.mixtures.product import Product, ProductFamily
 
@@ -261,7 +262,8 @@ def described(part: AnyComponents, place: int) -> dict[str, Tensor]:
 def theta_record(theta: MixtureTheta[Product], names: Sequence[str]) -> dict[str, Any]:
     """Weights, and for every family its parameters."""
     parts = zip(groups_of(names), theta.components.parts, strict=True)
-    return {"weights": theta.weights, "families": tuple(names)} | {name: fields_of(part) for name, part in parts}
+    own = {"weights": theta.weights, "families": tuple(names)} | {name: fields_of(part) for name, part in parts}
+    return own if theta.noise is None else own | {"noise": theta.noise.record()}
 
 
 def fields_of(part: AnyComponents) -> dict[str, Any]:
@@ -281,12 +283,13 @@ def theta_from(record: Mapping[str, Any], n_levels: Sequence[int], covariance_ty
     if len(names) != len(n_levels) or not all(name in FAMILIES for name in names):
         raise ValueError(f"families={names} do not suit the columns; the file is damaged")
     weights = Values("K", check=probabilities).read("weights", record["weights"])
-    groups = groups_of(names)
+    noise = Noise.from_record(record["noise"], len(names)) if "noise" in record else None
+    groups, k = groups_of(names), len(weights) - (noise is not None)
     parts = [
-        part_from(name, record[name], tuple(n_levels[j] for j in own), len(weights), covariance_type)
+        part_from(name, record[name], tuple(n_levels[j] for j in own), k, covariance_type)
         for name, own in groups.items()
     ]
-    return MixtureTheta(weights, Product(tuple(parts), tuple(groups.values())))
+    return MixtureTheta(weights, Product(tuple(parts), tuple(groups.values())), noise)
 
 
 def part_from(
