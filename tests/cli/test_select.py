@@ -11,6 +11,7 @@ from sklearn.datasets import load_digits, load_iris
 
 import jensen
 from jensen.files.tables import write_dataset
+from jensen.models.mixtures.gaussians import MCLUST
 from shell import fail, run, succeed
 
 TINY = ("--encoder", "MLP(hidden=(4,))", "--decoder", "MLP(hidden=(4,))", "--max-epochs", 1)
@@ -106,3 +107,13 @@ def test_an_option_that_the_criterion_does_not_use_is_refused(folder):
     message = fail(*words, "--criterion", "gap", "--held-out", 0.3)
     assert "--held-out is for the criterion held-out and reconstruction, and the criterion is gap" in message
     assert "--n-references is for the criterion gap" in fail(*words, "--criterion", "silhouette", "--n-references", 5)
+
+
+def test_the_word_mclust_stands_for_all_structures(folder):
+    out = succeed(
+        "select", "gaussian-mixture", "iris", "--grid", "n-components=2,3", "--grid", "covariance-type=mclust"
+    )
+    assert "covariance_type='VEV', n_components=2" in out
+    assert "561.7285" in out
+    # The fourteen go down the page.
+    assert sum(line.split("│")[1].strip() in MCLUST for line in out.splitlines() if line.startswith("│")) >= 14

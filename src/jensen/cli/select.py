@@ -76,6 +76,9 @@ def select(
       jensen select gaussian-mixture x.csv --grid n-components=1:9 -o best.jensen
       jensen select gaussian-mixture x.csv --grid n-components=1:9 \\
         --grid covariance-type=full,tied,diag,spherical --plot bic.png --n-jobs 2
+      jensen select gaussian-mixture x.csv --grid n-components=1:9 \\
+        --grid covariance-type=mclust    # all fourteen structures
+      jensen select mixture x.csv --grid n-components=1:9 --grid noise=true,false
       jensen select kmeans x.csv --grid n-clusters=2:20:2 --criterion gap --seed 1
       jensen select vae images.npy --grid n-components=2,4,8,16 --max-epochs 50
       jensen select autoencoder x.csv --grid n-components=1:4
@@ -93,7 +96,7 @@ def select(
 
     if is_regressor(order.estimator):
         raise ValueError("select does not support regressions; fit with --alpha evidence, or score each model")
-    values = read_grid(grid, order.parameters)
+    values = with_structures(read_grid(grid, order.parameters), type(order.estimator))
     twice = [flag_of(name) for name in values if name in order.given]
     if twice:
         raise ValueError(f"{', '.join(twice)} is both an option and in --grid; give it once")
@@ -159,3 +162,12 @@ def check_used(measured: Mapping[str, Any], criterion: str, estimator: Model) ->
                 f"{flag_of(option)} is for the criterion {words}, and the criterion is {name.replace('_', '-')}; leave "
                 "it out, or give --criterion"
             )
+
+
+def with_structures(grid: dict[str, list[Any]], model: type[Any]) -> dict[str, list[Any]]:
+    """A grid in which the word mclust stands for all covariance structures of a model that has them by name."""
+    structures = getattr(model, "STRUCTURES", None)
+    if structures is None or "covariance_type" not in grid:
+        return grid
+    spelled = [name for value in grid["covariance_type"] for name in (structures if value == "mclust" else [value])]
+    return grid | {"covariance_type": list(dict.fromkeys(spelled))}

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from rich.console import Group
 
+# Columns of a matrix that a page of 80 characters has room for, with all digits.
+NARROW = 5
 # Positive numbers with a ratio above this are drawn on a logarithmic axis.
 WIDE = 50
 # Up to this many values, each has a tick of its own.
@@ -181,17 +183,22 @@ class Selection:
             table.insert(0, "", ["*" if i == self.best_index else "" for i in range(len(table))])
             return {title: table.drop(columns=unused)}
         numbers, (along, lines) = self.pivot(), self._axes
-        cells = np.array([[in_digits(value) for value in row] for row in numbers.to_numpy()], dtype=object)
+        # The longer side goes down the page, and a matrix of many columns has few digits: the lead below has all.
+        is_turned = numbers.shape[1] > max(NARROW, numbers.shape[0])
+        n_columns = numbers.shape[0 if is_turned else 1]
+        digits = 4 if n_columns <= NARROW else 1 if n_columns < 2 * NARROW - 1 else 0
+        cells = np.array([[in_digits(value, digits) for value in row] for row in numbers.to_numpy()], dtype=object)
         here = numbers.index.tolist().index(along[self.best_index])
         cells[here, numbers.columns.tolist().index(lines[self.best_index])] += "*"
         for i in np.flatnonzero(is_flawed):
             place = numbers.index.tolist().index(along[i]), numbers.columns.tolist().index(lines[i])
             cells[place] += FLAWED
-        matrix = pd.DataFrame(cells, columns=numbers.columns.tolist())
         # Text is clear without the name of the parameter, numbers are not.
         speak = all(isinstance(value, str) for name in self._names[1:] for value in self.table[name])
-        heading = self._names[0] if speak else " / ".join(self._names)
-        matrix.insert(0, heading, [in_words(value) for value in numbers.index])
+        heading = self._names[0] if speak and not is_turned else " / ".join(self._names)
+        matrix = pd.DataFrame(cells, numbers.index.map(in_words), numbers.columns.tolist())
+        matrix = matrix.T if is_turned else matrix
+        matrix.insert(0, heading, matrix.index)
         lead = table.loc[[self.best_index, *self.runners_up(N_LISTED - 1).index]].drop(
             columns=["seconds", "degenerate", "failure"]
         )
@@ -204,7 +211,7 @@ def in_words(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def in_digits(value: Any) -> str:
+def in_digits(value: Any, n: int = 4) -> str:
     if isinstance(value, float):
-        return "-" if np.isnan(value) else f"{value:.4f}"
+        return "-" if np.isnan(value) else f"{value:.{n}f}"
     return "-" if value is pd.NA else str(value)

@@ -48,7 +48,7 @@ from jensen.models.mixtures.families.choice import (
     theta_from,
     theta_record,
 )
-from jensen.models.mixtures.gaussians import STRUCTURES
+from jensen.models.mixtures.gaussians import MCLUST, STRUCTURES
 from jensen.models.mixtures.growth import with_levels_of
 from jensen.models.mixtures.inference import bound_terms, draw, fill, fill_draws, log_evidence
 from jensen.models.mixtures.noise import Noise
@@ -118,6 +118,7 @@ class Mixture(MixtureModel):
         "reg_covar": [Interval(Real, 0.0, None, closed="left")],
         "acceleration": [StrOptions({"squarem"}), None],
     }
+    STRUCTURES: ClassVar[tuple[str, ...]] = MCLUST
 
     def __init__(
         self,
