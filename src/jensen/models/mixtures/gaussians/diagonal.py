@@ -40,7 +40,8 @@ class DiagonalGaussians(Gaussians[View]):
 
     @cached_property
     def is_well_conditioned(self) -> bool:
-        return bool((self.n_features / self.covariances < LARGEST_EXPANDED_PRECISION).all())
+        # (x-μ)²/σ² expanded loses ε (μ² + (x-μ)²)/σ²; of that only ε μ²/σ² matters where the square itself is small.
+        return bool(((self.means.square() / self.covariances).sum(-1) < LARGEST_EXPANDED_PRECISION).all())
 
     def view(self, batch: Batch) -> View:
         seen = None if batch.observed is None else batch.observed.to(batch.x.dtype)[:, None, :]
