@@ -1,8 +1,9 @@
 """Where a mixture starts.
 
 The start decides which local maximum EM reaches, and no single scaling of the features wins everywhere. So a small
-portfolio is tried: greedy k-means++ in the data's own units, standardised and sphered, each a few EM steps on some
-thousand distinct rows; EM continues from the most plausible. Labelled classes start from their own M-step.
+portfolio is tried: greedy k-means++ in the data's own units, standardised and sphered, each a few EM steps on some of
+the distinct rows; EM continues from the most plausible. The start must not cost more than the fit, so the search is
+thorough only among few numbers. Labelled classes start from their own M-step.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ from jensen.models.clusters.lloyd import lloyd
 from jensen.models.mixtures.components import view_of
 from jensen.models.mixtures.em import MixtureTheta, MixtureVerbs
 
+# A thorough search takes at least as long as steps over so many numbers, so beyond it is a part of the fit only.
+FEW_NUMBERS = 10_000
 # By whether the search is thorough.
 DRAWS_PER_SCALING = {True: 4, False: 2}
 # EM steps of a round, and how many candidates are left after it: some climb slowly and overtake.
@@ -34,13 +37,19 @@ ROUNDS = ((5, 4), (20, 1))
 RANDOM_PARTITIONS, ROUNDS_OF_LEVELS = {True: 24, False: 6}, ((10, 8), (60, 1))
 # So many where most columns are numbers.
 FEW_RANDOM_PARTITIONS = 4
+# Partitions are compared on so many rows, or so many per component.
+COMPARED, COMPARED_PER_COMPONENT = 2000, 100
+# From this many features on a row tells components apart by itself: fewer rows and steps compare partitions as well,
+# and distances along all principal axes are mostly noise.
+WIDE, COMPARED_IF_WIDE, ROUNDS_IF_WIDE = 64, 1000, ((2, 1),)
 
 
 @dataclass(frozen=True)
 class Sample:
-    """The distinct rows that a start is found on.
+    """The distinct rows that a start is found on, class by class and in an order of their content.
 
     Args:
+        rows: feature-major rows (d, n) in the engine's units, NaN where missing.
         x: points for k-means, (D, n): standardised numbers, 0 (the mean) where missing, and a coordinate per level.
         weight: (n,).
         label: class numbers (n,), -1 where unknown, or None.
@@ -49,6 +58,7 @@ class Sample:
         is_everything: whether these are all distinct rows.
     """
 
+    rows: Tensor
     x: Tensor
     weight: Tensor
     label: Tensor | None
@@ -63,20 +73,36 @@ class Sample:
         found = source.sample(min(LIMIT, max(2000, 5 * verbs.standard.n_parameters)), LIMIT)
         check_distinct("n_components", verbs.n_components, found.x.shape[1])
         points, scale = verbs.family.points(found.x, frame.scale)
-        own = source_of(
-            found.x.mT,
-            Frame.identity(len(found.x)),
-            weight=found.weight,
-            label=found.label,
-            footprint=verbs.standard.footprint,
-            by_pattern=verbs.standard.by_pattern,
-            hold=verbs.standard.hold,
-        )
-        return cls(points, found.weight, found.label, scale, own, found.is_everything)
+        own = own_source(verbs, found.x, found.weight, found.label)
+        return cls(found.x, points, found.weight, found.label, scale, own, found.is_everything)
+
+    def every(self, step: int, verbs: AnyVerbs) -> Sample:
+        """Every so many of the rows: in an order of content, these are spread over all of them."""
+        x, weight = self.rows[:, ::step].contiguous(), self.weight[::step]
+        weight = weight * (self.weight.sum() / weight.sum())
+        label = None if self.label is None else self.label[::step]
+        points = self.x[:, ::step].contiguous()
+        return Sample(x, points, weight, label, self.scale, own_source(verbs, x, weight, label), False)
 
 
 AnyVerbs = MixtureVerbs[Any]
 AnyTheta = MixtureTheta[Any]
+
+
+def own_source(verbs: AnyVerbs, x: Tensor, weight: Tensor, label: Tensor | None) -> Held:
+    """Feature-major rows (d, n) for the engine, in whose units they are."""
+    standard = verbs.standard
+    return source_of(
+        x.mT,
+        Frame.identity(len(x)),
+        weight=weight,
+        label=label,
+        footprint=standard.footprint,
+        by_pattern=standard.by_pattern,
+        hold=standard.hold,
+    )
+
+
 Start = Callable[[AnyVerbs, Sample, torch.Generator, Tensor | None], AnyTheta]
 
 
@@ -84,33 +110,42 @@ def portfolio(verbs: AnyVerbs, sample: Sample, generator: torch.Generator, means
     """The most plausible of several short runs."""
     if means is not None or not needs_seeds(verbs, sample):
         return from_assignment(verbs, sample, assign(verbs, sample, generator, sample.x, means, 0))
+    is_of_levels, is_of_numbers = verbs.family.share_of_levels > 0.5, verbs.family.share_of_levels == 0
     # Steps over rows with missing values cost far more, and among many rows a draw of seeds is less of a gamble.
-    thorough = sample.is_everything and sample.source.is_complete
+    thorough, step = sample.is_everything and sample.source.is_complete, 1
+    if is_of_numbers and sample.label is None and sample.rows.numel() > FEW_NUMBERS:
+        thorough, step = False, max(1, len(sample.weight) // rows_to_compare(verbs))
+    some = sample if step == 1 else sample.every(step, verbs)
     partitions: dict[bytes, tuple[Tensor, Tensor]] = {}
-    for x in scalings(sample):
+    for x in scalings(verbs, sample):
         for _ in range(DRAWS_PER_SCALING[thorough]):
-            assignment = assign(verbs, sample, generator, x, None, 10)
+            assignment = assign(verbs, some, generator, x[:, ::step].contiguous(), None, 10)
             partitions.setdefault(fingerprint(assignment), (x, assignment))
-    is_of_levels = verbs.family.share_of_levels > 0.5
-    if verbs.family.share_of_levels:
+    if not is_of_numbers:
         for _ in range(RANDOM_PARTITIONS[thorough] if is_of_levels else FEW_RANDOM_PARTITIONS):
-            assignment = assign(verbs, sample, generator, sample.x, random_centres(verbs, sample, generator), 0)
+            assignment = assign(verbs, some, generator, some.x, random_centres(verbs, some, generator), 0)
             partitions.setdefault(fingerprint(assignment), (sample.x, assignment))
     tried = list(partitions.values())
+    starts = [from_assignment(verbs, some, assignment) for _, assignment in tried]
     rounds = ROUNDS_OF_LEVELS if is_of_levels else ROUNDS
-    starts = [from_assignment(verbs, sample, assignment) for _, assignment in tried]
+    if not thorough:
+        rounds = ROUNDS_IF_WIDE if is_of_numbers and is_wide(verbs) else rounds[:1]
 
     def run(theta: AnyTheta, n_steps: int) -> tuple[AnyTheta, float]:
-        fitted = em.short_run(verbs, theta, sample.source, n_steps)
+        fitted = em.short_run(verbs, theta, some.source, n_steps)
         return fitted.theta, rank(verbs, fitted)
 
-    number, theta = tournament(starts, rounds if thorough else rounds[:1], run)
+    number, theta = tournament(starts, rounds, run)
     x, assignment = tried[number]
-    if sample.is_everything or verbs.class_of is not None:
+    if (sample.is_everything and (thorough or not is_of_numbers)) or verbs.class_of is not None:
         return theta
     # More steps would fit these few rows, not all of them: what is worth refining here is the partition.
-    centres = torch.stack([cluster_mean(sample, x, assignment == k) for k in range(verbs.n_components)], 1)
-    return from_assignment(verbs, sample, partition(sample, x, centres, 100))
+    own = x[:, ::step]
+    centres = torch.stack([cluster_mean(some, own, assignment == k) for k in range(verbs.n_components)], 1)
+    if is_wide(verbs):
+        # Rows of many features hardly change their component in EM, so all of them take part in this.
+        return from_assignment(verbs, sample, partition(sample, x, centres, 100))
+    return from_assignment(verbs, some, partition(some, own, centres, 100))
 
 
 def cluster_mean(sample: Sample, x: Tensor, members: Tensor) -> Tensor:
@@ -164,10 +199,24 @@ STARTS: dict[str, Start] = {
 }
 
 
-def scalings(sample: Sample) -> Iterator[Tensor]:
-    """Raw, standardised, and sphered by the principal axes of the data."""
-    yield raw(sample)
+def is_wide(verbs: AnyVerbs) -> bool:
+    return verbs.n_features > WIDE
+
+
+def rows_to_compare(verbs: AnyVerbs) -> int:
+    """How many rows tell good partitions from bad ones: 5 numbers for every parameter, as a row has d of them."""
+    least = COMPARED_IF_WIDE if is_wide(verbs) else COMPARED
+    per_parameter = 5 * verbs.standard.n_parameters // verbs.n_features
+    return max(least, COMPARED_PER_COMPONENT * verbs.n_components, per_parameter)
+
+
+def scalings(verbs: AnyVerbs, sample: Sample) -> Iterator[Tensor]:
+    """Raw, standardised, and sphered by the principal axes of the data unless there are many."""
     yield sample.x
+    if not (sample.scale == sample.scale[0]).all():
+        yield raw(sample)
+    if is_wide(verbs):
+        return
     centred = sample.x - (sample.x @ sample.weight / sample.weight.sum())[:, None]
     values, vectors = torch.linalg.eigh((centred * sample.weight) @ centred.T / sample.weight.sum())
     # Directions without spread carry rounding only.
@@ -213,7 +262,9 @@ def within_classes(class_of: Tensor, sample: Sample, x: Tensor, generator: torch
     assignment = torch.zeros_like(sample.label)
     for number in class_of.unique().tolist():
         own, components = sample.label == number, (class_of == number).nonzero().squeeze(1)
-        rows = Sample(x[:, own], sample.weight[own], None, sample.scale, sample.source, sample.is_everything)
+        rows = Sample(
+            sample.rows[:, own], x[:, own], sample.weight[own], None, sample.scale, sample.source, sample.is_everything
+        )
         seeds = kmeans_plus_plus(rows.x, rows.weight, len(components), generator)
         assignment[own] = components[partition(rows, rows.x, rows.x[:, seeds], n_steps)]
     return assignment
@@ -223,7 +274,8 @@ def partition(sample: Sample, x: Tensor, centres: Tensor, n_steps: int) -> Tenso
     """The cluster of every row of x (d, n) after at most n_steps k-means steps from centres (d, k)."""
     if n_steps == 0:
         return squared_distances(x, x.square().sum(0), centres).argmin(0)
-    rows = x.T.cpu().numpy().copy()
+    # The partition is a start only: single precision is enough, and products of wide rows take half the time in it.
+    rows = x.T.cpu().numpy().astype(np.float32 if len(x) > WIDE else np.float64, order="C", copy=True)
     found = lloyd(rows, sample.weight.cpu().numpy(), centres.T.cpu().numpy(), max_iter=n_steps, tol=0.0)
     return torch.from_numpy(found.labels).to(x.device, torch.int64)
 
