@@ -212,9 +212,9 @@ def rows_to_compare(verbs: AnyVerbs) -> int:
 
 def scalings(verbs: AnyVerbs, sample: Sample) -> Iterator[Tensor]:
     """Raw, standardised, and sphered by the principal axes of the data unless there are many."""
-    yield sample.x
+    yield raw(sample)
     if not (sample.scale == sample.scale[0]).all():
-        yield raw(sample)
+        yield sample.x
     if is_wide(verbs):
         return
     centred = sample.x - (sample.x @ sample.weight / sample.weight.sum())[:, None]
