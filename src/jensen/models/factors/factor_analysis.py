@@ -36,7 +36,8 @@ class FactorAnalysis(LinearLatentModel):
         tol: EM stops when a step gains less than this many nats in total, as scikit-learn's does.
         copy: exists for compatibility with scikit-learn; X is never changed.
         max_iter: maximum number of EM steps; 0 returns the start.
-        noise_variance_init: noise variances (d,) of the start; None is the variance that the first axes leave.
+        noise_variance_init: noise variances (d,) of the start; None is the variance that the first axes leave, and for
+            complete rows the better of that and all of the variance.
         svd_method: how the axes of the start are found: "randomized", or "lapack" for the exact ones.
         iterated_power: steps of the randomized method.
         rotation: None (Wᵀ Ψ⁻¹ W diagonal), "varimax" or "quartimax".
@@ -114,9 +115,14 @@ class FactorAnalysis(LinearLatentModel):
     def _solve(self, moments: RowMoments, start: SubspaceTheta | None) -> SubspaceTheta:
         x, weight = compressed(moments)
         about = Frame(moments.mean, torch.ones_like(moments.mean))
-        # More rows may leave the old maximum behind, or start towards one that is lower.
-        starts = [None] if start is None else [None, start.within(about)]
-        fits = [self._by_em(x.clone(), weight, about, one_start) for one_start in starts]
+        fits = [self._by_em(x.clone(), weight, about, None)]
+        if start is not None:
+            # More rows may leave the old maximum behind, or start towards one that is lower.
+            fits.append(self._by_em(x.clone(), weight, about, start.within(about)))
+        if self.noise_variance_init is None and self.n_components:
+            # Where a factor holds all of a feature there are several maxima. Little noise leads to one and much noise
+            # to another, and on a covariance a second fit costs little.
+            fits.append(self._by_em(x.clone(), weight, about, None, moments.cov.diagonal()))
         return self._keep(max(fits, key=lambda fit: fit[0].objective)).outside(about)
 
     def _unused(self, rows: Rows) -> dict[str, str]:
@@ -144,17 +150,22 @@ class FactorAnalysis(LinearLatentModel):
         return theta
 
     def _by_em(
-        self, x: Tensor, weight: Tensor | None, about: Frame, start: SubspaceTheta | None
+        self,
+        x: Tensor,
+        weight: Tensor | None,
+        about: Frame,
+        start: SubspaceTheta | None,
+        noise: Tensor | None = None,
     ) -> tuple[em.Fit[SubspaceTheta, Any], Frame]:
-        """Of feature-major rows (d, n) less an origin."""
+        """Of feature-major rows (d, n) less an origin, from noise variances (d,) or `noise_variance_init`."""
         d = len(x)
         m = d if self.n_components is None else self.n_components
         if m > d:
             raise ValueError(f"n_components={m} is more than the {d} features of X{that_vary(self._kind)}; lower it")
-        noise, prior = self.noise_variance_init, prior_of_columns(self.prior, self._kind)
-        if noise is not None:
-            n_all = int(self.n_features_in_)
-            noise = self._kind.narrow(Values(n_all).read("noise_variance_init", noise), 0)
+        prior = prior_of_columns(self.prior, self._kind)
+        if self.noise_variance_init is not None:
+            given = Values(int(self.n_features_in_)).read("noise_variance_init", self.noise_variance_init)
+            noise = self._kind.narrow(given, 0)
         problem, frame = subspace_problem(
             x,
             weight,

@@ -23,7 +23,8 @@ from jensen.models.mixtures.conjugate_prior import ConjugatePrior, prior_of_colu
 from jensen.models.mixtures.em import MixtureTheta, MixtureVerbs
 from jensen.models.mixtures.fit import Begin, mixture_problem, n_components_of
 from jensen.models.mixtures.gaussians.family import GaussianFamily
-from jensen.models.mixtures.start import Sample, assign, assignment_with_labels, rank, raw
+from jensen.models.mixtures.partitions import Sample, assign, assignment_with_labels, raw
+from jensen.models.mixtures.start import rank
 from jensen.runtime.threads import threads_for
 
 # Partitions tried, EM steps for each, and k-means steps for a partition.

@@ -16,7 +16,8 @@ from jensen.engines.em.sources import Source, source_of
 from jensen.models.mixtures.components import C, Family, SmoothFamily
 from jensen.models.mixtures.em import MixtureTheta, MixtureVerbs, SmoothMixtureVerbs
 from jensen.models.mixtures.noise import Noise
-from jensen.models.mixtures.start import STARTS, Sample
+from jensen.models.mixtures.partitions import Sample
+from jensen.models.mixtures.start import STARTS
 from jensen.runtime.threads import threads_for
 
 

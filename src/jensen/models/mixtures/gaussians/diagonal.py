@@ -20,15 +20,20 @@ from jensen.models.mixtures.gaussians.moments import Moments
 
 @dataclass(frozen=True)
 class View:
-    """A batch's features φ (*blocks, F, n), and 1 where a feature is observed, 0 where missing (P, 1, d)."""
+    """A batch with its squares (*blocks, d, n), and 1 where a feature is observed, 0 where missing (P, 1, d)."""
 
     batch: Batch
-    features: Tensor
+    squares: Tensor
     seen: Tensor | None
+
+    def sums(self, responsibilities: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Σ r (*blocks, K, 1), Σ r x and Σ r x² (*blocks, K, d)."""
+        first, second = responsibilities @ self.batch.x.mT, responsibilities @ self.squares.mT
+        return responsibilities.sum(-1, keepdim=True), first, second
 
 
 class DiagonalGaussians(Gaussians[View]):
-    """φ(x) = [1, x, x²]."""
+    """Densities and moments are products with x and x²."""
 
     @property
     def entries_per_row(self) -> int:
@@ -40,12 +45,12 @@ class DiagonalGaussians(Gaussians[View]):
 
     @cached_property
     def is_well_conditioned(self) -> bool:
-        return bool((self.n_features / self.covariances < LARGEST_EXPANDED_PRECISION).all())
+        # (x-μ)²/σ² expanded loses ε (μ² + (x-μ)²)/σ²; of that only ε μ²/σ² matters where the square itself is small.
+        return bool(((self.means.square() / self.covariances).sum(-1) < LARGEST_EXPANDED_PRECISION).all())
 
     def view(self, batch: Batch) -> View:
         seen = None if batch.observed is None else batch.observed.to(batch.x.dtype)[:, None, :]
-        ones = batch.x.new_ones((*batch.x.shape[:-2], 1, batch.x.shape[-1]))
-        return View(batch, torch.cat([ones, batch.x, batch.x.square()], -2), seen)
+        return View(batch, batch.x.square(), seen)
 
     def log_density(self, view: View) -> Tensor:
         seen = view.seen
@@ -57,12 +62,10 @@ class DiagonalGaussians(Gaussians[View]):
             return constant[..., None] - 0.5 * (deviation.square() * precision[..., None]).sum(-2)
         linear = self.means * precision
         constant = constant - 0.5 * (linear * self.means).sum(-1)
-        return torch.cat([constant[..., None], linear, -0.5 * precision], -1) @ view.features
+        return (linear @ view.batch.x).add_(-0.5 * precision @ view.squares).add_(constant[..., None])
 
     def moments(self, responsibilities: Tensor, view: View) -> Moments:
-        d = self.n_features
-        sums = responsibilities @ view.features.mT
-        mass, first, second = sums[..., :1], sums[..., 1 : 1 + d], sums[..., 1 + d :]
+        mass, first, second = view.sums(responsibilities)
         seen = view.seen
         if seen is None:
             return Moments(mass.squeeze(-1), first, second)
@@ -93,13 +96,13 @@ class DiagonalGaussians(Gaussians[View]):
 
     def observed_sums(self, batch: Batch) -> Tensor:
         """Σ r, Σ r x and Σ r x² over the rows of every class that have a feature (3, K, d)."""
-        view, d = self.view(batch), self.n_features
+        view = self.view(batch)
         r = batch.x.new_ones(*batch.x.shape[:-2], self.n_components, batch.x.shape[-1])
         if batch.label is not None:
             r *= batch.label[..., None, :] == torch.arange(self.n_components)[:, None]
         if batch.weight is not None:
             r *= batch.weight[..., None, :]
-        mass, first, second = (r @ view.features.mT).split([1, d, d], -1)
+        mass, first, second = view.sums(r)
         count = mass.expand_as(first) if view.seen is None else mass * view.seen
         sums = torch.stack([count, first, second], -3)
         return sums if view.seen is None else sums.sum(0)
