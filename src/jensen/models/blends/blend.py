@@ -337,7 +337,7 @@ class Blend(LatentVariableModel):
         for model in models:
             if model.n_features_in_ != self.n_features_in_:
                 raise ValueError(
-                    f"a model has {model.n_features_in_} columns, but the blend {self.n_features_in_}; the file is damaged"
+                    f"a model has {model.n_features_in_} columns, not {self.n_features_in_}; the file is damaged"
                 )
         check_measures(dict(zip(named_models(self.models), models, strict=True)))
         return BlendTheta(weights, models)
