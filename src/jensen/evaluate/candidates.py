@@ -47,6 +47,8 @@ NAMES = {
 
 # Every step of a mixture of subspaces inverts one matrix of this size per component.
 MOST_LATENT = 32
+# With more entries Gaussians have no full covariances.
+WIDE = 100
 # Tried where an eighth of the entries is more.
 SMALL_LATENT = (8, 16, 32)
 
@@ -109,7 +111,9 @@ def entrants(
     deep, reduced = deep_entrants(footing, n_rows, effort, seed, n_scored)
     d, share = footing.n_entries, effort.share
     counts = [k for k in effort.n_components if n_classes <= k <= max(n_rows // 10, 1)] or [max(n_classes, 1)]
-    structures = ("full", "diag") if d <= 100 else ("diag",)
+    structures = ("full", "diag") if d <= WIDE else ("diag",)
+    # A portfolio of starts turns rows to their principal axes, which takes d³.
+    start = {} if d <= WIDE else {"init_params": "kmeans"}
     counts = affordable(counts, lambda k: mixture_work(n_rows, d, k, "full" in structures), share)
     m = sorted({max(1, d // 8), max(1, d // 4), max(1, d // 2)} - {d}) or [1]
     # Rows have no more directions than there are rows.
@@ -151,8 +155,9 @@ def entrants(
             "gaussian-mixture",
             {"covariance_type": structures if n_classes < 2 else ("tied", *structures)},
             n_components=max(n_classes, 1),
+            **start,
         ),
-        "Gaussian mixture": chosen_mixture("gaussian-mixture", grid),
+        "Gaussian mixture": chosen_mixture("gaussian-mixture", grid, **start),
     }
     if d > 1:
         exact |= {
@@ -170,7 +175,11 @@ def deep_entrants(
     d, levels = footing.n_entries, footing.n_levels
     n_outputs = d * levels if 2 < levels <= FEW_LEVELS else 2 * d
     of_table = table_training(d, n_outputs, n_scored, effort)
-    of_image = image_training(footing, n_rows, n_scored, effort) if footing.is_image else of_table
+    of_image = (
+        image_training(footing, n_rows, n_scored, effort)
+        if footing.is_image
+        else table_training(d, n_outputs, n_scored, effort, levels)
+    )
 
     def epochs(training: Training) -> int:
         return max(1, round(training.steps / max(1, int(0.9 * n_rows) // training.batch_size)))

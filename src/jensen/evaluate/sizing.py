@@ -4,18 +4,20 @@ An effort is an amount of work, not of time: sizes follow from the shape of the 
 result on every machine. Work is counted in seconds of one core of the machine that the constants below were measured
 on (two cores at 2.6 GHz, AVX2, one thread each), by these formulas, for n rows of d entries:
 
-    networks of tables   steps (STEP + 3 b P RATE),       P weights, batches of b rows
+    networks of tables   steps (STEP + 3 b P RATE),       P weights, batches of b rows; a diffusion of d entries
+                                                          with G levels each has d G CELL beside P RATE
     networks of images   steps 3 b h w PIXEL,             h w pixels, any number of channels
     levels of a score    n L P RATE, or n L h w PIXEL,    L levels
-    factor analysis      EM_STEPS (n + m) d m RATE,       m latent dimensions
-    mixtures             STARTS EM_STEPS n d K RATE,      K components; d² for full covariances
+    factor analysis      10 EM_STEPS (n + m) d m RATE,    m latent dimensions
+    mixtures             STARTS EM_STEPS n d K 8 RATE,    K components; with full covariances d for 8
 
-A model whose work is above its share gets fewer steps, components or levels. A table with more entries than an effort
-pays for is trained on some of its rows, the same for all models.
+A model whose work is above its share gets fewer steps, components or levels; the sizes that are tried share it. A table
+with more entries than an effort pays for is trained on some of its rows, the same for all models.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -23,8 +25,8 @@ from typing import TypeVar
 
 from jensen.evaluate.footing import Footing
 
-# Seconds of one step of a small network, of one multiply-add, and of one pixel in a U-Net.
-STEP, RATE, PIXEL = 5e-3, 5e-11, 5e-6
+# Seconds of one step of a small network, of one multiply-add, of one pixel in a U-Net, and of one cell of a grid.
+STEP, RATE, PIXEL, CELL = 5e-3, 5e-11, 5e-6, 7e-10
 # Steps of a fit by EM, and how many of them the search for starts and neighbours takes as often.
 EM_STEPS, STARTS = 100, 8
 # Batches of networks; images take smaller ones before they take fewer steps.
@@ -77,8 +79,10 @@ def sized_split(n: int, d: int, share_held_out: float, effort: Effort) -> tuple[
 
 
 def affordable(sizes: Sequence[Size], work: Callable[[Size], float], share: float) -> list[Size]:
-    """The sizes whose work is within the share, or else the one with the least."""
-    return [size for size in sizes if work(size) <= share] or [min(sizes, key=work)]
+    """The sizes that can all be tried within the share, those with the least work first; one at least."""
+    ordered = sorted(sizes, key=work)
+    totals = itertools.accumulate(map(work, ordered))
+    return [size for size, total in zip(ordered, totals, strict=True) if total <= share] or ordered[:1]
 
 
 def mixture_work(n: int, d: int, k: int, is_full: bool) -> float:
@@ -86,7 +90,7 @@ def mixture_work(n: int, d: int, k: int, is_full: bool) -> float:
 
 
 def factor_work(n: int, d: int, m: int) -> float:
-    return EM_STEPS * 4 * (n + m) * d * m * RATE
+    return EM_STEPS * 10 * (n + m) * d * m * RATE
 
 
 def subspaces_work(n: int, d: int, k: int, m: int) -> float:
@@ -109,10 +113,10 @@ class Training:
     is_unet: bool = False
 
 
-def table_training(d: int, n_outputs: int, n_scored: int, effort: Effort) -> Training:
-    """Of a network that takes d entries to n_outputs, with two hidden layers."""
+def table_training(d: int, n_outputs: int, n_scored: int, effort: Effort, n_levels: int = 0) -> Training:
+    """Of a network that takes d entries to n_outputs, with two hidden layers; a diffusion adds up cells of a grid."""
     weights = effort.width * (d + 2 * effort.width + n_outputs)
-    steps = effort.share / (STEP + 3 * BATCH * weights * RATE)
+    steps = effort.share / (STEP + 3 * BATCH * (weights * RATE + d * n_levels * CELL))
     levels = 0.5 * effort.share / (n_scored * weights * RATE)
     return Training(bounded(steps, FEWEST_STEPS, effort.steps), BATCH, bounded(levels, FEWEST_LEVELS, MOST_LEVELS))
 
@@ -126,7 +130,7 @@ def image_training(footing: Footing, n_trained: int, n_scored: int, effort: Effo
             levels = 0.5 * effort.share / (n_scored * pixels * PIXEL)
             steps = bounded(steps, FEWEST_STEPS, effort.image_steps)
             return Training(steps, batch_size, bounded(levels, FEWEST_LEVELS, MOST_LEVELS), is_unet=True)
-    return table_training(footing.n_entries, footing.n_entries, n_scored, effort)
+    return table_training(footing.n_entries, footing.n_entries, n_scored, effort, footing.n_levels)
 
 
 def bounded(value: float, low: int, high: int) -> int:
@@ -139,7 +143,7 @@ def reduction(of_table: Training, of_image: Training, is_image: bool, effort: Ef
     if of_table.steps < effort.steps:
         parts.append(f"{of_table.steps} training steps")
     if is_image and not of_image.is_unet:
-        parts.append("no U-Net")
+        parts.append(f"no U-Net, but {of_image.steps} training steps of a network of tables")
     elif is_image and of_image.steps < effort.image_steps:
         parts.append(f"{of_image.steps} training steps of a U-Net")
     levels = min(of_table.levels, of_image.levels)
