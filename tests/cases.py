@@ -20,6 +20,7 @@ from jensen import (
     VAE,
     Autoencoder,
     BernoulliMixture,
+    Blend,
     Depot,
     Diffusion,
     DiscriminantAnalysis,
@@ -1161,6 +1162,37 @@ def mixture_of_bounded_columns() -> Case:
     )
 
 
+def blend() -> Case:
+    """A Gaussian and a probabilistic PCA, each of them one Gaussian."""
+
+    def make() -> Blend:
+        parts = [GaussianMixture(tol=1e-9), ProbabilisticPCA(n_components=1, tol=1e-9)]
+        return Blend(parts, random_state=0, tol=1e-10)
+
+    def components(model: Blend) -> tuple[np.ndarray, np.ndarray]:
+        one, other = model.models_.values()
+        return model.weights_, np.stack([one.means_[0], other.mean_])
+
+    def spreads(model: Blend) -> np.ndarray:
+        one, other = model.models_.values()
+        around = other.noise_variance_ * np.eye(model.n_features_in_)
+        return np.stack([one.covariances_[0], other.loadings_ @ other.loadings_.T + around])
+
+    return Case(
+        "blend",
+        make,
+        three_clusters(),
+        lambda model, x: gaussians_log_joint(*components(model), spreads(model), x),
+        is_exact=True,
+        components=components,
+        spreads=spreads,
+        objective=lambda model: model.held_out_score_,
+        arrays=("weights_",),
+        for_checks=Blend,
+        needs_distinct=False,
+    )
+
+
 CASES = [
     gaussian_mixture("mixture-full"),
     gaussian_mixture("mixture-tied", covariance_type="tied"),
@@ -1213,6 +1245,7 @@ CASES = [
     diffusion("diffusion-holes", share_missing=0.2),
     latent_diffusion("latent-diffusion"),
     latent_diffusion("latent-diffusion-joint", training="joint"),
+    blend(),
 ]
 
 IRIS = load_iris()

@@ -28,6 +28,7 @@ NAMES = [path.relative_to(ROOT).as_posix() for path in TEXTS]
 # These take seconds each. The other pages train networks for minutes: `make test-slow` runs them.
 QUICK = {
     "README.md",
+    "docs/blend.md",
     "docs/columns.md",
     "docs/contract.md",
     "docs/factor-analysis.md",

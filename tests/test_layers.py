@@ -33,6 +33,7 @@ LAYERS = [
 LEVEL = {name: level for level, name in enumerate(LAYERS)}
 # What each family of models may import from other families.
 FAMILIES = {
+    "blends": {"factors", "mixtures", "clusters"},
     "latent_diffusion": {"diffusion", "autoencoders"},
     "factors": {"mixtures", "clusters"},
     "mixtures": {"clusters"},

@@ -12,6 +12,7 @@ _HOMES = {
     "Autoencoder": "jensen.models.autoencoders.autoencoder",
     "Bernoulli": "jensen.nets.likelihoods",
     "BernoulliMixture": "jensen.models.mixtures.bernoulli_mixture",
+    "Blend": "jensen.models.blends.blend",
     "Bound": "jensen.bound",
     "Categorical": "jensen.nets.likelihoods",
     "ConjugatePrior": "jensen.models.mixtures.conjugate_prior",

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 MODELS = {
     "autoencoder": "Autoencoder",
     "bernoulli-mixture": "BernoulliMixture",
+    "blend": "Blend",
     "diffusion": "Diffusion",
     "discriminant-analysis": "DiscriminantAnalysis",
     "factor-analysis": "FactorAnalysis",
@@ -45,6 +46,7 @@ MODELS = {
 PAGES = {
     "autoencoder": "Autoencoder",
     "bernoulli-mixture": "Latent classes: Bernoulli, Poisson and categorical mixtures",
+    "blend": "Blend",
     "diffusion": "Denoising diffusion",
     "discriminant-analysis": "Discriminant analysis",
     "factor-analysis": "Factor analysis",
@@ -126,8 +128,8 @@ def abilities(name: str) -> dict[str, bool | str]:
 
 
 def recipe_classes() -> dict[str, type[BaseEstimator]]:
-    """The recipes that files and the command line may name."""
-    return {name: getattr(import_module("jensen"), name) for name in RECIPES}
+    """The recipes that files and the command line may name; a blend is made of models."""
+    return {name: getattr(import_module("jensen"), name) for name in (*RECIPES, *MODELS.values())}
 
 
 def load(path: str | os.PathLike[str], recipes: Sequence[type[BaseEstimator]] = ()) -> Any:

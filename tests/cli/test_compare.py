@@ -11,7 +11,7 @@ import pytest
 from sklearn.datasets import load_iris
 
 from jensen import Diffusion
-from jensen.evaluate.candidates import Effort
+from jensen.evaluate.sizing import Effort
 from shell import fail, run, succeed
 
 

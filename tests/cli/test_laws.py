@@ -20,7 +20,7 @@ from jensen.cli.app import app
 from jensen.cli.arguments import read_grid
 from jensen.cli.inputs import read_order
 from jensen.contract import gradient
-from jensen.evaluate.candidates import Effort
+from jensen.evaluate.sizing import Effort
 from jensen.files.tables import write_dataset
 from jensen.registry import ANSWERS, MATERIAL, MODELS, PAGES, abilities, model_class
 from shell import fail, run, succeed

@@ -23,9 +23,10 @@ from sklearn.neighbors import KernelDensity
 import jensen
 from jensen import VAE, Autoencoder, Diffusion, GaussianMixture, KMeans, ProbabilisticPCA, ResidualMLP, compare
 from jensen.data.codes import UnseenValueWarning
-from jensen.evaluate.candidates import EFFORTS, Effort, entrants
+from jensen.evaluate.candidates import entrants
 from jensen.evaluate.compare import count_classes
 from jensen.evaluate.footing import find_footing
+from jensen.evaluate.sizing import EFFORTS, Effort
 from jensen.models.autoencoders.module import VAEModule
 from jensen.runtime.interrupt import Interrupted
 

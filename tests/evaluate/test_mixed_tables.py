@@ -24,9 +24,9 @@ from jensen import (
 )
 from jensen.data.codes import UnseenValueWarning
 from jensen.evaluate.agreement import disagreement
-from jensen.evaluate.candidates import EFFORTS, Effort
 from jensen.evaluate.footing import find_footing
 from jensen.evaluate.kinds import find_ground
+from jensen.evaluate.sizing import EFFORTS, Effort
 from jensen.evaluate.trial import Task
 from jensen.evaluate.warm_starts import starts
 

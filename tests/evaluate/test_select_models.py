@@ -42,6 +42,7 @@ def diffusion(**others) -> Diffusion:
 USUAL = {
     "autoencoder": ("reconstruction", Autoencoder(encoder=TINY, decoder=TINY, max_epochs=1), {"n_components": [1, 2]}),
     "bernoulli-mixture": ("bic", None, {"n_components": [1, 2]}),
+    "blend": ("held_out", None, {"held_out": [0.2, 0.3]}),
     "diffusion": ("held_out", diffusion(), {"n_steps": [5, 6]}),
     "discriminant-analysis": ("DiscriminantAnalysis requires y to be passed", None, {"tol": [1e-6]}),
     "factor-analysis": ("bic", None, {"n_components": [1, 2]}),

@@ -245,10 +245,10 @@ def parse(text: str) -> ast.expr:
 
 
 def calls_recipe(text: str) -> bool:
-    from jensen.registry import RECIPES
+    from jensen.registry import MODELS, RECIPES
 
     called = re.match(r"([A-Z]\w*)(\(|$)", text)
-    return called is not None and called[1] in RECIPES
+    return called is not None and called[1] in (*RECIPES, *MODELS.values())
 
 
 def built(node: ast.expr) -> Any:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from jensen.cli.checks import check_page, check_safe, check_writable
-from jensen.cli.inputs import Drop, Json, Quiet, SafeCsv, Word
+from jensen.cli.inputs import Drop, Json, Quiet, SafeCsv, Weight, Word
 from jensen.cli.output import PICTURES, plain, show_message, wrote
 from jensen.cli.signatures import arguments_of
 from jensen.cli.typed import with_dates
@@ -27,12 +27,14 @@ if TYPE_CHECKING:
 
 
 def compare(
+    ctx: typer.Context,
     data: Word,
     models: Annotated[str, typer.Option(help="auto, or names of models: kmeans,vae.")] = "auto",
     label: Annotated[
         str | None,
         typer.Option(metavar="COLUMN|FILE", help="Labels for models that use them; empty cells are unlabelled."),
     ] = None,
+    weight: Weight = None,
     drop: Drop = None,
     discrete: Annotated[
         str, typer.Option(metavar="auto|yes|no", help="Treat values as discrete (probability) or continuous (density).")
@@ -45,6 +47,9 @@ def compare(
         str,
         typer.Option(metavar="quick|normal|thorough", help="Training budget and model sizes tried by --models auto."),
     ] = "normal",
+    blend: Annotated[
+        bool, typer.Option("--blend", help="Also rank a blend of the models, weighted on training rows.")
+    ] = False,
     seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="File for the results table: .csv or .parquet.")
@@ -65,12 +70,12 @@ def compare(
 
     The table has nats per held-out row, bits per entry and the distance to the best
     model. A model that fails, or that has a density where the others have a
-    probability, is listed with the reason.
+    probability, is listed with the reason. Ctrl-C ends with the models that are done.
 
     Examples:
       jensen compare digits --effort quick
       jensen compare data.csv --drop id,town --label species
-      jensen compare data.csv --models gaussian-mixture,vae
+      jensen compare data.csv --models gaussian-mixture,vae --blend
       jensen compare images.npy --cv 3 --output board.csv
       jensen compare digits --report report.html --samples samples.png
     """
@@ -89,11 +94,11 @@ def compare(
     for name in names if names != "auto" else ():
         class_name(name)
     check_data(data)
-    check_columns(data, drop or [], [label])
+    check_columns(data, drop or [], [label, weight])
     from jensen.evaluate.compare import compare as compare_models
     from jensen.files.tables import write_dataset
 
-    X, y = rows_of(data, label, drop or [])
+    X, y, weights = rows_of(data, label, weight, drop or [])
     if names == "auto" or any("columns" in (arguments_of(class_name(name)) or {}) for name in names):
         X = with_dates(X)
     if samples:
@@ -105,6 +110,8 @@ def compare(
         discrete=answers[discrete],
         cv=cv,
         effort=effort,
+        sample_weight=weights,
+        blend=blend,
         random_state=seed,
         verbose=int(not (as_json or quiet)),
     )
@@ -129,7 +136,8 @@ def compare(
     if as_json:
         rows = [{str(name): plain(value) for name, value in row.items()} for row in board.table.to_dict("records")]
         files = {what.removeprefix("the "): str(file.resolve()) for what, file in written.items()}
-        typer.echo(json.dumps({"best": board.best, "caption": board.caption, "table": rows, "files": files}))
+        told = {"best": board.best, "caption": board.caption, "table": rows, "files": files}
+        typer.echo(json.dumps(told | ({"interrupted": True} if ctx.meta.get("is_interrupted") else {})))
 
 
 def check_samples(file: Path, X: Table) -> None:
@@ -162,9 +170,10 @@ def write_samples(file: Path, board: Leaderboard, is_safe: bool) -> None:
     write_dataset(file, pd.concat(tables, names=["model"]).reset_index("model"), is_safe=is_safe)
 
 
-def rows_of(data: str, label: str | None, drop: list[str]) -> tuple[Table, np.ndarray | None]:
-    """Rows and labels of a file, a folder of images, or a data set of scikit-learn."""
+def rows_of(
+    data: str, label: str | None, weight: str | None, drop: list[str]
+) -> tuple[Table, np.ndarray | None, np.ndarray | None]:
+    """Rows, labels and weights of a file, a folder of images, or a data set of scikit-learn."""
     from jensen.files.datasets import read_dataset, split_columns
 
-    X, y, _ = split_columns(read_dataset(data, images=True), label=label, drop=drop)
-    return X, y
+    return split_columns(read_dataset(data, images=True), label=label, weight=weight, drop=drop)

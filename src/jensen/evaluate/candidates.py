@@ -1,18 +1,29 @@
 """The models that `compare` enters with models="auto"; their settings depend on the rows and the effort alone.
 
-An effort is a number of steps, not of seconds, so that a seed gives the same result on every machine.
+An effort is an amount of work, not of time (`sizing`), so that a seed gives the same result on every machine.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any
 
 from sklearn.base import BaseEstimator
 
 from jensen.evaluate.footing import FEW_LEVELS, Footing
 from jensen.evaluate.select import select
+from jensen.evaluate.sizing import (
+    Effort,
+    Training,
+    affordable,
+    factor_work,
+    image_training,
+    mixture_work,
+    reduction,
+    subspaces_work,
+    table_training,
+)
 from jensen.registry import model_class
 
 # The command line's names of entrants.
@@ -36,31 +47,10 @@ NAMES = {
 
 # Every step of a mixture of subspaces inverts one matrix of this size per component.
 MOST_LATENT = 32
-
-
-@dataclass(frozen=True)
-class Effort:
-    """
-    Args:
-        steps: training steps of a network.
-        image_steps: training steps of a U-Net, which take longer.
-        channels: channels of the U-Net.
-        n_components: numbers of components to try.
-        width: width of networks for tables.
-    """
-
-    steps: int
-    image_steps: int
-    channels: tuple[int, ...]
-    n_components: tuple[int, ...]
-    width: int
-
-
-EFFORTS = {
-    "quick": Effort(1000, 300, (16, 32), (1, 2, 5, 10), 128),
-    "normal": Effort(5000, 2000, (32, 64), (1, 2, 3, 5, 10, 20), 256),
-    "thorough": Effort(20_000, 10_000, (32, 64), (1, 2, 3, 5, 8, 12, 20, 30, 50), 256),
-}
+# With more entries Gaussians have no full covariances.
+WIDE = 100
+# Tried where an eighth of the entries is more.
+SMALL_LATENT = (8, 16, 32)
 
 
 class Chosen(BaseEstimator):
@@ -79,9 +69,9 @@ class Chosen(BaseEstimator):
         """Density or probability, for every column."""
         return tuple(self.model.find_measure(X))
 
-    def fit(self, X: Any, y: Any = None) -> Any:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
         """The chosen model, fitted."""
-        return select(self.model, X, self.grid, "bic", y=y).winner
+        return select(self.model, X, self.grid, "bic", y=y, sample_weight=sample_weight).winner
 
 
 class Entrants(Mapping[str, Any]):
@@ -90,11 +80,15 @@ class Entrants(Mapping[str, Any]):
     Args:
         makers: of the models that "auto" enters.
         others: of models that are entered by their name only.
+        reduced: for the caption, what is smaller than the effort has it; empty if nothing is.
     """
 
-    def __init__(self, makers: Mapping[str, Callable[[], Any]], others: Mapping[str, Callable[[], Any]]) -> None:
+    def __init__(
+        self, makers: Mapping[str, Callable[[], Any]], others: Mapping[str, Callable[[], Any]], reduced: str = ""
+    ) -> None:
         self._makers = makers
         self._others = others
+        self.reduced = reduced
 
     def __getitem__(self, name: str) -> Any:
         return (self._makers[name] if name in self._makers else self._others[name])()
@@ -109,13 +103,25 @@ class Entrants(Mapping[str, Any]):
         return len(self._makers)
 
 
-def entrants(footing: Footing, n_rows: int, n_classes: int, effort: Effort, seed: int) -> Entrants:
-    """Estimators by name that suit rows of this kind."""
-    deep = deep_entrants(footing, n_rows, effort, seed)
-    d = footing.n_entries
+def entrants(
+    footing: Footing, n_rows: int, n_classes: int, effort: Effort, seed: int, n_scored: int = 500, n_folds: int = 1
+) -> Entrants:
+    """Estimators by name that suit rows of this kind; all folds share the work of the effort."""
+    effort = replace(effort, share=effort.share / n_folds)
+    deep, reduced = deep_entrants(footing, n_rows, effort, seed, n_scored)
+    d, share = footing.n_entries, effort.share
     counts = [k for k in effort.n_components if n_classes <= k <= max(n_rows // 10, 1)] or [max(n_classes, 1)]
+    structures = ("full", "diag") if d <= WIDE else ("diag",)
+    # A portfolio of starts turns rows to their principal axes, which takes d³.
+    start = {} if d <= WIDE else {"init_params": "kmeans"}
+    counts = affordable(counts, lambda k: mixture_work(n_rows, d, k, "full" in structures), share)
     m = sorted({max(1, d // 8), max(1, d // 4), max(1, d // 2)} - {d}) or [1]
-    structures = ("full", "diag") if d <= 100 else ("diag",)
+    # Rows have no more directions than there are rows.
+    m = [k for k in m if 2 * k < n_rows] or [max(1, n_rows // 4)]
+    m = affordable([*m, *SMALL_LATENT] if max(m) > SMALL_LATENT[-1] else m, lambda k: factor_work(n_rows, d, k), share)
+    few = [k for k in sorted(m) if k <= MOST_LATENT] or sorted(m)[:1]
+    few = affordable(few, lambda k: subspaces_work(n_rows, d, counts[0], k), share)
+    many = affordable(counts, lambda k: subspaces_work(n_rows, d, k, few[-1]), share)
 
     def chosen(name: str, grid: Mapping[str, Any], **options: Any) -> Callable[[], Chosen]:
         return lambda: Chosen(model_class(name)(random_state=seed, **options), grid)
@@ -133,7 +139,7 @@ def entrants(footing: Footing, n_rows: int, n_classes: int, effort: Effort, seed
     mixture = {"mixture of columns": chosen_mixture("mixture", grid, alpha=1.0)}
     sizes, subspaces = (
         {"n_components": counts},
-        {"n_components": counts, "n_latent": [k for k in m if k <= MOST_LATENT] or m[:1]},
+        {"n_components": many, "n_latent": few},
     )
     others = {
         "Bernoulli mixture": chosen("bernoulli-mixture", sizes, alpha=1.0),
@@ -142,41 +148,54 @@ def entrants(footing: Footing, n_rows: int, n_classes: int, effort: Effort, seed
         "mixture of factor analysers": chosen_mixture("mixture-of-factor-analysers", subspaces),
     }
     if footing.unit == "mixed":
-        return Entrants(mixture | deep, others)
+        return Entrants(mixture | deep, others, reduced)
     exact: dict[str, Callable[[], Any]] = {
         "k-means": chosen("kmeans", {"n_clusters": [k for k in counts if k > 1] or counts}),
         "Gaussian" if n_classes < 2 else "Gaussian per class": chosen_mixture(
             "gaussian-mixture",
             {"covariance_type": structures if n_classes < 2 else ("tied", *structures)},
             n_components=max(n_classes, 1),
+            **start,
         ),
-        "Gaussian mixture": chosen_mixture("gaussian-mixture", grid),
+        "Gaussian mixture": chosen_mixture("gaussian-mixture", grid, **start),
     }
     if d > 1:
         exact |= {
-            "PPCA": chosen("probabilistic-pca", {"n_components": m}),
-            "factor analysis": chosen("factor-analysis", {"n_components": m}),
+            "PPCA": chosen("probabilistic-pca", {"n_components": sorted(m)}),
+            "factor analysis": chosen("factor-analysis", {"n_components": sorted(m)}),
             "mixture of PPCA": chosen_mixture("mixture-of-ppca", subspaces),
             "latent curve": lambda: model_class("latent-curve")(random_state=seed),
         }
-    return Entrants(exact | deep, mixture | others)
+    return Entrants(exact | deep, mixture | others, reduced)
 
 
-def deep_entrants(footing: Footing, n_rows: int, effort: Effort, seed: int) -> dict[str, Callable[[], Any]]:
-    def epochs(steps: int, batch_size: int = 128) -> int:
-        return max(1, round(steps / max(1, int(0.9 * n_rows) // batch_size)))
+def deep_entrants(
+    footing: Footing, n_rows: int, effort: Effort, seed: int, n_scored: int
+) -> tuple[dict[str, Callable[[], Any]], str]:
+    d, levels = footing.n_entries, footing.n_levels
+    n_outputs = d * levels if 2 < levels <= FEW_LEVELS else 2 * d
+    of_table = table_training(d, n_outputs, n_scored, effort)
+    of_image = (
+        image_training(footing, n_rows, n_scored, effort)
+        if footing.is_image
+        else table_training(d, n_outputs, n_scored, effort, levels)
+    )
+
+    def epochs(training: Training) -> int:
+        return max(1, round(training.steps / max(1, int(0.9 * n_rows) // training.batch_size)))
 
     def vae() -> Any:
         from jensen.engines.sgd.plan import Trainer
         from jensen.models.autoencoders.vae import VAE
         from jensen.nets.mlp import MLP
 
-        network, levels = MLP(hidden=(effort.width, effort.width)), footing.n_levels
+        network = MLP(hidden=(effort.width, effort.width))
         return VAE(
             likelihood="categorical" if 2 < levels <= FEW_LEVELS else "bernoulli" if levels == 2 else "auto",
             encoder=network,
             decoder=network,
-            max_epochs=epochs(effort.steps),
+            max_epochs=epochs(of_table),
+            evaluation_samples=of_table.levels,
             trainer=Trainer(patience=10),
             random_state=seed,
         )
@@ -188,8 +207,10 @@ def deep_entrants(footing: Footing, n_rows: int, effort: Effort, seed: int) -> d
         from jensen.nets.unet import UNet
 
         return Diffusion(
-            network=UNet(channels=effort.channels) if footing.is_image else ResidualMLP(effort.width),
-            max_epochs=epochs(effort.image_steps if footing.is_image else effort.steps),
+            network=UNet(channels=effort.channels) if of_image.is_unet else ResidualMLP(effort.width),
+            max_epochs=epochs(of_image),
+            batch_size=of_image.batch_size,
+            evaluation_levels=of_image.levels,
             learning_rate=2e-3,
             trainer=Trainer(patience=10),
             random_state=seed,
@@ -204,9 +225,11 @@ def deep_entrants(footing: Footing, n_rows: int, effort: Effort, seed: int) -> d
         prior = Diffusion(
             objective="variational",
             network=ResidualMLP(effort.width),
-            max_epochs=epochs(effort.steps),
+            max_epochs=epochs(of_table),
+            evaluation_levels=of_table.levels,
             trainer=Trainer(patience=10),
         )
         return LatentDiffusion(vae(), prior, random_state=seed)
 
-    return {"VAE": vae, "diffusion": diffusion, "latent diffusion": latent_diffusion}
+    makers = {"VAE": vae, "diffusion": diffusion, "latent diffusion": latent_diffusion}
+    return makers, reduction(of_table, of_image, footing.is_image, effort)

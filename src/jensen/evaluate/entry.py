@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -21,6 +22,7 @@ class Entry:
         nats: of every held-out row, in the order of the folds (n,); NaN where the model has no score.
         value: "exact" or "bound", and what it is estimated from.
         measures: for every fold, whether the score of each column is a density or a probability.
+        models: the fits of all folds.
         n_parameters: None where not known.
         fit_seconds, score_seconds: of all folds.
         failure: the reason why there are no scores; empty if there are.
@@ -34,6 +36,7 @@ class Entry:
     fit_seconds: float
     score_seconds: float
     measures: tuple[Measure, ...] = ()
+    models: tuple[Any, ...] = ()
     failure: str = ""
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from inspect import signature
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -82,6 +82,7 @@ class Leaderboard:
         scores: nats of every held-out row (index) under every model (column).
         models: the fitted models of the first fold, by name.
         held_out: the held-out rows of the first fold.
+        blender: makes the blend.
     """
 
     table: pd.DataFrame
@@ -89,11 +90,21 @@ class Leaderboard:
     scores: pd.DataFrame
     models: Mapping[str, Any]
     held_out: HeldOut
+    blender: Callable[[], Any]
 
     @property
     def best(self) -> str:
         """The name of the model with the highest score."""
         return str(self.table["model"].iloc[0])
+
+    def blend(self) -> Any:
+        """A `Blend` of the models of the first fold.
+
+        Unless `compare` had blend=True, every model is fitted once more, to a part of its training rows; the weights
+        are fitted to the others. The rows that the table reports have no part in it. Models are blended whose scores
+        are densities of the same columns, and probabilities of the others.
+        """
+        return self.blender()
 
     def shown(self) -> pd.DataFrame:
         """The table as text, rounded for display."""

@@ -113,6 +113,15 @@ class Bar:
         if self.bar is not None:
             self.bar.set_postfix_str(text)
 
+    def say(self, text: str) -> None:
+        """Print a line to standard error, above the bar."""
+        if self.display is not None and not self.display.has_terminal:
+            self.display.write(text)
+        else:
+            from tqdm.auto import tqdm
+
+            tqdm.write(text, file=sys.stderr)
+
     def line(self) -> str:
         of = "" if self.total is None else f" of {self.total}"
         return f"{self.name}, {self.unit} {self.done}{of}" + (f", {self.text}" if self.text else "")

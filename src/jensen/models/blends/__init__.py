@@ -1,0 +1,1 @@
+"""Blends: a mixture whose components are models of any kind."""
