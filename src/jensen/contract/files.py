@@ -18,13 +18,18 @@ from jensen.files.records import write_record
 
 def write_model(model: Any, path: str | os.PathLike[str]) -> None:
     """Write a fitted model: its constructor's arguments, its parameters and its other fitted attributes."""
+    write_record(path, {"class": type(model).__name__, **fitted_record(model)})
+
+
+def fitted_record(model: Any) -> dict[str, Any]:
+    """The constructor's arguments of a fitted model, and what `restore` needs of its fit."""
     check_is_fitted(model)
     attributes = {name: value for name, value in vars(model).items() if is_attribute(name) and name != "theta_"}
     kind = {"container": model._kind.container, "dtype": model._kind.dtype, "columns": model._kind.columns}
     if model._kind.constants is not None:
         kind["constants"] = model._kind.constants.record()
     fitted = {"theta": model._theta_record(), "kind": kind, "attributes": attributes}
-    write_record(path, {"class": type(model).__name__, "params": model.get_params(deep=False), "fitted": fitted})
+    return {"params": model.get_params(deep=False), "fitted": fitted}
 
 
 def restored(cls: type[Any], params: Mapping[str, Any], fitted: dict[str, Any]) -> Any:
