@@ -112,7 +112,7 @@ def learn_metric(
     y = torch.from_numpy(coding.of_column(codes[donors, column], column)).float()
     rows, source = torch.from_numpy(z[donors]).float(), torch.from_numpy(coding.source)
     rows[:, coding.places[column]] = 0.0
-    log_scale = torch.from_numpy(np.log(start)).float().requires_grad_(True)
+    log_scale = torch.from_numpy(np.log(np.maximum(start, 1e-6))).float().requires_grad_(True)
     optimiser = torch.optim.Adam([log_scale], lr=RATE)
     for _ in range(steps):
         order = torch.randperm(len(rows), generator=generator)
