@@ -74,7 +74,11 @@ class Imputed:
         parts = []
         for j, name in enumerate(self.model.columns_.names):
             rows = np.flatnonzero(missing[:, j])
-            part = {"row": rows, "column": name, "value": filled.iloc[rows, self.model.columns_.kept[j]].to_numpy(object)}
+            part: dict[str, Any] = {
+                "row": rows,
+                "column": name,
+                "value": filled.iloc[rows, self.model.columns_.kept[j]].to_numpy(object),
+            }
             if coding.is_level(j):
                 part |= {"std": np.nan, "probability": z[rows, coding.places[j]].max(1)}
             else:

@@ -35,8 +35,8 @@ from jensen.tasks.imputation.search import search
 class Imputer(TransformerMixin, BaseEstimator):
     """Fill missing values of tables of any kind with what several models of the table expect.
 
-    Mixtures of all columns and of few columns, factor analysers and nearest rows are compared on entries that are hidden
-    from them, and averaged with weights for each column. `jensen.impute` fits one and reports what it found.
+    Mixtures of all columns and of few columns, factor analysers and nearest rows are compared on entries that are
+    hidden from them, and averaged with weights for each column. `jensen.impute` fits one and reports what it found.
 
     Args:
         effort: "quick", "normal" or "thorough": how many models are tried, and on how many rows.
@@ -134,7 +134,7 @@ class Imputer(TransformerMixin, BaseEstimator):
         return self._with_features(filled, np.isnan(cells.numbers))
 
     def impute(self, X: Table) -> Any:
-        """X with its missing values filled, without other changes: `transform` without indicators and dropped columns."""
+        """X with its missing values filled, and no other change: no indicators, and no column is dropped."""
         return self._restored(X, self._read(X)[1])
 
     def impute_draws(self, X: Table, n_draws: int = 1, random_state: Any = None) -> list[Any]:
@@ -216,11 +216,9 @@ class Imputer(TransformerMixin, BaseEstimator):
         elif names:
             frame = frame.drop(*names)
         if marks is not None:
-            titles = self.get_feature_names_out()[-marks.shape[1] :] if marks.shape[1] else []
+            titles = self.get_feature_names_out()[len(frame.columns) :]
             own = nw.get_native_namespace(frame)
-            new = [
-                nw.new_series(title, mark, backend=own) for title, mark in zip(titles, marks.T, strict=True)
-            ]
+            new = [nw.new_series(title, mark, backend=own) for title, mark in zip(titles, marks.T, strict=True)]
             frame = nw.from_native(with_marks(frame.to_native(), new), eager_only=True)
         return frame.to_native()
 

@@ -59,7 +59,7 @@ class Coding:
 
     @property
     def width(self) -> int:
-        return self.places[-1].stop
+        return int(self.places[-1].stop)
 
     @cached_property
     def source(self) -> np.ndarray:
@@ -76,8 +76,9 @@ class Coding:
     def of_column(self, codes: np.ndarray, column: int) -> np.ndarray:
         """The codes (n,) of a column as its coordinates (n, w)."""
         if not self.is_level(column):
-            return ((codes - self.location[column]) / self.scale[column])[:, None]
-        one_hot = (codes[:, None] == np.arange(self.n_levels[column])).astype(np.float64)
+            scaled: np.ndarray = (codes - self.location[column]) / self.scale[column]
+            return scaled[:, None]
+        one_hot: np.ndarray = (codes[:, None] == np.arange(self.n_levels[column])).astype(np.float64)
         one_hot[np.isnan(codes)] = np.nan
         return one_hot
 

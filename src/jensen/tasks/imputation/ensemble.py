@@ -80,7 +80,7 @@ class Ensemble:
         alone = self.single()
         if alone is not None:
             return alone.drawn(x, n, int(rng.integers(2**31)))
-        out = np.stack([one for one in self.marginal_draws(x, n, int(rng.integers(2**31)))])
+        out = self.marginal_draws(x, n, int(rng.integers(2**31)))
         for codes in out:
             for _ in range(SWEEPS):
                 for j in range(self.coding.d):

@@ -42,7 +42,7 @@ class Member:
     weight: np.ndarray | None = None
 
     def expected(self, x: np.ndarray) -> np.ndarray:
-        """E[coordinates | observed] (n, D) of rows with missing cells; NaN in other columns, anything in other cells."""
+        """E[coordinates | observed] (n, D) where cells are missing; NaN in columns that it does not model."""
         out = np.full((len(x), self.coding.width), np.nan)
         if self.estimator is None:
             for j in self.columns:
@@ -106,7 +106,7 @@ class Member:
             with quietly():
                 tables = self.estimator.impute_draws(own[rows], n, random_state=seed)
             for k, table in enumerate(tables):
-                out[k][np.ix_(rows, list(self.columns))] = table
+                out[k, rows[:, None], np.array(self.columns)] = table
         return out
 
     def refitted(self, x: np.ndarray, weight: np.ndarray | None = None, steps: int | None = None) -> Member:

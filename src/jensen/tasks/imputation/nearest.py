@@ -1,6 +1,6 @@
 """Nearest rows with a metric of their own for every column: a mixture with one component per row.
 
-    p(x_j | x) = Σ_i a_i δ(x_j - x_ij),   a_i ∝ w_i exp(-Σ_k m_jk² ‖z_k - z_ik‖²)   over the rows i in which j is observed
+    p(x_j | x) = Σ_i a_i δ(x_j - x_ij),   a_i ∝ w_i exp(-Σ_k m_jk² ‖z_k - z_ik‖²),   i: the rows with j observed
 z are coordinates, completed by what other models expect where a cell is missing. The scales m_jk say how much column k
 tells of column j: they minimise the squared error of a number, or -ln p of a level, of rows that are left out one by
 one (Nadaraya 1964, Watson 1964; a metric learnt so: Goldberger et al. 2005, Weinberger & Tesauro 2007).
@@ -113,14 +113,16 @@ def learn_metric(
     rows, source = torch.from_numpy(z[donors]).float(), torch.from_numpy(coding.source)
     rows[:, coding.places[column]] = 0.0
     log_scale = torch.from_numpy(np.log(np.maximum(start, 1e-6))).float().requires_grad_(True)
-    optimiser = torch.optim.Adam([log_scale], lr=RATE)
-    for _ in range(steps):
+    first, second = torch.zeros(coding.d), torch.zeros(coding.d)
+    for step in range(1, steps + 1):
         order = torch.randperm(len(rows), generator=generator)
         asked, anchors = order[:BATCH], order[:ANCHORS]
         loss = left_out_loss(rows * log_scale.exp()[source], y, asked, anchors, coding.is_level(column))
-        optimiser.zero_grad()
-        loss.backward()
-        optimiser.step()
+        (slope,) = torch.autograd.grad(loss, log_scale)
+        # Adam (Kingma & Ba 2015); torch's own imports its compiler, which takes seconds.
+        first, second = 0.9 * first + 0.1 * slope, 0.999 * second + 0.001 * slope.square()
+        move = RATE * (first / (1 - 0.9**step)) / ((second / (1 - 0.999**step)).sqrt() + 1e-8)
+        log_scale = (log_scale.detach() - move).requires_grad_(True)
     scale = log_scale.detach().exp()
     asked = torch.randperm(len(rows), generator=generator)[: 2 * BATCH]
     with torch.no_grad():

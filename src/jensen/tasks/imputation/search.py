@@ -224,7 +224,8 @@ def nearest_rows(
     plain = [Ensemble(coding, tuple(trial.members[name] for name in names), None, first, first) for trial in trials]
     guesses = [[trial.guesses[name] for name in names] for trial in trials]
     completed = [one.averaged(t.left, own, first) for one, t, own in zip(plain, trials, guesses, strict=True)]
-    weights, found = first, []
+    weights = first
+    found: list[np.ndarray] = []
     for round_ in range(ROUNDS):
         steps, found = effort.metric_steps // (1 + round_), []
         for i, trial in enumerate(trials):
@@ -234,9 +235,7 @@ def nearest_rows(
             near = Nearest(coding, trial.left, completed[i], metrics[i])
             found.append(replace(plain[i], nearest=near).guess_of_nearest(trial.left, completed[i]))
         weights = weights_of(coding, trials, names, found)
-        completed = [
-            plain[i].averaged(trial.left, [*guesses[i], found[i]], weights) for i, trial in enumerate(trials)
-        ]
+        completed = [plain[i].averaged(trial.left, [*guesses[i], found[i]], weights) for i, trial in enumerate(trials)]
     return {j: np.exp(np.mean([np.log(own[j] + 1e-12) for own in metrics], 0)) for j in columns}, found, weights
 
 

@@ -1,6 +1,7 @@
 """Weights of models for a column, by their loss on entries that were hidden from them.
 
-Models are added one by one to an average, each time the one that lowers its loss most, also twice (Caruana et al. 2004).
+Models are added one by one to an average, each time the one that lowers its loss most, also repeatedly (Caruana et al.
+2004, ensemble selection from libraries of models).
 """
 
 from __future__ import annotations
@@ -18,10 +19,12 @@ SHARES, PRIOR_ENTRIES = (0.0, 0.25, 0.5, 0.75, 1.0), 50
 
 def losses(guess: np.ndarray, truth: np.ndarray, is_level: bool) -> np.ndarray:
     """The loss (..., n) of expected coordinates (..., n, w): squared error of a number, -ln p of a level."""
+    found: np.ndarray
     if is_level:
-        found: np.ndarray = -np.log((guess * truth).sum(-1) + FLOOR)
+        found = -np.log((guess * truth).sum(-1) + FLOOR)
         return found
-    return np.square(guess - truth).sum(-1)
+    found = np.square(guess - truth).sum(-1)
+    return found
 
 
 def weigh(guesses: Sequence[np.ndarray], truth: np.ndarray, is_level: bool) -> np.ndarray:
@@ -37,7 +40,8 @@ def weigh(guesses: Sequence[np.ndarray], truth: np.ndarray, is_level: bool) -> n
             break
         best, total = each[m], total + stacked[m]
         counts[m] += 1
-    return counts / counts.sum() if counts.any() else usable / max(usable.sum(), 1)
+    found: np.ndarray = counts / counts.sum() if counts.any() else usable / max(usable.sum(), 1)
+    return found
 
 
 def share_of_nearest(first: np.ndarray, nearest: np.ndarray, truth: np.ndarray, is_level: bool) -> float:
@@ -55,7 +59,7 @@ def share_of_nearest(first: np.ndarray, nearest: np.ndarray, truth: np.ndarray, 
 def weigh_with_nearest(guesses: Sequence[np.ndarray], truth: np.ndarray, is_level: bool) -> np.ndarray:
     """Weights (M,) of models, the last of which is nearest rows."""
     weights = weigh(guesses[:-1], truth, is_level)
-    used = np.flatnonzero(weights)
+    used = np.flatnonzero(weights).tolist()
     first = np.sum([weights[m] * guesses[m] for m in used], axis=0)
     share = share_of_nearest(first, guesses[-1], truth, is_level)
     return np.append((1 - share) * weights, share)
@@ -67,11 +71,14 @@ def cross_weighed(
     """The average (n, w) in which every entry has weights that were found without it, on the other half."""
     weighed = weigh_with_nearest if has_nearest else weigh
     if len(truth) < 2:
-        return np.sum([w * guess for w, guess in zip(weighed(guesses, truth, is_level), guesses, strict=True) if w], 0)
+        weights = weighed(guesses, truth, is_level)
+        used = np.flatnonzero(weights).tolist()
+        whole: np.ndarray = np.sum([weights[m] * guesses[m] for m in used], axis=0)
+        return whole
     out = np.empty(truth.shape)
     half = np.random.default_rng(seed).permutation(len(truth)) % 2 == 0
     for part in (half, ~half):
         weights = weighed([guess[~part] for guess in guesses], truth[~part], is_level)
-        used = np.flatnonzero(weights)
+        used = np.flatnonzero(weights).tolist()
         out[part] = np.sum([weights[m] * guesses[m][part] for m in used], axis=0)
     return out
