@@ -91,9 +91,7 @@ class TestImpute:
         cells = result.cells
         assert len(cells) == gaps.drop(columns="code").isna().sum().sum()
         numbers = cells[cells["column"] == "petal length (cm)"].set_index("row")
-        assert_allclose(
-            numbers["value"].astype(float), result.table["petal length (cm)"][numbers.index].astype(float)
-        )
+        assert_allclose(numbers["value"].astype(float), result.table["petal length (cm)"][numbers.index].astype(float))
         z = (numbers["value"].astype(float) - whole["petal length (cm)"][numbers.index]) / numbers["std"]
         assert 0.5 < np.sqrt((z**2).mean()) < 2
         levels = cells[cells["column"] == "species"]
@@ -280,4 +278,3 @@ class TestCommand:
     def test_errors(self, table, tmp_path, monkeypatch, words, message):
         monkeypatch.chdir(tmp_path)
         assert message in fail("impute", *words)
-
