@@ -30,6 +30,7 @@ THUMBNAIL = 640
 SECONDS = 900
 # The topic of an example is the first one below that has a name it imports; models built on others come first.
 TOPICS = {
+    "Jobs in one call": ["impute"],
     "Many models": ["compare", "Blend"],
     "Diffusion": ["LatentDiffusion", "Diffusion", "Schedule"],
     "Autoencoders": ["VAE", "Autoencoder"],
@@ -61,6 +62,7 @@ ORDER = [
     "Autoencoders",
     "Diffusion",
     "Many models",
+    "Jobs in one call",
 ]
 
 

@@ -65,6 +65,8 @@ PAGES = {
     "ridge-regression": "Ridge regression",
     "vae": "Variational autoencoder",
 }
+# Classes of other layers whose fits a file may hold.
+OTHERS = ("Imputer",)
 # What a model can return, and what it can be trained on.
 ANSWERS = ("score", "sample", "impute", "predict", "transform")
 MATERIAL = ("labels", "weights", "holes", "text", "images", "batches")
@@ -157,7 +159,8 @@ def load(path: str | os.PathLike[str], recipes: Sequence[type[BaseEstimator]] = 
     own: dict[str, Any] = {recipe.__name__: recipe for recipe in recipes}
     known = recipe_classes() | own
     try:
-        model = own.get(record["class"]) or model_class(record["class"])
+        name = record["class"]
+        model = own.get(name) or (getattr(import_module("jensen"), name) if name in OTHERS else model_class(name))
         return restored(model, decode(record["params"], known), decode(record["fitted"], known))
     except (ArithmeticError, AssertionError, AttributeError, LookupError, RuntimeError, TypeError) as error:
         raise ValueError(f"{path} does not describe a fitted model: {error!r}") from None

@@ -32,6 +32,7 @@ JSON = {
     "score-regression": "score r.jensen x.csv --label b",
     "sample": "sample m.jensen -n 2",
     "impute": "impute m.jensen x.csv",
+    "impute-table": "impute x.csv --effort quick",
     "predict": "predict m.jensen x.csv --proba",
     "transform": "transform k.jensen x.csv",
     "select": "select gaussian-mixture x.csv --drop kind --grid n-components=1:2 -o best.jensen",

@@ -16,9 +16,10 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from jensen.cli.apply import impute, predict, sample, score, transform
+from jensen.cli.apply import predict, sample, score, transform
 from jensen.cli.compare import compare
 from jensen.cli.fit import fit
+from jensen.cli.impute import impute
 from jensen.cli.inputs import MODEL_OPTIONS
 from jensen.cli.models import models
 from jensen.cli.output import noted, show_message
@@ -112,6 +113,7 @@ def root(version: Version = False) -> None:
     Examples:
       jensen fit gaussian-mixture iris.csv --label species -o iris.jensen
       jensen score iris.jensen new.csv
+      jensen impute gaps.csv --output filled.csv
       jensen impute iris.jensen gaps.csv --output filled.csv
       jensen fit diffusion digits -o digits.jensen
       jensen sample digits.jensen -n 64 --output grid.png

@@ -1,4 +1,4 @@
-"""Commands that apply a fitted model: score, sample, impute, predict and transform.
+"""Commands that apply a fitted model: score, sample, predict and transform.
 
 Libraries are imported inside functions, so that `jensen --help` is fast.
 """
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from jensen.cli.arguments import value_of
-from jensen.cli.checks import check_files, check_place, check_safe, is_folder, is_picture
+from jensen.cli.checks import check_files, check_place, check_safe
 from jensen.cli.inputs import (
     TABLE,
     Json,
@@ -37,11 +37,9 @@ from jensen.cli.output import (
     write_rows,
     write_table,
 )
-from jensen.cli.typed import modelled
-from jensen.files.places import SEPARATORS
 
 if TYPE_CHECKING:
-    from jensen.files.tables import Table
+    pass
 
 Data = Annotated[Path, TABLE]
 Model = Annotated[Path, typer.Argument(help="Model file written by `jensen fit`.")]
@@ -166,74 +164,6 @@ def sample(
     rows, _ = draw(n_samples, y=wanted, random_state=seed, **options)
     check_complete("sample", rows)
     write_rows(estimator, rows, output, as_json, safe_csv)
-
-
-def impute(
-    model: Model,
-    data: Data,
-    draws: Annotated[
-        int | None, typer.Option(min=1, help="Number of tables to draw instead of the posterior mean.")
-    ] = None,
-    steps: Annotated[int | None, typer.Option(help="Diffusion only: number of sampling steps.")] = None,
-    resamplings: Annotated[int | None, typer.Option(help="Diffusion only: repetitions of each step.")] = None,
-    seed: Seed = None,
-    output: RowsOutput = None,
-    safe_csv: SafeCsv = False,
-    as_json: Json = False,
-) -> None:
-    """Fill missing values with their posterior mean.
-
-    All other cells and columns stay as they are. With --draws N, N tables are drawn
-    from the posterior and written to filled-1.csv to filled-N.csv. Missing pixels
-    of images are NaN.
-
-    Examples:
-      jensen impute iris.jensen gaps.csv > filled.csv
-      jensen impute iris.jensen gaps.csv --draws 5 --seed 0 --output filled.csv
-      jensen impute digits.jensen gaps.npy --steps 50 --output filled.npy
-    """
-    if draws and draws > 1 and output is None:
-        raise ValueError(f"--draws {draws} makes {draws} tables, and standard output takes one; give --output")
-    check_files(model, data)
-    check_place(output)
-    check_safe(safe_csv, output, is_printed=not as_json)
-    import numpy as np
-    import pandas as pd
-
-    from jensen.files.datasets import fill_cells
-
-    is_image = is_picture(output) or is_folder(output)
-    as_written = not as_json and (output is None or output.suffix.lower() in SEPARATORS)
-    opened = open_rows(model, data, as_written=as_written, seed=seed, is_shown=not as_json)
-    estimator, X, cells = opened.estimator, opened.X, opened.cells
-    verb = "impute" if draws is None else "impute_draws"
-    fill, options = method(estimator, verb), options_for(estimator, verb, steps=steps, resamplings=resamplings)
-    check_rows_fit(estimator, output)
-    own = modelled(estimator, X)
-    is_missing = np.asarray(pd.isna(own))
-    tables = [fill(X, **options)] if draws is None else fill(X, draws, random_state=seed, **options)
-    for filled in tables:
-        check_complete("impute", modelled(estimator, filled))
-    for i, filled in enumerate(tables, start=1):
-        file = output if output is None or draws is None else output.with_name(f"{output.stem}-{i}{output.suffix}")
-        table = filled if is_image else fill_cells(cells, own, is_missing, filled)
-        write_rows(estimator, table, file, as_json, safe_csv, filled_entries=int(is_missing.sum()))
-    left = missing_elsewhere(cells, own)
-    if left and not as_json:
-        hint = "; for classes use `jensen predict`" if hasattr(estimator, "classes_") else ""
-        show_message(f"not imputed, in columns that the model was not trained on: {left}{hint}")
-
-
-def missing_elsewhere(cells: Table, X: Table) -> str:
-    """The number of missing values in every column that the model was not trained on."""
-    import numpy as np
-
-    if isinstance(cells, np.ndarray) or isinstance(X, np.ndarray):
-        return ""
-    others = cells.drop(columns=list(X.columns))
-    # Cells as they are written: an empty one is an empty text.
-    empty = (others.isna() | (others == "")).sum()
-    return ", ".join(f"{n} cells of {name}" for name, n in empty.items() if n)
 
 
 def predict(

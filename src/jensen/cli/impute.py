@@ -1,0 +1,217 @@
+"""`jensen impute`: fill missing values, by models that are chosen here or by a fitted one.
+
+Libraries are imported inside functions, so that `jensen --help` is fast.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from jensen.cli.apply import RowsOutput
+from jensen.cli.checks import check_files, check_page, check_place, check_safe, check_writable, is_folder, is_picture
+from jensen.cli.inputs import Drop, Json, SafeCsv, check_rows_fit, method, open_rows, options_for
+from jensen.cli.output import check_complete, plain, show_message, write_rows, wrote
+from jensen.cli.typed import modelled, typed
+from jensen.files.places import SEPARATORS, check_columns, check_data, known_suffix
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from jensen.files.tables import Table
+
+
+def impute(
+    files: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="[MODEL] DATA",
+            help="Table: .csv, .tsv, .parquet or .npy; empty cells are missing values. Before it, a model file written "
+            "by `jensen fit`; without one, models are chosen and fitted here.",
+        ),
+    ],
+    effort: Annotated[
+        str | None,
+        typer.Option(
+            metavar="quick|normal|thorough", help="Without a model: how many models are tried. Default: normal."
+        ),
+    ] = None,
+    draws: Annotated[
+        int | None, typer.Option(min=1, help="Number of tables to draw instead of the posterior mean.")
+    ] = None,
+    drop: Drop = None,
+    steps: Annotated[int | None, typer.Option(help="Diffusion only: number of sampling steps.")] = None,
+    resamplings: Annotated[int | None, typer.Option(help="Diffusion only: repetitions of each step.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Random seed. Default: 0, or the random_state of the model.")] = None,
+    output: RowsOutput = None,
+    report_to: Annotated[
+        Path | None,
+        typer.Option("--report", help="Without a model: HTML page with errors, models and filled cells."),
+    ] = None,
+    safe_csv: SafeCsv = False,
+    as_json: Json = False,
+) -> None:
+    """Fill missing values.
+
+    With one file, several models of the table are compared on hidden entries and
+    averaged: numbers are filled with their expectation, levels with the most
+    probable one, and the error on hidden entries is printed. With a model file
+    first, values are filled with their posterior mean under that model. All other
+    cells and columns stay as they are.
+
+    With --draws N, N tables are drawn, for multiple imputation, and written to
+    filled-1.csv to filled-N.csv. Missing pixels of images are NaN.
+
+    Examples:
+      jensen impute data.csv -o filled.csv
+      jensen impute data.csv --effort quick --drop id --report page.html -o filled.csv
+      jensen impute data.csv --draws 5 -o filled.csv
+      jensen impute iris.jensen gaps.csv > filled.csv
+      jensen impute iris.jensen gaps.csv --draws 5 --seed 0 --output filled.csv
+      jensen impute digits.jensen gaps.npy --steps 50 --output filled.npy
+    """
+    if len(files) > 2:
+        raise ValueError(
+            f"{len(files)} files were given: {', '.join(map(str, files))}; give a table, or a model and a table"
+        )
+    if draws and draws > 1 and output is None:
+        raise ValueError(f"--draws {draws} makes {draws} tables, and standard output takes one; give --output")
+    check_place(output)
+    check_safe(safe_csv, output, is_printed=not as_json)
+    if len(files) == 2:
+        unused = {"--effort": effort, "--report": report_to, "--drop": drop}
+        for flag, value in unused.items():
+            if value:
+                raise ValueError(
+                    f"{flag} is for imputation without a model; {files[0]} is fitted already: leave it out"
+                )
+        return impute_by_model(files[0], files[1], draws, steps, resamplings, seed, output, safe_csv, as_json)
+    for flag, given in {"--steps": steps, "--resamplings": resamplings}.items():
+        if given is not None:
+            raise ValueError(f"{flag} is for a fitted diffusion; give its file before the table, or leave it out")
+    if files[0].suffix == ".jensen":
+        raise ValueError(f"{files[0]} is a model file; give the table after it")
+    check_data(str(files[0]))
+    check_columns(files[0], drop or [])
+    if report_to:
+        check_page(report_to, "--report")
+        check_writable(report_to, "--report")
+    if output:
+        check_writable(output)
+        known_suffix(output)
+    impute_table(files[0], effort or "normal", draws, drop or [], seed or 0, output, report_to, safe_csv, as_json)
+
+
+def impute_table(
+    data: Path,
+    effort: str,
+    draws: int | None,
+    drop: list[str],
+    seed: int,
+    output: Path | None,
+    report_to: Path | None,
+    safe_csv: bool,
+    as_json: bool,
+) -> None:
+    """Choose and fit models, and fill the table with their average."""
+    import numpy as np
+    import pandas as pd
+
+    from jensen.files.datasets import fill_cells, need_table, read_dataset, read_with_cells, split_columns
+    from jensen.tasks.impute import impute as impute_rows
+    from jensen.tasks.imputer import Imputer
+
+    as_written = not as_json and (output is None or output.suffix.lower() in SEPARATORS)
+    table, cells = read_with_cells(data) if as_written else (read_dataset(data, images=True),) * 2
+    need_table(data, table)
+    X, _, _ = split_columns(table, drop=drop)
+    # Text files have no types: dates and whole numbers get theirs.
+    X = typed(Imputer(effort), X)
+    result = impute_rows(X, effort, random_state=seed, verbose=int(not as_json))
+    own = modelled(result.model, X)
+    is_missing = np.asarray(pd.isna(own))
+    tables = [result.table] if draws is None else result.draws(draws, verbose=int(not as_json))
+    if report_to:
+        result.report(report_to, f"Imputed values of {data.name}")
+        wrote(report_to)
+    summary: dict[str, Any] = {"filled_entries": int(is_missing.sum())}
+    if as_json:
+        summary |= {"columns": records(result.columns), "tried": records(result.tried)}
+        summary |= {"report": str(report_to)} if report_to else {}
+    for i, filled in enumerate(tables, start=1):
+        write_rows(
+            result.model,
+            fill_cells(cells, own, is_missing, filled),
+            numbered(output, i, draws),
+            as_json,
+            safe_csv,
+            **summary,
+        )
+    if not as_json:
+        for line in str(result).splitlines():
+            show_message(line)
+        if report_to:
+            show_message(f"wrote the report to {report_to.resolve()}")
+
+
+def numbered(output: Path | None, i: int, draws: int | None) -> Path | None:
+    """The file of the i-th draw."""
+    return output if output is None or draws is None else output.with_name(f"{output.stem}-{i}{output.suffix}")
+
+
+def records(table: pd.DataFrame) -> list[dict[str, Any]]:
+    return [{str(name): plain(value) for name, value in row.items()} for row in table.to_dict("records")]
+
+
+def impute_by_model(
+    model: Path,
+    data: Path,
+    draws: int | None,
+    steps: int | None,
+    resamplings: int | None,
+    seed: int | None,
+    output: Path | None,
+    safe_csv: bool,
+    as_json: bool,
+) -> None:
+    """Fill a table by a fitted model."""
+    check_files(model, data)
+    import numpy as np
+    import pandas as pd
+
+    from jensen.files.datasets import fill_cells
+
+    is_image = is_picture(output) or is_folder(output)
+    as_written = not as_json and (output is None or output.suffix.lower() in SEPARATORS)
+    opened = open_rows(model, data, as_written=as_written, seed=seed, is_shown=not as_json)
+    estimator, X, cells = opened.estimator, opened.X, opened.cells
+    verb = "impute" if draws is None else "impute_draws"
+    fill, options = method(estimator, verb), options_for(estimator, verb, steps=steps, resamplings=resamplings)
+    check_rows_fit(estimator, output)
+    own = modelled(estimator, X)
+    is_missing = np.asarray(pd.isna(own))
+    tables = [fill(X, **options)] if draws is None else fill(X, draws, random_state=seed, **options)
+    for filled in tables:
+        check_complete("impute", modelled(estimator, filled))
+    for i, filled in enumerate(tables, start=1):
+        file = numbered(output, i, draws)
+        table = filled if is_image else fill_cells(cells, own, is_missing, filled)
+        write_rows(estimator, table, file, as_json, safe_csv, filled_entries=int(is_missing.sum()))
+    left = missing_elsewhere(cells, own)
+    if left and not as_json:
+        hint = "; for classes use `jensen predict`" if hasattr(estimator, "classes_") else ""
+        show_message(f"not imputed, in columns that the model was not trained on: {left}{hint}")
+
+
+def missing_elsewhere(cells: Table, X: Table) -> str:
+    """The number of missing values in every column that the model was not trained on."""
+    import numpy as np
+
+    if isinstance(cells, np.ndarray) or isinstance(X, np.ndarray):
+        return ""
+    others = cells.drop(columns=list(X.columns))
+    # Cells as they are written: an empty one is an empty text.
+    empty = (others.isna() | (others == "")).sum()
+    return ", ".join(f"{n} cells of {name}" for name, n in empty.items() if n)

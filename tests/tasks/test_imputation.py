@@ -1,0 +1,165 @@
+"""The engine of impute: coordinates, weights, nearest rows."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from numpy.testing import assert_allclose, assert_array_equal
+
+from jensen import ConjugatePrior, GaussianMixture, Mixture
+from jensen.data.infer import learn_columns
+from jensen.tasks.imputation.candidates import EFFORTS, partners
+from jensen.tasks.imputation.coding import Coding
+from jensen.tasks.imputation.ensemble import Ensemble
+from jensen.tasks.imputation.members import Member, fitted_member
+from jensen.tasks.imputation.nearest import Nearest, learn_metric
+from jensen.tasks.imputation.search import search
+from jensen.tasks.imputation.weighing import weigh, weigh_with_nearest
+
+
+@pytest.fixture
+def mixed():
+    rng = np.random.default_rng(0)
+    kind = rng.integers(0, 3, 200)
+    table = pd.DataFrame({"size": kind + rng.normal(0, 0.3, 200), "kind": np.array(["a", "b", "c"])[kind]})
+    table["twice"] = 2 * table["size"] + rng.normal(0, 0.1, 200)
+    return table.mask(rng.random(table.shape) < 0.2)
+
+
+def coded(table):
+    columns = learn_columns(table, kinds="all")
+    x = columns.codes(table).x.numpy()
+    return Coding.of(columns, x), x
+
+
+def test_coordinates_lead_back_to_codes(mixed):
+    coding, x = coded(mixed)
+    z = coding.coordinates(x)
+    assert z.shape == (200, 5)
+    full = ~np.isnan(x).any(1)
+    assert_allclose(coding.codes(z[full]), x[full])
+    assert_allclose(np.nanmean(z[:, 0]), 0, atol=1e-12)
+    assert_array_equal(np.isnan(z[:, 1]), np.isnan(x[:, 1]))
+
+
+def test_a_member_expects_what_its_mixture_does(mixed):
+    """Σ_k q_k p_k(level), against the frequencies of many draws of the model."""
+    coding, x = coded(mixed)
+    model = Mixture(3, columns={0: "number", 1: "level", 2: "number"}, prior=ConjugatePrior(), random_state=0)
+    member = fitted_member("m", (0, 1, 2), coding, model, x)
+    z, drawn = member.expected(x), member.drawn(x, 2000, 0)
+    gaps = np.isnan(x[:, 1])
+    shares = np.stack([(drawn[:, gaps, 1] == level).mean(0) for level in range(3)], 1)
+    assert_allclose(z[gaps, 1:4], shares, atol=0.06)  # five standard errors of 2000 draws
+    gaps = np.isnan(x[:, 0])
+    assert_allclose(coding.codes(z)[gaps, 0], model.impute(x)[gaps, 0])
+
+
+def test_weights_find_the_model_that_is_right():
+    rng = np.random.default_rng(0)
+    truth = rng.normal(size=(100, 1))
+    good, bad = truth + rng.normal(0, 0.1, (100, 1)), np.zeros((100, 1))
+    assert weigh([bad, good], truth, is_level=False)[1] > 0.8
+    missing = np.full((100, 1), np.nan)
+    assert_array_equal(weigh([missing, good], truth, is_level=False), [0, 1])
+
+
+def test_an_average_is_better_than_its_parts_if_their_errors_are_independent():
+    rng = np.random.default_rng(0)
+    truth = rng.normal(size=(2000, 1))
+    parts = [truth + rng.normal(0, 1, (2000, 1)) for _ in range(4)]
+    weights = weigh(parts, truth, is_level=False)
+    assert (weights > 0.1).all()
+
+
+def test_few_entries_give_nearest_rows_about_half():
+    truth = np.zeros((4, 1))
+    weights = weigh_with_nearest([truth + 1.0, truth], truth, is_level=False)
+    assert_allclose(weights, [1 - 29 / 54, 29 / 54])  # (4 · 1 + 50 · ½) / 54
+
+
+def test_nearest_rows_by_hand():
+    """Two donors at distances 0 and 1 in the only other column have shares 1 and e^-1."""
+    coding = Coding(("number", "number"), (1, 1), np.zeros(2), np.ones(2))
+    codes = np.array([[0.0, 10.0], [1.0, 20.0]])
+    near = Nearest(coding, codes, codes, {1: np.array([1.0, 0.0])})
+    share = np.exp(-1) / (1 + np.exp(-1))
+    z = np.zeros((1, 2))
+    assert_allclose(near.expected(z, 1), [[10 + 10 * share]], rtol=1e-6)
+    drawn = near.drawn(z, 1, torch.Generator().manual_seed(0), 4000)
+    assert_allclose((drawn == 20).mean(), share, atol=0.03)
+    heavy = Nearest(coding, codes, codes, {1: np.array([1.0, 0.0])}, weight=np.array([1.0, np.e]))
+    assert_allclose(heavy.expected(z, 1), [[15.0]], rtol=1e-6)
+
+
+def test_the_metric_ignores_what_is_irrelevant():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(400, 3))
+    x[:, 2] = np.sin(2 * x[:, 0]) + rng.normal(0, 0.05, 400)
+    coding = Coding(("number",) * 3, (1,) * 3, x.mean(0), x.std(0))
+    metric = learn_metric(coding, x, coding.coordinates(x), 2, 60, 0, np.ones(3))
+    assert metric[2] == 0
+    assert metric[0] > 5 * metric[1]
+
+
+def test_partners_are_those_that_depend_most():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(500, 4))
+    x[:, 3] = x[:, 1] ** 2  # not correlated, but not independent
+    coding = Coding(("number",) * 4, (1,) * 4, np.zeros(4), np.ones(4))
+    assert partners(coding, x, range(4))[3][0] == 1
+
+
+def test_a_single_model_draws_all_cells_of_a_row_at_once():
+    """The covariance of two missing cells of a row is that of the model, which a draw cell by cell would lose."""
+    rng = np.random.default_rng(0)
+    x = rng.multivariate_normal([0, 0], [[1, 0.9], [0.9, 1]], 500)
+    coding = Coding(("number",) * 2, (1,) * 2, x.mean(0), x.std(0))
+    member = fitted_member("m", (0, 1), coding, GaussianMixture(1), x)
+    whole = Ensemble(coding, (member,), None, np.ones((1, 2)), np.array([[1.0, 1.0], [0.0, 0.0]]))
+    empty = np.full((2000, 2), np.nan)
+    assert np.corrcoef(whole.drawn(empty, 1, 0)[0].T)[0, 1] > 0.85
+    # An average of two equal models draws by turns: the cells fit each other after some rounds.
+    twin = Ensemble(coding, (member, member), None, np.full((2, 2), 0.5), np.array([[0.5] * 2, [0.5] * 2, [0.0] * 2]))
+    assert 0.6 < np.corrcoef(twin.drawn(empty, 1, 0)[0].T)[0, 1] < 0.95
+
+
+def test_new_weights_change_the_models():
+    """With all weight on half of the rows, the mean is theirs."""
+    x = np.array([[0.0], [0.1], [10.0], [10.1]]) + np.zeros((4, 1))
+    coding = Coding(("number",), (1,), np.zeros(1), np.ones(1))
+    member = fitted_member("m", (0,), coding, GaussianMixture(1), x)
+    moved = member.refitted(x, np.array([2.0, 2.0, 1e-12, 1e-12]))
+    assert_allclose(moved.expected(np.array([[np.nan]])), 0.05, atol=1e-6)
+    base = Member("own values", (0,), coding, values=x).refitted(x, np.array([2.0, 2.0, 0.0, 0.0]))
+    assert_allclose(base.expected(np.array([[np.nan]])), 0.05)
+    assert set(base.drawn(np.full((50, 1), np.nan), 1, 0)[0].ravel()) <= {0.0, 0.1}
+
+
+def test_what_cannot_be_fitted_is_left_out_with_its_reason(mixed, monkeypatch):
+    coding, x = coded(mixed)
+
+    def refuse(self, *_, **__):
+        raise ValueError("no fit today")
+
+    monkeypatch.setattr(Mixture, "fit", refuse)
+    found = search(coding, x, range(3), EFFORTS["quick"], 0)
+    assert set(found.failed.values()) == {"no fit today"}
+    assert np.isfinite(found.ensemble.expected(x)).all()
+
+
+def test_ctrl_c_keeps_what_was_tried(mixed, monkeypatch):
+    coding, x = coded(mixed)
+    fit, fits = Mixture.fit, []
+
+    def interrupted(self, *arguments, **options):
+        fits.append(1)
+        if len(fits) > 2:
+            raise KeyboardInterrupt
+        return fit(self, *arguments, **options)
+
+    monkeypatch.setattr(Mixture, "fit", interrupted)
+    with pytest.warns(RuntimeWarning, match="interrupted after 1 of 2 models"):
+        found = search(coding, x, range(3), EFFORTS["quick"], 0)
+    assert "mixture, K=3" in found.names
+    assert np.isfinite(found.ensemble.expected(x)).all()
