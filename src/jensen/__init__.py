@@ -44,6 +44,7 @@ _HOMES = {
     "RidgeRegression": "jensen.models.regression.ridge_regression",
     "Schedule": "jensen.formulas.schedule",
     "Selection": "jensen.evaluate.select",
+    "Synthetic": "jensen.tasks.synthesize",
     "TimeEmbedding": "jensen.nets.denoiser",
     "Trainer": "jensen.engines.sgd.plan",
     "UNet": "jensen.nets.unet",
@@ -58,6 +59,7 @@ _HOMES = {
     "load": "jensen.registry",
     "outlier_scores": "jensen.evaluate.outliers",
     "select": "jensen.evaluate.select",
+    "synthesize": "jensen.tasks.synthesize",
     "write_report": "jensen.report.page",
 }
 
