@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -87,15 +89,19 @@ def read_given(
 def allowed_values(columns: Columns, j: int, name: Any, wish: Any) -> Allowed:
     """What a user allows in one column; a level that was not observed is an error."""
     if isinstance(wish, tuple):
-        if len(wish) != 2 or columns.levels[j]:
+        levels = columns.levels[j]
+        if len(wish) != 2 or not all(isinstance(level, Real) for level in levels):
             raise ValueError(
                 f"given[{name!r}]={wish!r}: an interval has two ends, (low, high), and is for a column of numbers or "
                 "dates; give a list for several values"
             )
-        low, high = (np.nan if end is None else code_of(columns, j, end) for end in wish)
+        read = float if levels else partial(code_of, columns, j)
+        low, high = (far if end is None else read(end) for end, far in zip(wish, (-np.inf, np.inf), strict=True))
         if low > high:
             raise ValueError(f"given[{name!r}]={wish!r}: the first end is above the second one; swap them")
-        return float(np.nan_to_num(low, nan=-np.inf)), float(np.nan_to_num(high, nan=np.inf))
+        if levels:
+            return np.flatnonzero([low <= level <= high for level in levels]).astype(float)
+        return low, high
     values = wish if isinstance(wish, list | set | frozenset | np.ndarray) else [wish]
     return np.array([code_of(columns, j, value) for value in values])
 

@@ -17,8 +17,10 @@ import numpy as np
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 from sklearn.metrics import r2_score, roc_auc_score
 from sklearn.model_selection import StratifiedKFold
+from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from jensen.runtime.progress import progress
+from jensen.runtime.threads import FEW
 
 N_BINS, N_FOLDS = 10, 3
 # The most levels of a column that the trees of scikit-learn split as levels; those of others are split by their order.
@@ -104,7 +106,8 @@ def c2st(real: np.ndarray, synthetic: np.ndarray, is_number: np.ndarray, seed: i
     found = []
     for train, test in progress(folds, "two-sample test", n_steps=N_FOLDS, unit="fold"):
         model = HistGradientBoostingClassifier(categorical_features=as_levels(x, is_number), random_state=seed)
-        area = roc_auc_score(y[test], model.fit(x[train], y[train]).predict_proba(x[test])[:, 1])
+        with threads_of_trees(x):
+            area = roc_auc_score(y[test], model.fit(x[train], y[train]).predict_proba(x[test])[:, 1])
         found.append(2 * max(0.5, area) - 1)
     return 1 - float(np.mean(found))
 
@@ -116,18 +119,25 @@ def utility(train: np.ndarray, test: np.ndarray, is_number: np.ndarray, label: i
     x, y, new, truth = train[:, rest], train[:, label], test[:, rest], test[:, label]
     levels = as_levels(np.concatenate([x, new]), is_number[rest])
     if is_number[label]:
-        fitted = HistGradientBoostingRegressor(categorical_features=levels, random_state=seed).fit(x, y)
-        return float(r2_score(truth, fitted.predict(new)))
+        regression = HistGradientBoostingRegressor(categorical_features=levels, random_state=seed)
+        with threads_of_trees(x):
+            return float(r2_score(truth, regression.fit(x, y).predict(new)))
     if len(np.unique(y)) < 2 or len(np.unique(truth)) < 2:
         return np.nan
-    classifier = HistGradientBoostingClassifier(categorical_features=levels, random_state=seed).fit(x, y)
-    chance = classifier.predict_proba(new)
+    classifier = HistGradientBoostingClassifier(categorical_features=levels, random_state=seed)
+    with threads_of_trees(x):
+        chance = classifier.fit(x, y).predict_proba(new)
     # Each class against the rest, with 0 for one that the training rows lack.
     column = {value: chance[:, i] for i, value in enumerate(classifier.classes_)}
     values = np.unique(truth)
     if len(values) == 2:
         return float(roc_auc_score(truth == values[1], column.get(values[1], np.zeros(len(truth)))))
     return float(np.mean([roc_auc_score(truth == v, column.get(v, np.zeros(len(truth)))) for v in values]))
+
+
+def threads_of_trees(x: np.ndarray) -> threadpool_limits:
+    """One thread for few rows: on a busy machine several threads that wait for each other cost many times the work."""
+    return threadpool_limits(1 if x.size < FEW else None)
 
 
 def as_levels(x: np.ndarray, is_number: np.ndarray) -> np.ndarray:
