@@ -41,6 +41,7 @@ QUICK = {
     "docs/one-bound.md",
     "docs/probabilistic-pca.md",
     "docs/ridge-regression.md",
+    "docs/synthesize.md",
 }
 
 

@@ -31,6 +31,7 @@ SECONDS = 900
 # The topic of an example is the first one below that has a name it imports; models built on others come first.
 TOPICS = {
     "Many models": ["compare"],
+    "Jobs in one call": ["synthesize"],
     "Diffusion": ["LatentDiffusion", "Diffusion", "Schedule"],
     "Autoencoders": ["VAE", "Autoencoder"],
     "Regression": ["RidgeRegression"],
@@ -61,6 +62,7 @@ ORDER = [
     "Autoencoders",
     "Diffusion",
     "Many models",
+    "Jobs in one call",
 ]
 
 
