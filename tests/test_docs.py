@@ -42,6 +42,7 @@ QUICK = {
     "docs/one-bound.md",
     "docs/probabilistic-pca.md",
     "docs/ridge-regression.md",
+    "docs/synthesize.md",
 }
 
 

@@ -30,7 +30,7 @@ THUMBNAIL = 640
 SECONDS = 900
 # The topic of an example is the first one below that has a name it imports; models built on others come first.
 TOPICS = {
-    "Jobs in one call": ["impute"],
+    "Jobs in one call": ["impute", "cluster", "synthesize", "outliers"],
     "Many models": ["compare", "Blend"],
     "Diffusion": ["LatentDiffusion", "Diffusion", "Schedule"],
     "Autoencoders": ["VAE", "Autoencoder"],

@@ -48,6 +48,7 @@ _HOMES = {
     "RidgeRegression": "jensen.models.regression.ridge_regression",
     "Schedule": "jensen.formulas.schedule",
     "Selection": "jensen.evaluate.select",
+    "Synthetic": "jensen.tasks.synthesize",
     "TimeEmbedding": "jensen.nets.denoiser",
     "Trainer": "jensen.engines.sgd.plan",
     "UNet": "jensen.nets.unet",
@@ -64,6 +65,7 @@ _HOMES = {
     "outlier_scores": "jensen.evaluate.outliers",
     "pool": "jensen.tasks.pooling",
     "select": "jensen.evaluate.select",
+    "synthesize": "jensen.tasks.synthesize",
     "write_report": "jensen.report.page",
 }
 

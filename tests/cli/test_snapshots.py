@@ -37,6 +37,7 @@ JSON = {
     "transform": "transform k.jensen x.csv",
     "select": "select gaussian-mixture x.csv --drop kind --grid n-components=1:2 -o best.jensen",
     "compare": "compare x.csv --models kmeans,gaussian-mixture --drop kind --cv 2 -o board.csv",
+    "synthesize": "synthesize x.csv -n 3 -o new.csv --effort quick",
     "models": "models",
     "models-gaussian-mixture": "models gaussian-mixture",
 }

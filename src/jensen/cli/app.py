@@ -26,6 +26,7 @@ from jensen.cli.output import noted, show_message
 from jensen.cli.processes import GRACE, is_first_process, is_one_of_several
 from jensen.cli.report import report as report_page
 from jensen.cli.select import select
+from jensen.cli.synthesize import synthesize
 from jensen.runtime.interrupt import InterruptedFitWarning
 from jensen.runtime.progress import hide_progress, shown_progress
 
@@ -124,7 +125,7 @@ def root(version: Version = False) -> None:
 
 app.command(context_settings=MODEL_OPTIONS)(fit)
 app.command(context_settings=MODEL_OPTIONS)(select)
-for verb in (compare, score, sample, impute, predict, transform, report_page, models):
+for verb in (compare, synthesize, score, sample, impute, predict, transform, report_page, models):
     app.command()(verb)
 
 
