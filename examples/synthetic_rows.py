@@ -69,6 +69,7 @@ for ax, colour, (name, table) in zip(axes[1:], COLOURS[1::-1], tables.items(), s
     ax.set_title(f"a mixture of {name}: C2ST {found[name]:.2f}")
 title(
     fig,
-    f"Normal scores keep every column as it is; gradient boosting can hardly tell the rows apart (real rows: {ceiling:.2f})",
+    "Normal scores keep every column as it is; gradient boosting can hardly tell the rows apart "
+    f"(real rows: {ceiling:.2f})",
 )
 save(fig, PICTURE)
