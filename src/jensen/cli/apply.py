@@ -8,7 +8,7 @@ from __future__ import annotations
 import inspect
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -16,15 +16,19 @@ from jensen.cli.arguments import value_of
 from jensen.cli.checks import check_files, check_place, check_safe, is_folder, is_picture
 from jensen.cli.inputs import (
     TABLE,
+    Header,
     Json,
     Keep,
+    Missing,
     SafeCsv,
+    Types,
     check_rows_fit,
     method,
     named,
     open_model,
     open_rows,
     options_for,
+    table_options,
 )
 from jensen.cli.output import (
     check_complete,
@@ -37,21 +41,19 @@ from jensen.cli.output import (
     write_rows,
     write_table,
 )
-from jensen.cli.typed import modelled
-from jensen.files.places import SEPARATORS
+from jensen.cli.typed import missing_elsewhere, modelled
+from jensen.files.places import is_text, numbered
 
-if TYPE_CHECKING:
-    from jensen.files.tables import Table
-
+WRITTEN_HELP = "File to write: .csv, .tsv, .jsonl (also .gz or .zst), .parquet, .feather, .xlsx or .npy."
 Data = Annotated[Path, TABLE]
 Model = Annotated[Path, typer.Argument(help="Model file written by `jensen fit`.")]
-Output = Annotated[Path | None, typer.Option("--output", "-o", help="File to write: .csv, .tsv, .parquet or .npy.")]
+Output = Annotated[Path | None, typer.Option("--output", "-o", help=WRITTEN_HELP)]
 RowsOutput = Annotated[
     Path | None,
     typer.Option(
         "--output",
         "-o",
-        help="File to write: .csv, .tsv, .parquet or .npy. Images: .npy, one .png, or a folder of .png files.",
+        help=f"{WRITTEN_HELP} Images: .npy, one .png, or a folder of .png files.",
     ),
 ]
 Seed = Annotated[int | None, typer.Option(help="Random seed. Default: the random_state of the model.")]
@@ -71,6 +73,9 @@ def score(
         ),
     ] = None,
     keep: Keep = None,
+    missing: Missing = None,
+    header: Header = None,
+    types: Types = None,
     seed: Seed = None,
     output: Output = None,
     safe_csv: SafeCsv = False,
@@ -88,7 +93,7 @@ def score(
       jensen score digits.jensen digits --levels all --seed 1
       jensen score faces.jensen faces/
     """
-    check_files(model, data, output, keep=keep, label=label)
+    check_files(model, data, output, keep=keep, label=label, header=header)
     check_safe(safe_csv, output, is_printed=False)
     if keep and not output:
         raise ValueError(f"--keep {','.join(keep)} needs --output, the file that gets these columns beside the scores")
@@ -96,7 +101,10 @@ def score(
     import pandas as pd
     from sklearn.base import is_regressor
 
-    opened = open_rows(model, data, label=label, needs_label=True, keep=keep, seed=seed, is_shown=not as_json)
+    reading, is_shown = table_options(missing, header, types), not as_json
+    opened = open_rows(
+        model, data, label=label, needs_label=True, keep=keep, seed=seed, is_shown=is_shown, reading=reading
+    )
     estimator, X, y = opened.estimator, opened.X, opened.y if is_regressor(opened.estimator) else None
     if label is not None and y is None:
         show_message(f"warning: {type(estimator).__name__} scores rows without their label; {named(label)} is left out")
@@ -176,6 +184,9 @@ def impute(
     ] = None,
     steps: Annotated[int | None, typer.Option(help="Diffusion only: number of sampling steps.")] = None,
     resamplings: Annotated[int | None, typer.Option(help="Diffusion only: repetitions of each step.")] = None,
+    missing: Missing = None,
+    header: Header = None,
+    types: Types = None,
     seed: Seed = None,
     output: RowsOutput = None,
     safe_csv: SafeCsv = False,
@@ -203,8 +214,9 @@ def impute(
     from jensen.files.datasets import fill_cells
 
     is_image = is_picture(output) or is_folder(output)
-    as_written = not as_json and (output is None or output.suffix.lower() in SEPARATORS)
-    opened = open_rows(model, data, as_written=as_written, seed=seed, is_shown=not as_json)
+    as_written = not as_json and (output is None or is_text(output))
+    reading = table_options(missing, header, types)
+    opened = open_rows(model, data, as_written=as_written, seed=seed, is_shown=not as_json, reading=reading)
     estimator, X, cells = opened.estimator, opened.X, opened.cells
     verb = "impute" if draws is None else "impute_draws"
     fill, options = method(estimator, verb), options_for(estimator, verb, steps=steps, resamplings=resamplings)
@@ -215,25 +227,14 @@ def impute(
     for filled in tables:
         check_complete("impute", modelled(estimator, filled))
     for i, filled in enumerate(tables, start=1):
-        file = output if output is None or draws is None else output.with_name(f"{output.stem}-{i}{output.suffix}")
-        table = filled if is_image else fill_cells(cells, own, is_missing, filled)
-        write_rows(estimator, table, file, as_json, safe_csv, filled_entries=int(is_missing.sum()))
+        file = output if output is None or draws is None else numbered(output, i)
+        table = filled if is_image else fill_cells(cells, own, is_missing, filled, opened.styles)
+        n_filled = int(is_missing.sum())
+        write_rows(estimator, table, file, as_json, safe_csv, opened.separator, filled_entries=n_filled)
     left = missing_elsewhere(cells, own)
     if left and not as_json:
         hint = "; for classes use `jensen predict`" if hasattr(estimator, "classes_") else ""
         show_message(f"not imputed, in columns that the model was not trained on: {left}{hint}")
-
-
-def missing_elsewhere(cells: Table, X: Table) -> str:
-    """The number of missing values in every column that the model was not trained on."""
-    import numpy as np
-
-    if isinstance(cells, np.ndarray) or isinstance(X, np.ndarray):
-        return ""
-    others = cells.drop(columns=list(X.columns))
-    # Cells as they are written: an empty one is an empty text.
-    empty = (others.isna() | (others == "")).sum()
-    return ", ".join(f"{n} cells of {name}" for name, n in empty.items() if n)
 
 
 def predict(
@@ -253,6 +254,9 @@ def predict(
         str | None, typer.Option(metavar="learned|uniform", help="Diffusion only: prior probabilities of the classes.")
     ] = None,
     keep: Keep = None,
+    missing: Missing = None,
+    header: Header = None,
+    types: Types = None,
     seed: Seed = None,
     safe_csv: SafeCsv = False,
     as_json: Json = False,
@@ -268,14 +272,15 @@ def predict(
       jensen predict price.jensen new.csv --std
       jensen predict digits.jensen new.npy --budget 50 --seed 1
     """
-    check_files(model, data, output, keep=keep)
+    check_files(model, data, output, keep=keep, header=header)
     check_safe(safe_csv, output, is_printed=not as_json)
     import pandas as pd
     from sklearn.base import is_regressor
 
     from jensen.data.labels import decode_labels
 
-    opened = open_rows(model, data, keep=keep, seed=seed, is_shown=not as_json)
+    reading = table_options(missing, header, types)
+    opened = open_rows(model, data, keep=keep, seed=seed, is_shown=not as_json, reading=reading)
     estimator, X = opened.estimator, opened.X
     ask = method(estimator, "predict")
     if std and "return_std" not in inspect.signature(ask).parameters:
@@ -309,6 +314,9 @@ def transform(
     model: Model,
     data: Data,
     keep: Keep = None,
+    missing: Missing = None,
+    header: Header = None,
+    types: Types = None,
     output: Output = None,
     safe_csv: SafeCsv = False,
     as_json: Json = False,
@@ -323,11 +331,12 @@ def transform(
       jensen transform pca.jensen new.csv --keep id --output latent.csv
       jensen transform vae.jensen digits --json
     """
-    check_files(model, data, output, keep=keep)
+    check_files(model, data, output, keep=keep, header=header)
     check_safe(safe_csv, output, is_printed=not as_json)
     import pandas as pd
 
-    opened = open_rows(model, data, keep=keep, is_shown=not as_json)
+    reading = table_options(missing, header, types)
+    opened = open_rows(model, data, keep=keep, is_shown=not as_json, reading=reading)
     estimator = opened.estimator
     values = pd.DataFrame(method(estimator, "transform")(opened.X), columns=estimator.get_feature_names_out())
     check_complete("transform", values)
