@@ -20,7 +20,7 @@ from jensen.files.reading import Reading
 from jensen.files.replacing import replacing
 from jensen.files.sources import Source, needed, open_packed, open_source
 from jensen.files.text import read_text
-from jensen.files.understand import kind_of, understand
+from jensen.files.understand import counts_rows, kind_of, understand
 from jensen.files.understood import Reported, Understood
 from jensen.runtime.messages import levels_inside
 
@@ -117,10 +117,12 @@ def with_codes(frame: pd.DataFrame, reading: Reading) -> pd.DataFrame:
 
 def zeros_of(table: pd.DataFrame, zeros: Sequence[tuple[int, str]], reading: Reading) -> dict[str, str]:
     """Columns with zeros in front that were read as numbers."""
-    names = {str(table.columns[j]): (j, text) for j, text in zeros if j < table.shape[1]}
+    names = {str(table.columns[j]): (j, text) for j, text in zeros if reading.hints and j < table.shape[1]}
     unsaid = {*reading.types, *reading.fitted, *reading.aside}
     return {
-        name: text for name, (j, text) in names.items() if kind_of(table.iloc[:, j]) == "number" and name not in unsaid
+        name: text
+        for name, (j, text) in names.items()
+        if kind_of(table.iloc[:, j]) == "number" and name not in unsaid and not counts_rows(table.iloc[:, j])
     }
 
 

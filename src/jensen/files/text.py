@@ -45,15 +45,15 @@ def read_text(source: Source, reading: Reading) -> TextTable:
     options: dict[str, Any] = {"dtype": {name: str for name, kind in as_text.items() if kind == "text"}}
     if reading.missing:
         options |= {"na_values": ["", *reading.codes], "keep_default_na": reading.has_usual_codes}
-    for encoding in (layout.encoding, *(other for other in OTHERS if other != layout.encoding)):
+    # A letter behind the sample may not be of the encoding found there; the last of the others has all letters.
+    others = () if layout.encoding.startswith("utf-16") else [other for other in OTHERS if other != layout.encoding]
+    for encoding in (layout.encoding, *others):
         layout = replace(layout, encoding=encoding)
         try:
-            frame = parse_whole(source, layout, names, options)
-            return TextTable(source, layout, frame)
-        except UnicodeDecodeError:
-            # A letter behind the sample is not of this encoding; the last one has all letters.
-            continue
-    raise AssertionError("Latin-1 has a letter for every byte")
+            return TextTable(source, layout, parse_whole(source, layout, names, options))
+        except UnicodeDecodeError as error:
+            reason = error
+    raise ValueError(f"{source.path} cannot be read as a table: {reason}")
 
 
 def parse_whole(source: Source, layout: Layout, names: list[str] | None, options: dict[str, Any]) -> pd.DataFrame:
