@@ -125,13 +125,17 @@ def rows_of(text: str, separator: str, is_cut: bool) -> list[list[str]]:
 
 
 def find_separator(text: str, usual: str, is_cut: bool) -> str:
-    """The usual separator if it splits all lines alike, or else one that does, or else what the first line has."""
-    widths = {
-        candidate: [len(row) for row in rows_of(text, candidate, is_cut)]
-        for candidate in (usual, *(other for other in CANDIDATES if other != usual))
-    }
-    alike = [candidate for candidate, found in widths.items() if found and found[0] > 1 and len({*found}) == 1]
-    in_header = [candidate for candidate, found in widths.items() if found and found[0] > 1]
+    """The usual separator if it splits all lines alike, or else one that does, or else what the first line has.
+
+    Semicolons that split all lines alike win if all commas are those of numbers.
+    """
+    candidates = (usual, *(other for other in CANDIDATES if other != usual))
+    rows = {candidate: rows_of(text, candidate, is_cut) for candidate in candidates}
+    in_header = [candidate for candidate, found in rows.items() if found and len(found[0]) > 1]
+    alike = [candidate for candidate in in_header if len({len(row) for row in rows[candidate]}) == 1]
+    with_comma = [cell for row in rows[";"][1:] for cell in row if "," in cell]
+    if ";" in alike and with_comma and all(kind_of(cell) == "number" for cell in with_comma):
+        return ";"
     return (alike or in_header or [usual])[0]
 
 

@@ -9,6 +9,7 @@ import lzma
 import os
 import sys
 import zipfile
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -68,6 +69,9 @@ def open_source(path: str | os.PathLike[str]) -> Iterator[Source]:
             yield Source(name, suffix, io.BytesIO(), part)
             return
         opened: BinaryIO = stack.enter_context(open(file, "rb"))
+        if packing or suffix == ".zip":
+            # A file that was cut off may be found out at its end.
+            stack.enter_context(damage_named(name))
         if packing:
             opened = unpack(name, opened, packing)
         yield member(name, opened, part, stack) if suffix == ".zip" else Source(name, suffix, opened, part)
@@ -117,7 +121,7 @@ def damage_named(name: str) -> Iterator[None]:
     """Errors of unpacking name the file."""
     try:
         yield
-    except (OSError, EOFError, lzma.LZMAError, zipfile.BadZipFile, RuntimeError) as error:
+    except (OSError, EOFError, lzma.LZMAError, zlib.error, zipfile.BadZipFile) as error:
         raise ValueError(f"{name} cannot be unpacked: {error}") from None
     except Exception as error:
         # zstandard has an exception of its own, and may not be installed.
