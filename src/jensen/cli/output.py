@@ -166,8 +166,12 @@ def write_result(
     from jensen.files.tables import as_frame
 
     if output is None:
-        frame = as_frame(table).astype(object)
-        summary["table"] = frame.where(frame.notna(), None).to_dict("list")
+        frame = as_frame(table)
+        # JSON has no dates; as text these are as in a text file.
+        shown = frame.astype(object)
+        for name in frame.select_dtypes(["datetime", "datetimetz"]):
+            shown[name] = frame[name].astype(str)
+        summary["table"] = shown.where(frame.notna(), None).to_dict("list")
     report(estimator, len(table), summary, output, as_json)
 
 
