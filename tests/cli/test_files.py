@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import gzip
-import io
 import json
 import sqlite3
-import sys
 
 import numpy as np
 import pandas as pd
@@ -207,6 +205,7 @@ def test_labels_stay_what_they_are(folder):
     assert jensen.load("m.jensen").classes_.tolist() == ["2021-01-01", "2022-01-01"]
 
 
-def test_standard_input_is_closed_to_names(monkeypatch, folder):
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"")))
+def test_standard_input_may_be_empty_and_has_one_reader(folder):
     assert "- is empty: it has no header line" in fail("compare", "-", "--models", "kmeans")
+    message = fail("fit", "vae", "-", "--processes", 2, "-o", "m.jensen")
+    assert "--processes 2 cannot share standard input; write the table to a file" in message

@@ -76,7 +76,7 @@ class TestLayout:
         assert table["b"].iloc[-1] == "é"
 
     @pytest.mark.parametrize("separator", [",", ";", "\t", "|"])
-    @pytest.mark.parametrize("name", ["x.csv", "x.tsv"])
+    @pytest.mark.parametrize("name", ["x.csv", "x.tsv", "x.data"])
     def test_separators(self, read, separator, name):
         table, _ = read(f"a{separator}b\n1{separator}2\n3{separator}5\n", name=name)
         assert table.to_numpy().tolist() == [[1, 2], [3, 5]]

@@ -34,6 +34,7 @@ from jensen.cli.inputs import (
 from jensen.cli.output import report, show_message, summary_of_fit, wrote
 from jensen.cli.processes import is_first_process, is_one_of_several, run_together
 from jensen.cli.typed import asked_for, typed
+from jensen.files.places import is_stdin
 
 
 def fit(
@@ -85,6 +86,8 @@ def fit(
         if not is_trained_by_gradients(estimator):
             name = type(estimator).__name__
             raise ValueError(f"--processes is for models trained by gradients, which {name} is not; leave it out")
+        if is_stdin(order.path):
+            raise ValueError(f"--processes {processes} cannot share standard input; write the table to a file")
         return run_together(ctx.meta["words"], processes)
     has_own_bar = "verbose" in parameters and "verbose" not in order.given
     if has_own_bar:

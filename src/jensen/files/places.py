@@ -12,12 +12,13 @@ from jensen.files.layout import SAMPLE, find_layout
 EMBEDDED = ("digits", "iris", "wine")
 # Standard input.
 STDIN = "-"
-SEPARATORS = {".csv": ",", ".tsv": "\t"}
+# Text of separated cells, and the usual separator; archives of data call it .data.
+SEPARATORS = {".csv": ",", ".tsv": "\t", ".data": ","}
 LINES = (".jsonl", ".ndjson")
 DATABASES = (".db", ".sqlite", ".sqlite3", ".duckdb")
 # Text may be packed: .csv.gz.
 PACKED = (".gz", ".bz2", ".xz", ".zst")
-WRITTEN = (*SEPARATORS, ".jsonl", ".parquet", ".feather", ".xlsx", ".npy")
+WRITTEN = (".csv", ".tsv", ".jsonl", ".parquet", ".feather", ".xlsx", ".npy")
 SUFFIXES = (*SEPARATORS, *LINES, ".json", ".parquet", ".feather", ".arrow", ".xlsx", *DATABASES, ".zip", ".npy")
 # Formats in which every cell is a text.
 AS_TEXT = (*SEPARATORS, *LINES)
