@@ -93,6 +93,21 @@ def test_a_new_file_is_understood_as_that_of_the_fit(folder):
     assert json.loads(succeed("score", "m.jensen", "other.csv", "--json"))["nats_per_row"] == pytest.approx(found)
 
 
+def test_a_code_is_missing_in_a_new_file_unless_the_model_has_it_as_a_level(folder):
+    kinds = np.array(["red", "blue", "?"])[RNG.integers(0, 3, N)]
+    table = pd.DataFrame({"a": NUMBERS[:, 0], "kind": kinds})
+    table.to_csv("x.csv", index=False)
+    succeed("fit", "mixture", "x.csv", "-o", "m.jensen", "-q")
+    assert jensen.load("m.jensen").columns_.levels[1] == ("blue", "red")
+    filled = pd.read_csv(pd.io.common.StringIO(succeed("impute", "m.jensen", "x.csv")))
+    assert set(filled["kind"][kinds == "?"]) <= {"blue", "red"}
+    assert (filled["kind"] == kinds)[kinds != "?"].all()
+    model = jensen.Mixture(random_state=0).fit(table)
+    model.save("n.jensen")
+    found = json.loads(succeed("score", "n.jensen", "x.csv", "--json"))["nats_per_row"]
+    assert found == pytest.approx(model.score_samples(table).mean(), rel=1e-12)
+
+
 def test_dates_of_another_form_are_those_of_the_fit(folder):
     days = pd.date_range("2021-01-01", periods=N)
     pd.DataFrame({"a": NUMBERS[:, 0], "day": days}).to_csv("x.csv", index=False)

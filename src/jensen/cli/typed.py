@@ -6,6 +6,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from jensen.files.layout import SIGNS, WORDS
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -49,7 +51,9 @@ def as_fitted(estimator: Model, table_options: Reading) -> Reading:
         for name, levels, unit in zip(columns.names, columns.levels, columns.units, strict=True):
             # Levels are of one type.
             is_text = bool(levels) and isinstance(levels[0], str)
-            types[str(name)] = "date" if unit else "text" if is_text else "number"
+            # What is usually a code of missing values may be a level of this model.
+            text = "text" if not (WORDS | SIGNS) & {*levels} else "as written"
+            types[str(name)] = "date" if unit else text if is_text else "number"
     return replace(table_options, fitted=types | dict(table_options.fitted), hints=False)
 
 

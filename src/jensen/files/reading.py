@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-TYPES = ("text", "number", "decimal-comma", "date", "day-first", "month-first", "plain")
+TYPES = ("text", "number", "decimal-comma", "date", "day-first", "month-first")
 ONLY = "only"
 
 
@@ -17,8 +17,8 @@ class Reading:
         missing: more codes of missing values, for all columns; after "only" no other codes count, except empty cells.
         header: whether the first line has the names of the columns; found if not given.
         types: what columns are, by name: "text", "number", "decimal-comma", "date", "day-first" or "month-first"
-            dates, or "plain" for a column in which nothing is looked for.
-        fitted: the same as a fitted model has them: "text", "number" or "date"; its own errors name what does not fit.
+            dates; "plain" for a column in which nothing is looked for, "as written" for the same as text.
+        fitted: the same as a fitted model has them: "text", "number", "date" or "as written".
         aside: columns that are no part of a model, about which no hints are given.
         hints: whether identifiers and columns of very many levels are reported; not where a fitted model reads rows.
     """
@@ -52,7 +52,7 @@ def reading_of(missing: str | None = None, header: bool | None = None, types: Se
     for part in (part for word in types for part in word.split(",")):
         name, equals, kind = part.rpartition("=")
         if not equals or kind not in TYPES:
-            choices = ", ".join(TYPES[:-1])
+            choices = ", ".join(TYPES)
             raise ValueError(f"--types {part!r} must be a column and what it is, such as zip=text; choose {choices}")
         asked[name.strip()] = kind
     return Reading(codes, header, asked)

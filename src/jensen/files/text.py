@@ -42,7 +42,7 @@ def read_text(source: Source, reading: Reading) -> TextTable:
     layout = find_layout(sample, SEPARATORS[source.suffix], reading.header)
     names = None if layout.has_header else list(layout.names)
     as_text = {**reading.fitted, **reading.types}
-    options: dict[str, Any] = {"dtype": {name: str for name, kind in as_text.items() if kind == "text"}}
+    options: dict[str, Any] = {"dtype": {name: str for name, kind in as_text.items() if kind in ("text", "as written")}}
     if reading.missing:
         options |= {"na_values": ["", *reading.codes], "keep_default_na": reading.has_usual_codes}
     # A letter behind the sample may not be of the encoding found there; the last of the others has all letters.

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from jensen.files.layout import SIGNS, WORDS
-from jensen.files.reading import Reading
+from jensen.files.reading import TYPES, Reading
 from jensen.files.styles import DateStyle, NumberStyle, Style, styles_of
 from jensen.files.understood import Understood
 
@@ -60,7 +60,7 @@ def understand(
     texts = {
         name: text_column(column, reading)
         for name, column in frame.items()
-        if holds_text(column) and "text" not in (asked := asked_of(reading, str(name))) and "plain" not in asked
+        if holds_text(column) and not {"plain", "as written"} & {*asked_of(reading, str(name))}
     }
     chosen = choose(texts, reading, separator)
     out = frame.copy(deep=False)
@@ -74,7 +74,11 @@ def understand(
     return out, Understood(
         n_rows=len(out),
         styles={str(name): style for name, style in chosen.items() if not style.is_usual},
-        missing={str(name): column.codes for name, column in texts.items() if column.codes},
+        missing={
+            str(name): codes
+            for name, column in texts.items()
+            if (codes := {code: n for code, n in column.codes.items() if code})
+        },
         offered={
             str(name): found
             for name in numbers
@@ -173,6 +177,8 @@ def allowed(column: TextColumn, asked: tuple[str, ...]) -> tuple[Style, ...]:
         "day-first": lambda style: isinstance(style, DateStyle) and style.is_day_first,
         "month-first": lambda style: isinstance(style, DateStyle) and not style.is_day_first,
     }
+    if kind == "text":
+        return ()
     styles = tuple(style for style in column.styles if kind not in fits or fits[kind](style))
     if kind == "number" and len(styles) > 1:
         styles = styles[:1]
@@ -218,11 +224,11 @@ def as_asked(frame: pd.DataFrame, reading: Reading) -> pd.DataFrame:
         if asked not in names:
             raise ValueError(f"--types names the column {asked!r}, which is not there; there are {', '.join(names)}")
         column = frame[names[asked]]
-        if kind == "text" and not holds_text(column):
+        if kind in ("text", "as written") and not holds_text(column):
             frame[names[asked]] = column.map(str, na_action="ignore")
         is_number = pd.api.types.is_numeric_dtype(column)
         is_right = {"number": is_number, "decimal-comma": is_number}.get(kind, column.dtype.kind == "M")
-        if kind not in ("text", "plain") and not is_right:
+        if kind in TYPES[1:] and not is_right:
             example = next((value for value in column.dropna() if not styles_of([str(value)])), column.dropna().iloc[0])
             raise ValueError(
                 f"--types {asked}={kind}, but the column holds {str(example)!r}, and not all values can be read so; "
