@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from typing import Any
 
@@ -28,10 +29,11 @@ def succeed(*arguments: Any) -> str:
 
 
 def fail(*arguments: Any) -> str:
-    """The one line that a mistake of the user's gets."""
+    """The one line that a mistake of the user's gets; what was found in a table may stand before it."""
     result = run(*arguments)
     assert result.exit_code == 2, result.output
     assert result.stdout == ""
-    assert result.stderr.startswith("error: ")
-    assert result.stderr.count("\n") == 1
-    return result.stderr
+    *found, error = result.stderr.splitlines(keepends=True)
+    assert all(line.startswith("  ") or re.search(r": \d+ rows, \d+ columns \(", line) for line in found), result.stderr
+    assert error.startswith("error: ")
+    return error

@@ -63,7 +63,7 @@ def test_a_warning_points_here(ask, message):
 
 
 def test_so_does_one_of_a_file(numbers):
-    with pytest.warns(UserWarning, match="holds only numbers") as heard:
+    with pytest.warns(UserWarning, match="there is no line of column names") as heard:
         read_dataset(numbers)
     assert [one.filename for one in heard] == [__file__]
 

@@ -32,6 +32,7 @@ QUICK = {
     "docs/columns.md",
     "docs/contract.md",
     "docs/factor-analysis.md",
+    "docs/files.md",
     "docs/gaussian-mixture.md",
     "docs/index.md",
     "docs/kmeans.md",

@@ -11,8 +11,9 @@ import pandas as pd
 import pytest
 
 import jensen
-from jensen.cli.typed import with_dates
+from jensen.files.reading import Reading
 from jensen.files.tables import write_dataset
+from jensen.files.understand import understand
 from shell import fail, run, succeed
 
 TWO = ("--n-components", 2, "--quiet")
@@ -239,13 +240,14 @@ def test_a_comparison_reads_dates(folder):
         (["2024-05-31 12:30", "2024-05-31T12:30:59.5"], True),
         (["2024-05-31", "2024-02-31"], False),
         (["2024-05-31", "May"], False),
-        (["31.5.2024"], False),
+        (["31.5.2024"], True),
         (["20240531"], False),
         ([None, None], False),
         ([1.0, 2.0], False),
     ],
 )
 def test_text_that_writes_out_dates_is_dates(texts, are_dates):
-    read = with_dates(pd.DataFrame({"a": texts}))
+    read, _ = understand(pd.DataFrame({"a": texts}), Reading())
     assert (read["a"].dtype.kind == "M") == are_dates
-    assert with_dates(pd.DataFrame({"a": texts}), ["a"])["a"].dtype.kind != "M"
+    kept, _ = understand(pd.DataFrame({"a": texts}), Reading(types={"a": "plain"}))
+    assert kept["a"].dtype.kind != "M"

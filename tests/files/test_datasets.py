@@ -123,7 +123,7 @@ class TestEmbedded:
             split_columns(read_dataset("digits", images=True), label="kind")
 
     def test_cells_are_those_of_the_table(self):
-        pd.testing.assert_frame_equal(read_with_cells("iris")[1], read_dataset("iris"))
+        pd.testing.assert_frame_equal(read_with_cells("iris").cells, read_dataset("iris"))
 
     def test_a_file_or_folder_of_that_name_comes_first(self, tmp_path, monkeypatch):
         monkeypatch.chdir(tmp_path)

@@ -27,6 +27,7 @@ from jensen.cli.processes import GRACE, is_first_process, is_one_of_several
 from jensen.cli.report import report as report_page
 from jensen.cli.select import select
 from jensen.cli.synthesize import synthesize
+from jensen.files.understood import Reported
 from jensen.runtime.interrupt import InterruptedFitWarning
 from jensen.runtime.progress import hide_progress, shown_progress
 
@@ -53,6 +54,8 @@ class Commands(TyperGroup):
 
     def invoke(self, ctx: Any) -> Any:
         def show(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
+            if issubclass(category, Reported):
+                return typer.echo(str(message), err=True)
             show_message(f"warning: {message}")
             ctx.meta["is_interrupted"] = ctx.meta.get("is_interrupted") or issubclass(category, InterruptedFitWarning)
 
@@ -104,9 +107,10 @@ Version = Annotated[bool, typer.Option("--version", callback=print_version, is_e
 def root(version: Version = False) -> None:
     """Fit latent-variable models to tables and images, then score, sample, impute and predict.
 
-    Data: .csv, .tsv, .parquet and .npy files, folders of images, or one of the
-    names digits, iris and wine. Missing values need no preparation. Scores are in
-    nats per row.
+    Data: tables (.csv, .tsv, .jsonl, .json, .parquet, .feather, .xlsx, .npy, packed
+    ones, databases, or - for standard input), folders of images, or one of the names
+    digits, iris and wine. What is found in a table beyond plain cells is reported.
+    Missing values need no preparation. Scores are in nats per row.
 
     Exit codes: 0 success; 2 wrong input, reported in one line; 130 stopped by
     Ctrl-C. A fit that Ctrl-C ends early writes its model and exits with 0.

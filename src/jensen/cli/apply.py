@@ -8,7 +8,7 @@ from __future__ import annotations
 import inspect
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -16,15 +16,19 @@ from jensen.cli.arguments import value_of
 from jensen.cli.checks import check_files, check_place, check_safe
 from jensen.cli.inputs import (
     TABLE,
+    Header,
     Json,
     Keep,
+    Missing,
     SafeCsv,
+    Types,
     check_rows_fit,
     method,
     named,
     open_model,
     open_rows,
     options_for,
+    table_options,
 )
 from jensen.cli.output import (
     check_complete,
@@ -38,18 +42,16 @@ from jensen.cli.output import (
     write_table,
 )
 
-if TYPE_CHECKING:
-    pass
-
+WRITTEN_HELP = "File to write: .csv, .tsv, .jsonl (also .gz or .zst), .parquet, .feather, .xlsx or .npy."
 Data = Annotated[Path, TABLE]
 Model = Annotated[Path, typer.Argument(help="Model file written by `jensen fit`.")]
-Output = Annotated[Path | None, typer.Option("--output", "-o", help="File to write: .csv, .tsv, .parquet or .npy.")]
+Output = Annotated[Path | None, typer.Option("--output", "-o", help=WRITTEN_HELP)]
 RowsOutput = Annotated[
     Path | None,
     typer.Option(
         "--output",
         "-o",
-        help="File to write: .csv, .tsv, .parquet or .npy. Images: .npy, one .png, or a folder of .png files.",
+        help=f"{WRITTEN_HELP} Images: .npy, one .png, or a folder of .png files.",
     ),
 ]
 Seed = Annotated[int | None, typer.Option(help="Random seed. Default: the random_state of the model.")]
@@ -69,6 +71,9 @@ def score(
         ),
     ] = None,
     keep: Keep = None,
+    missing: Missing = None,
+    header: Header = None,
+    types: Types = None,
     seed: Seed = None,
     output: Output = None,
     safe_csv: SafeCsv = False,
@@ -86,7 +91,7 @@ def score(
       jensen score digits.jensen digits --levels all --seed 1
       jensen score faces.jensen faces/
     """
-    check_files(model, data, output, keep=keep, label=label)
+    check_files(model, data, output, keep=keep, label=label, header=header)
     check_safe(safe_csv, output, is_printed=False)
     if keep and not output:
         raise ValueError(f"--keep {','.join(keep)} needs --output, the file that gets these columns beside the scores")
@@ -94,7 +99,10 @@ def score(
     import pandas as pd
     from sklearn.base import is_regressor
 
-    opened = open_rows(model, data, label=label, needs_label=True, keep=keep, seed=seed, is_shown=not as_json)
+    reading, is_shown = table_options(missing, header, types), not as_json
+    opened = open_rows(
+        model, data, label=label, needs_label=True, keep=keep, seed=seed, is_shown=is_shown, reading=reading
+    )
     estimator, X, y = opened.estimator, opened.X, opened.y if is_regressor(opened.estimator) else None
     if label is not None and y is None:
         show_message(f"warning: {type(estimator).__name__} scores rows without their label; {named(label)} is left out")
@@ -183,6 +191,9 @@ def predict(
         str | None, typer.Option(metavar="learned|uniform", help="Diffusion only: prior probabilities of the classes.")
     ] = None,
     keep: Keep = None,
+    missing: Missing = None,
+    header: Header = None,
+    types: Types = None,
     seed: Seed = None,
     safe_csv: SafeCsv = False,
     as_json: Json = False,
@@ -198,14 +209,15 @@ def predict(
       jensen predict price.jensen new.csv --std
       jensen predict digits.jensen new.npy --budget 50 --seed 1
     """
-    check_files(model, data, output, keep=keep)
+    check_files(model, data, output, keep=keep, header=header)
     check_safe(safe_csv, output, is_printed=not as_json)
     import pandas as pd
     from sklearn.base import is_regressor
 
     from jensen.data.labels import decode_labels
 
-    opened = open_rows(model, data, keep=keep, seed=seed, is_shown=not as_json)
+    reading = table_options(missing, header, types)
+    opened = open_rows(model, data, keep=keep, seed=seed, is_shown=not as_json, reading=reading)
     estimator, X = opened.estimator, opened.X
     ask = method(estimator, "predict")
     if std and "return_std" not in inspect.signature(ask).parameters:
@@ -242,6 +254,9 @@ def transform(
     model: Model,
     data: Data,
     keep: Keep = None,
+    missing: Missing = None,
+    header: Header = None,
+    types: Types = None,
     output: Output = None,
     safe_csv: SafeCsv = False,
     as_json: Json = False,
@@ -256,11 +271,12 @@ def transform(
       jensen transform pca.jensen new.csv --keep id --output latent.csv
       jensen transform vae.jensen digits --json
     """
-    check_files(model, data, output, keep=keep)
+    check_files(model, data, output, keep=keep, header=header)
     check_safe(safe_csv, output, is_printed=not as_json)
     import pandas as pd
 
-    opened = open_rows(model, data, keep=keep, is_shown=not as_json)
+    reading = table_options(missing, header, types)
+    opened = open_rows(model, data, keep=keep, is_shown=not as_json, reading=reading)
     estimator = opened.estimator
     values = pd.DataFrame(method(estimator, "transform")(opened.X), columns=estimator.get_feature_names_out())
     check_complete("transform", values)

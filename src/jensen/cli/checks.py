@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from jensen.files.places import SEPARATORS, check_columns, check_data, known_suffix
+from jensen.files.places import check_columns, check_data, check_output, is_text
 
 
 def check_files(
@@ -16,16 +16,17 @@ def check_files(
     *,
     keep: Sequence[str] | None = None,
     label: str | None = None,
+    header: bool | None = None,
 ) -> None:
     """An error if files cannot be read, if columns are not there, or if a table cannot be written."""
     if data is not None:
         check_data(data)
-        check_columns(data, keep or [], [label])
+        check_columns(data, keep or [], [label], header)
     if not model.is_file():
         raise FileNotFoundError(f"there is no model file {model}; `jensen fit` writes one")
     if output is not None:
         check_writable(output)
-        known_suffix(output)
+        check_output(output)
 
 
 def check_place(output: Path | None) -> None:
@@ -50,7 +51,7 @@ def check_safe(is_safe: bool, *files: Path | None, is_printed: bool) -> None:
     if not is_safe:
         return
     given = [file for file in files if file is not None]
-    if not (any(file.suffix.lower() in SEPARATORS for file in given) if given else is_printed):
+    if not (any(is_text(file) for file in given) if given else is_printed):
         raise ValueError("--safe-csv applies to .csv and .tsv tables, and none is written here; leave it out")
 
 

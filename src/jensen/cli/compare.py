@@ -12,10 +12,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from jensen.cli.checks import check_page, check_safe, check_writable
-from jensen.cli.inputs import Drop, Json, Quiet, SafeCsv, Weight, Word
+from jensen.cli.inputs import Drop, Header, Json, Missing, Quiet, SafeCsv, Types, Weight, Word, table_options
 from jensen.cli.output import PICTURES, plain, show_message, wrote
-from jensen.cli.signatures import arguments_of
-from jensen.cli.typed import with_dates
 from jensen.files.places import check_columns, check_data, check_holds_text
 from jensen.registry import class_name
 
@@ -23,6 +21,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from jensen.evaluate.leaderboard import Leaderboard
+    from jensen.files.reading import Reading
     from jensen.files.tables import Table
 
 
@@ -36,6 +35,9 @@ def compare(
     ] = None,
     weight: Weight = None,
     drop: Drop = None,
+    missing: Missing = None,
+    header: Header = None,
+    types: Types = None,
     discrete: Annotated[
         str, typer.Option(metavar="auto|yes|no", help="Treat values as discrete (probability) or continuous (density).")
     ] = "auto",
@@ -94,13 +96,13 @@ def compare(
     for name in names if names != "auto" else ():
         class_name(name)
     check_data(data)
-    check_columns(data, drop or [], [label, weight])
+    check_columns(data, drop or [], [label, weight], header)
     from jensen.evaluate.compare import compare as compare_models
     from jensen.files.tables import write_dataset
 
-    X, y, weights = rows_of(data, label, weight, drop or [])
-    if names == "auto" or any("columns" in (arguments_of(class_name(name)) or {}) for name in names):
-        X = with_dates(X)
+    aside = [weight, *(drop or [])]
+    reading = table_options(missing, header, types, label=label, aside=aside)
+    X, y, weights = rows_of(data, label, weight, drop or [], reading)
     if samples:
         check_samples(samples, X)
     board = compare_models(
@@ -171,9 +173,9 @@ def write_samples(file: Path, board: Leaderboard, is_safe: bool) -> None:
 
 
 def rows_of(
-    data: str, label: str | None, weight: str | None, drop: list[str]
+    data: str, label: str | None, weight: str | None, drop: list[str], reading: Reading
 ) -> tuple[Table, np.ndarray | None, np.ndarray | None]:
     """Rows, labels and weights of a file, a folder of images, or a data set of scikit-learn."""
     from jensen.files.datasets import read_dataset, split_columns
 
-    return split_columns(read_dataset(data, images=True), label=label, weight=weight, drop=drop)
+    return split_columns(read_dataset(data, images=True, reading=reading), label=label, weight=weight, drop=drop)

@@ -14,22 +14,27 @@ from jensen.cli.checks import check_writable
 from jensen.cli.inputs import (
     Drop,
     FitSeed,
+    Header,
     Json,
     Label,
+    Missing,
     Name,
     Quiet,
+    Types,
     Weight,
     Word,
     is_trained_by_gradients,
     only,
     predicts_numbers,
     read_order,
+    table_options,
     takes_images,
     warn_of_ignored_label,
 )
 from jensen.cli.output import report, show_message, summary_of_fit, wrote
 from jensen.cli.processes import is_first_process, is_one_of_several, run_together
-from jensen.cli.typed import typed
+from jensen.cli.typed import asked_for, typed
+from jensen.files.places import is_stdin
 
 
 def fit(
@@ -40,6 +45,9 @@ def fit(
     label: Label = None,
     weight: Weight = None,
     drop: Drop = None,
+    missing: Missing = None,
+    header: Header = None,
+    types: Types = None,
     seed: FitSeed = None,
     processes: Annotated[
         int | None, typer.Option(min=1, help="Number of processes that train a deep model together.")
@@ -72,24 +80,28 @@ def fit(
     """
     check_writable(output)
     column = only("--label", label)
-    order = read_order(ctx, model, data, seed, drop=drop or [], or_files=[column, weight])
+    order = read_order(ctx, model, data, seed, drop=drop or [], or_files=[column, weight], header=header)
     estimator, parameters = order.estimator, order.parameters
     if processes and processes > 1 and not is_one_of_several():
         if not is_trained_by_gradients(estimator):
             name = type(estimator).__name__
             raise ValueError(f"--processes is for models trained by gradients, which {name} is not; leave it out")
+        if is_stdin(order.path):
+            raise ValueError(f"--processes {processes} cannot share standard input; write the table to a file")
         return run_together(ctx.meta["words"], processes)
     has_own_bar = "verbose" in parameters and "verbose" not in order.given
     if has_own_bar:
         estimator.set_params(verbose=int(not (as_json or quiet)))
     from jensen.files.datasets import read_dataset, split_columns
 
+    is_number = predicts_numbers(estimator, column)
+    asked = table_options(missing, header, types, label=column, is_number=is_number, aside=[weight, *(drop or [])])
     X, y, weights = split_columns(
-        read_dataset(order.path, images=takes_images(estimator)),
+        read_dataset(order.path, images=takes_images(estimator), reading=asked_for(estimator, asked)),
         label=column,
         weight=weight,
         drop=drop or [],
-        label_is_number=predicts_numbers(estimator, column),
+        label_is_number=is_number,
     )
     X = typed(estimator, X)
     estimator.fit(X, y, sample_weight=weights)

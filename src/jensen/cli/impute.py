@@ -12,15 +12,28 @@ import typer
 
 from jensen.cli.apply import RowsOutput
 from jensen.cli.checks import check_files, check_page, check_place, check_safe, check_writable, is_folder, is_picture
-from jensen.cli.inputs import Drop, Json, SafeCsv, check_rows_fit, method, open_rows, options_for
+from jensen.cli.inputs import (
+    Drop,
+    Header,
+    Json,
+    Missing,
+    SafeCsv,
+    Types,
+    check_rows_fit,
+    kept_separator,
+    method,
+    open_rows,
+    options_for,
+    table_options,
+)
 from jensen.cli.output import check_complete, plain, show_message, write_rows, wrote
-from jensen.cli.typed import modelled, typed
-from jensen.files.places import SEPARATORS, check_columns, check_data, known_suffix
+from jensen.cli.typed import missing_elsewhere, modelled, typed
+from jensen.files.places import check_columns, check_data, is_text, known_suffix, numbered
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from jensen.files.tables import Table
+    from jensen.files.reading import Reading
 
 
 def impute(
@@ -28,8 +41,8 @@ def impute(
         list[Path],
         typer.Argument(
             metavar="[MODEL] DATA",
-            help="Table: .csv, .tsv, .parquet or .npy; empty cells are missing values. Before it, a model file written "
-            "by `jensen fit`; without one, models are chosen and fitted here.",
+            help="Table, such as a .csv or .parquet file. Before it, a model file written by `jensen fit`; without "
+            "one, models are chosen and fitted here.",
         ),
     ],
     effort: Annotated[
@@ -42,6 +55,9 @@ def impute(
         int | None, typer.Option(min=1, help="Number of tables to draw instead of the posterior mean.")
     ] = None,
     drop: Drop = None,
+    missing: Missing = None,
+    header: Header = None,
+    types: Types = None,
     steps: Annotated[int | None, typer.Option(help="Diffusion only: number of sampling steps.")] = None,
     resamplings: Annotated[int | None, typer.Option(help="Diffusion only: repetitions of each step.")] = None,
     seed: Annotated[int | None, typer.Option(help="Random seed. Default: 0, or the random_state of the model.")] = None,
@@ -87,25 +103,28 @@ def impute(
                 raise ValueError(
                     f"{flag} is for imputation without a model; {files[0]} is fitted already: leave it out"
                 )
-        return impute_by_model(files[0], files[1], draws, steps, resamplings, seed, output, safe_csv, as_json)
+        reading = table_options(missing, header, types)
+        return impute_by_model(files[0], files[1], reading, draws, steps, resamplings, seed, output, safe_csv, as_json)
     for flag, given in {"--steps": steps, "--resamplings": resamplings}.items():
         if given is not None:
             raise ValueError(f"{flag} is for a fitted diffusion; give its file before the table, or leave it out")
     if files[0].suffix == ".jensen":
         raise ValueError(f"{files[0]} is a model file; give the table after it")
     check_data(str(files[0]))
-    check_columns(files[0], drop or [])
+    check_columns(files[0], drop or [], header=header)
     if report_to:
         check_page(report_to, "--report")
         check_writable(report_to, "--report")
     if output:
         check_writable(output)
         known_suffix(output)
-    impute_table(files[0], effort or "normal", draws, drop or [], seed or 0, output, report_to, safe_csv, as_json)
+    reading, asked = table_options(missing, header, types, aside=drop or []), effort or "normal"
+    impute_table(files[0], reading, asked, draws, drop or [], seed or 0, output, report_to, safe_csv, as_json)
 
 
 def impute_table(
     data: Path,
+    reading: Reading,
     effort: str,
     draws: int | None,
     drop: list[str],
@@ -119,15 +138,16 @@ def impute_table(
     import numpy as np
     import pandas as pd
 
-    from jensen.files.datasets import fill_cells, need_table, read_dataset, read_with_cells, split_columns
+    from jensen.files.datasets import fill_cells, need_table, read_with_cells, split_columns
     from jensen.tasks.impute import impute as impute_rows
     from jensen.tasks.imputer import Imputer
 
-    as_written = not as_json and (output is None or output.suffix.lower() in SEPARATORS)
-    table, cells = read_with_cells(data) if as_written else (read_dataset(data, images=True),) * 2
-    need_table(data, table)
-    X, _, _ = split_columns(table, drop=drop)
-    # Text files have no types: dates and whole numbers get theirs.
+    read = read_with_cells(data, reading=reading)
+    as_written = not as_json and (output is None or is_text(output))
+    cells, styles = (read.cells, read.understood.styles) if as_written else (read.table, {})
+    separator = kept_separator(read.understood) if as_written else None
+    need_table(data, read.table)
+    X, _, _ = split_columns(read.table, drop=drop)
     X = typed(Imputer(effort), X)
     result = impute_rows(X, effort, random_state=seed, verbose=int(not as_json))
     own = modelled(result.model, X)
@@ -143,10 +163,11 @@ def impute_table(
     for i, filled in enumerate(tables, start=1):
         write_rows(
             result.model,
-            fill_cells(cells, own, is_missing, filled),
-            numbered(output, i, draws),
+            fill_cells(cells, own, is_missing, filled, styles),
+            file_of(output, i, draws),
             as_json,
             safe_csv,
+            separator,
             **summary,
         )
     if not as_json:
@@ -156,9 +177,9 @@ def impute_table(
             show_message(f"wrote the report to {report_to.resolve()}")
 
 
-def numbered(output: Path | None, i: int, draws: int | None) -> Path | None:
+def file_of(output: Path | None, i: int, draws: int | None) -> Path | None:
     """The file of the i-th draw."""
-    return output if output is None or draws is None else output.with_name(f"{output.stem}-{i}{output.suffix}")
+    return output if output is None or draws is None else numbered(output, i)
 
 
 def records(table: pd.DataFrame) -> list[dict[str, Any]]:
@@ -168,6 +189,7 @@ def records(table: pd.DataFrame) -> list[dict[str, Any]]:
 def impute_by_model(
     model: Path,
     data: Path,
+    reading: Reading,
     draws: int | None,
     steps: int | None,
     resamplings: int | None,
@@ -184,8 +206,8 @@ def impute_by_model(
     from jensen.files.datasets import fill_cells
 
     is_image = is_picture(output) or is_folder(output)
-    as_written = not as_json and (output is None or output.suffix.lower() in SEPARATORS)
-    opened = open_rows(model, data, as_written=as_written, seed=seed, is_shown=not as_json)
+    as_written = not as_json and (output is None or is_text(output))
+    opened = open_rows(model, data, as_written=as_written, seed=seed, is_shown=not as_json, reading=reading)
     estimator, X, cells = opened.estimator, opened.X, opened.cells
     verb = "impute" if draws is None else "impute_draws"
     fill, options = method(estimator, verb), options_for(estimator, verb, steps=steps, resamplings=resamplings)
@@ -196,22 +218,11 @@ def impute_by_model(
     for filled in tables:
         check_complete("impute", modelled(estimator, filled))
     for i, filled in enumerate(tables, start=1):
-        file = numbered(output, i, draws)
-        table = filled if is_image else fill_cells(cells, own, is_missing, filled)
-        write_rows(estimator, table, file, as_json, safe_csv, filled_entries=int(is_missing.sum()))
+        file = file_of(output, i, draws)
+        table = filled if is_image else fill_cells(cells, own, is_missing, filled, opened.styles)
+        n_filled = int(is_missing.sum())
+        write_rows(estimator, table, file, as_json, safe_csv, opened.separator, filled_entries=n_filled)
     left = missing_elsewhere(cells, own)
     if left and not as_json:
         hint = "; for classes use `jensen predict`" if hasattr(estimator, "classes_") else ""
         show_message(f"not imputed, in columns that the model was not trained on: {left}{hint}")
-
-
-def missing_elsewhere(cells: Table, X: Table) -> str:
-    """The number of missing values in every column that the model was not trained on."""
-    import numpy as np
-
-    if isinstance(cells, np.ndarray) or isinstance(X, np.ndarray):
-        return ""
-    others = cells.drop(columns=list(X.columns))
-    # Cells as they are written: an empty one is an empty text.
-    empty = (others.isna() | (others == "")).sum()
-    return ", ".join(f"{n} cells of {name}" for name, n in empty.items() if n)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -18,15 +18,18 @@ from jensen.cli.arguments import flag_of, parts_with, read_arguments, read_value
 from jensen.cli.checks import check_files, check_writable, is_folder, is_picture
 from jensen.cli.output import show_message
 from jensen.cli.signatures import arguments_of
-from jensen.cli.typed import typed_as_fitted
-from jensen.files.places import check_columns, check_data, known_suffix
+from jensen.cli.typed import as_fitted, typed_as_fitted
+from jensen.files.places import WRITTEN, check_columns, check_data, check_output
+from jensen.files.reading import Reading, reading_of
 from jensen.runtime.progress import hide_progress
 
 if TYPE_CHECKING:
     import numpy as np
     import pandas as pd
 
+    from jensen.files.styles import Style
     from jensen.files.tables import Table
+    from jensen.files.understood import Understood
     from jensen.registry import Model
 
 
@@ -49,6 +52,7 @@ def read_order(
     *,
     drop: Sequence[str] = (),
     or_files: Sequence[str | None] = (),
+    header: bool | None = None,
 ) -> Order:
     """The model and its options among the words of the command line.
 
@@ -75,7 +79,7 @@ def read_order(
                 read_value(text, parameter)
         sort_grid(grid, known)
         check_data(path)
-        check_columns(path, drop, or_files)
+        check_columns(path, drop, or_files, header)
     cls = model_class(name)
     parameters = inspect.signature(cls, eval_str=True).parameters
     path, given = read_arguments(words, parameters, partial(refuse, names=parameters))
@@ -114,10 +118,10 @@ def check_rows_fit(estimator: Model, output: Path | None) -> None:
     elif is_picture(output):
         raise ValueError(
             f"--output {output} is a picture, but {type(estimator).__name__} was fitted on a table and not on images; "
-            "give a file that ends in .csv, .tsv, .parquet or .npy"
+            f"give a file that ends in {', '.join(WRITTEN)}"
         )
     elif output is not None:
-        known_suffix(output)
+        check_output(output)
 
 
 def is_trained_by_gradients(estimator: Model) -> bool:
@@ -170,6 +174,8 @@ class Opened:
         y: labels, or what a regression predicts.
         cells: the whole table, as it is written in a text file if that was asked for.
         kept: the columns of --keep by name, as they are written in a text file.
+        styles: how columns of the file write numbers and dates, if not in the usual way.
+        separator: that of the text file if it has decimal commas.
     """
 
     estimator: Model
@@ -177,6 +183,8 @@ class Opened:
     y: np.ndarray | None
     cells: Table
     kept: Mapping[str, pd.Series[Any]]
+    styles: Mapping[str, Style]
+    separator: str | None
 
 
 def open_rows(
@@ -189,23 +197,56 @@ def open_rows(
     as_written: bool = False,
     seed: int | None = None,
     is_shown: bool = True,
+    reading: Reading | None = None,
 ) -> Opened:
     """Read a model, and a table once. A regression that `needs_label` raises an error without one."""
     from jensen.files.datasets import need_table, read_dataset, read_with_cells, select_features, split_columns
     from jensen.files.tables import as_frame
 
-    if as_written or keep is not None:
-        table, cells = read_with_cells(data, keep)
-    else:
-        table = cells = read_dataset(data, images=True)
     estimator = open_model(model, seed, is_shown)
+    reading = as_fitted(estimator, reading or Reading())
+    styles: Mapping[str, Style] = {}
+    separator = None
+    if as_written or keep is not None:
+        read = read_with_cells(data, keep, reading)
+        table, cells, styles = read.table, read.cells, read.understood.styles
+        separator = kept_separator(read.understood)
+    else:
+        table = cells = read_dataset(data, images=True, reading=reading)
     if not takes_images(estimator):
         need_table(data, table)
     is_number = needs_label and predicts_numbers(estimator, label)
     features, y, _ = split_columns(table, label=label, label_is_number=is_number)
     beside = as_frame(cells).reset_index(drop=True).items() if keep is not None else ()
     kept = {str(name): column for name, column in beside}
-    return Opened(estimator, typed_as_fitted(estimator, select_features(estimator, features)), y, cells, kept)
+    X = typed_as_fitted(estimator, select_features(estimator, features))
+    return Opened(estimator, X, y, cells, kept, styles, separator)
+
+
+def kept_separator(understood: Understood) -> str | None:
+    """The separator to write a file with: its own if it has decimal commas, else the usual one of its suffix."""
+    has_commas = any(getattr(style, "decimal", ".") == "," for style in understood.styles.values())
+    return understood.separator if has_commas else None
+
+
+def table_options(
+    missing: str | None,
+    header: bool | None,
+    types: Sequence[str] | None,
+    *,
+    label: str | None = None,
+    is_number: bool = False,
+    aside: Sequence[str | None] = (),
+) -> Reading:
+    """How to read a table, from the options of a command.
+
+    Args:
+        label: a column of classes, which is left as it is unless it is numbers to predict.
+        aside: other columns that are no part of the model, or several in one word: a,b.
+    """
+    names = [part for word in (label, *aside) if word is not None for part in (word, *word.split(","))]
+    kept = {} if label is None or is_number else {label: "plain"}
+    return replace(reading_of(missing, header, types or ()), fitted=kept, aside=tuple(names))
 
 
 def options_for(estimator: Model, verb: str, **asked: Any) -> dict[str, Any]:
@@ -243,8 +284,9 @@ def silenced(wanted: bool) -> bool:
 
 
 TABLE = typer.Argument(
-    help="Table: .csv, .tsv, .parquet or .npy; empty cells are missing values. Images: a folder, or .npy of shape "
-    "(n, h, w) or (n, c, h, w). Or a data set of scikit-learn: digits, iris or wine."
+    help="Table: .csv, .tsv, .jsonl (also .gz or .zst), .json, .parquet, .feather, .xlsx, .npy, a .zip of one table, "
+    "a database (shop.db::orders), or - for standard input. Images: a folder, or .npy of shape (n, h, w) or "
+    "(n, c, h, w). Or a data set of scikit-learn: digits, iris or wine."
 )
 Name = Annotated[str, typer.Argument(help="Name of a model; `jensen models` lists them.")]
 # In commands that take options of a model, any word may be parsed as this argument.
@@ -267,6 +309,24 @@ Drop = Annotated[
 Keep = Annotated[
     list[str] | None,
     typer.Option(metavar="COLUMN", help="Column to copy to the output, or several: a,b. May be repeated."),
+]
+Missing = Annotated[
+    str | None,
+    typer.Option(
+        metavar="CODES",
+        help="More codes of missing values, beside empty cells, NA, ? and the like: '?,-999'. 'only,-999': no others.",
+    ),
+]
+Header = Annotated[
+    bool | None,
+    typer.Option("--header/--no-header", help="Whether the first line has the column names. Default: found out."),
+]
+Types = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="COLUMN=TYPE",
+        help="Read a column as text, number, decimal-comma, date, day-first or month-first; several: a=text,b=date.",
+    ),
 ]
 FitSeed = Annotated[int | None, typer.Option(help="Random seed. Default: 0.")]
 SafeCsv = Annotated[

@@ -132,42 +132,61 @@ def needs_complete_rows(estimator: Model) -> bool:
     return bool(estimator.capabilities.scores_complete_rows_only)
 
 
-def write_table(table: Any, output: Path | None, is_shown: bool = True, is_safe: bool = False) -> None:
-    """Write a table to a file, or as CSV to standard output."""
+def write_table(
+    table: Any, output: Path | None, is_shown: bool = True, is_safe: bool = False, separator: str | None = None
+) -> None:
+    """Write a table to a file, or as CSV to standard output; a comma separates its cells if nothing else is given."""
     from jensen.files.tables import as_frame, without_formulas, write_dataset
 
     if output is None:
         frame = as_frame(table)
-        (without_formulas(frame) if is_safe else frame).to_csv(sys.stdout, index=False, lineterminator="\n")
+        safe = without_formulas(frame) if is_safe else frame
+        safe.to_csv(sys.stdout, index=False, lineterminator="\n", sep=separator or ",")
         return
-    write_dataset(output, table, is_safe=is_safe)
+    write_dataset(output, table, is_safe=is_safe, separator=separator)
     wrote(output)
     if is_shown:
         show_message(f"wrote {len(table)} rows to {output}")
 
 
 def write_result(
-    estimator: Model, table: Any, output: Path | None, as_json: bool, is_safe: bool = False, **summary: Any
+    estimator: Model,
+    table: Any,
+    output: Path | None,
+    as_json: bool,
+    is_safe: bool = False,
+    separator: str | None = None,
+    **summary: Any,
 ) -> None:
     """Write a table to a file, or to standard output as CSV, or print one JSON object."""
     if output or not as_json:
-        write_table(table, output, is_shown=not as_json, is_safe=is_safe)
+        write_table(table, output, is_shown=not as_json, is_safe=is_safe, separator=separator)
     if not as_json:
         return
     from jensen.files.tables import as_frame
 
     if output is None:
-        frame = as_frame(table).astype(object)
-        summary["table"] = frame.where(frame.notna(), None).to_dict("list")
+        frame = as_frame(table)
+        # JSON has no dates; as text these are as in a text file.
+        shown = frame.astype(object)
+        for name in frame.select_dtypes(["datetime", "datetimetz"]):
+            shown[name] = frame[name].astype(str)
+        summary["table"] = shown.where(frame.notna(), None).to_dict("list")
     report(estimator, len(table), summary, output, as_json)
 
 
 def write_rows(
-    estimator: Model, rows: Any, output: Path | None, as_json: bool, is_safe: bool = False, **summary: Any
+    estimator: Model,
+    rows: Any,
+    output: Path | None,
+    as_json: bool,
+    is_safe: bool = False,
+    separator: str | None = None,
+    **summary: Any,
 ) -> None:
     """Write rows from a model: images as .png if that is asked for, else as a table."""
     if output is None or not (is_picture(output) or is_folder(output)):
-        return write_result(estimator, rows, output, as_json, is_safe, **summary)
+        return write_result(estimator, rows, output, as_json, is_safe, separator, **summary)
     write_images(estimator, rows, output, is_shown=not as_json)
     if as_json:
         report(estimator, len(rows), summary, output, as_json)

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from jensen.cli.checks import check_files, check_page, check_writable
-from jensen.cli.inputs import TABLE, Quiet, open_rows
+from jensen.cli.inputs import TABLE, Header, Missing, Quiet, Types, open_rows, table_options
 from jensen.cli.output import show_message, wrote
 
 
@@ -23,6 +23,9 @@ def report(
         str | None,
         typer.Option(metavar="COLUMN|FILE", help="Labels that colour the rows, or the target of a regression."),
     ] = None,
+    missing: Missing = None,
+    header: Header = None,
+    types: Types = None,
     title: Annotated[str | None, typer.Option(help="Title of the page. Default: the model and the data.")] = None,
     seed: Annotated[int, typer.Option(help="Random seed for samples, hidden entries and the choice of rows.")] = 0,
     quiet: Quiet = False,
@@ -38,8 +41,9 @@ def report(
     """
     check_page(output)
     check_writable(output)
-    check_files(model, data, label=label)
-    opened = open_rows(model, data, label=label, needs_label=True, is_shown=not quiet)
+    check_files(model, data, label=label, header=header)
+    reading = table_options(missing, header, types, label=label)
+    opened = open_rows(model, data, label=label, needs_label=True, is_shown=not quiet, reading=reading)
     from jensen.report.page import write_report
 
     estimator = opened.estimator

@@ -16,19 +16,23 @@ from jensen.cli.checks import check_writable
 from jensen.cli.inputs import (
     Drop,
     FitSeed,
+    Header,
     Json,
     Label,
+    Missing,
     Name,
     Quiet,
+    Types,
     Weight,
     Word,
     only,
     read_order,
+    table_options,
     takes_images,
     warn_of_ignored_label,
 )
 from jensen.cli.output import PICTURES, plain, report, show_message, wrote
-from jensen.cli.typed import typed
+from jensen.cli.typed import asked_for, typed
 
 if TYPE_CHECKING:
     from jensen.registry import Model
@@ -62,6 +66,9 @@ def select(
     label: Label = None,
     weight: Weight = None,
     drop: Drop = None,
+    missing: Missing = None,
+    header: Header = None,
+    types: Types = None,
     seed: FitSeed = None,
     as_json: Json = False,
     quiet: Quiet = False,
@@ -89,7 +96,7 @@ def select(
     if plot and plot.suffix.lower() not in PICTURES:
         raise ValueError(f"--plot {plot} must end in {', '.join(PICTURES)}")
     column = only("--label", label)
-    order = read_order(ctx, model, data, seed, grid, drop=drop or [], or_files=[column, weight])
+    order = read_order(ctx, model, data, seed, grid, drop=drop or [], or_files=[column, weight], header=header)
     from sklearn.base import is_regressor
 
     from jensen.files.datasets import read_dataset, split_columns
@@ -100,13 +107,15 @@ def select(
     twice = [flag_of(name) for name in values if name in order.given]
     if twice:
         raise ValueError(f"{', '.join(twice)} is both an option and in --grid; give it once")
-    table = read_dataset(order.path, images=takes_images(order.estimator))
+    asked = table_options(missing, header, types, label=column, aside=[weight, *(drop or [])])
+    reading = asked_for(order.estimator, asked)
+    table = read_dataset(order.path, images=takes_images(order.estimator), reading=reading)
     X, y, weights = split_columns(table, label=column, weight=weight, drop=drop or [])
     X = typed(order.estimator, X)
     from jensen.evaluate.select import select as select_model
 
-    asked = {"cv": cv, "held_out": held_out, "n_references": n_references}
-    measured: dict[str, Any] = {name: value for name, value in asked.items() if value is not None}
+    given = {"cv": cv, "held_out": held_out, "n_references": n_references}
+    measured: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     check_used(measured, criterion.replace("-", "_"), order.estimator)
     found = select_model(
         order.estimator,

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from jensen.cli.apply import WRITTEN_HELP
 from jensen.cli.checks import check_page, check_safe, check_writable
-from jensen.cli.inputs import Drop, Json, Quiet, SafeCsv, Word
+from jensen.cli.inputs import Drop, Header, Json, Missing, Quiet, SafeCsv, Types, Word, table_options
 from jensen.cli.output import plain, show_message, wrote
-from jensen.cli.typed import with_dates
 from jensen.files.places import check_columns, check_data, known_suffix
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 def synthesize(
     data: Word,
     n: Annotated[int, typer.Option("-n", "--n", help="Number of rows to make.")],
-    output: Annotated[Path, typer.Option("--output", "-o", help="File to write: .csv, .tsv, .parquet or .npy.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help=WRITTEN_HELP)],
     given: Annotated[
         list[str] | None,
         typer.Option(
@@ -40,6 +40,9 @@ def synthesize(
         typer.Option(metavar="COLUMN", help="Column that the report predicts with a model of the synthetic rows."),
     ] = None,
     drop: Drop = None,
+    missing: Missing = None,
+    header: Header = None,
+    types: Types = None,
     effort: Annotated[
         str, typer.Option(metavar="quick|normal|thorough", help="How many sizes of the mixture are tried.")
     ] = "normal",
@@ -68,13 +71,14 @@ def synthesize(
         check_writable(report_to, "--report")
         check_page(report_to, "--report")
     check_data(data)
-    check_columns(data, drop or [], [])
+    check_columns(data, drop or [], header=header)
     from jensen.files.datasets import read_dataset, split_columns
     from jensen.files.tables import as_frame, write_dataset
     from jensen.tasks.synthesize import synthesize as make
 
-    rows, _, _ = split_columns(read_dataset(data), drop=drop or [])
-    table = with_dates(as_frame(rows))
+    reading = table_options(missing, header, types, aside=drop or [])
+    rows, _, _ = split_columns(read_dataset(data, reading=reading), drop=drop or [])
+    table = as_frame(rows)
     is_shown = not (as_json or quiet)
     made = make(
         table,

@@ -1,53 +1,64 @@
-"""Text files hold text: dates, and whole numbers beside empty cells, as the types that a model of all columns reads."""
+"""What a model has to say about the types of columns in a file, before its fit and after it."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
+
+from jensen.files.layout import SIGNS, WORDS
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from jensen.files.reading import Reading
     from jensen.files.tables import Table
     from jensen.registry import Model
 
-# 2024-05-31, or with a time: 2024-05-31 12:30, 2024-05-31T12:30:59.5
-DATE = re.compile(r"\d{4}-\d\d-\d\d([ T]\d\d:\d\d(:\d\d(\.\d{1,6})?)?)?")
+# Kinds of columns that a file need not tell from each other.
+NUMBERS = ("number", "count")
 
 
-def typed(estimator: Model, table: Table) -> Table:
-    """A table to fit a model to; a column that the model's arguments name keeps its type, unless it is to be a date."""
-    import pandas as pd
-
+def asked_for(estimator: Model, table_options: Reading) -> Reading:
+    """How to read a table for a fit: a column that the model's arguments name is left as it is, unless it is a date."""
     arguments = estimator.get_params(deep=False)
-    if "columns" not in arguments or not isinstance(table, pd.DataFrame):
-        return table
     asked: dict[Any, Any] = {}
     for argument in ("families", "columns"):
         asked |= dict(given) if isinstance(given := arguments.get(argument), Mapping) else {}
-    out: pd.DataFrame = with_dates(table, [name for name, kind in asked.items() if kind != "date"])
+    kinds = {str(name): kind.get("kind") if isinstance(kind, Mapping) else kind for name, kind in asked.items()}
+    types = {n: "number" if kind in NUMBERS else "plain" for n, kind in kinds.items() if kind not in ("auto", "date")}
+    return replace(table_options, fitted=types | dict(table_options.fitted))
+
+
+def typed(estimator: Model, table: Table) -> Table:
+    """A table to fit a model of all columns to: whole numbers beside empty cells are whole numbers."""
+    import pandas as pd
+
+    if "columns" not in estimator.get_params(deep=False) or not isinstance(table, pd.DataFrame):
+        return table
+    out = table.copy(deep=False)
     for name, column in out.items():
         if column.dtype.kind == "f" and column.isna().any() and is_whole(column):
             out[name] = column.astype("Int64")
     return out
 
 
-def with_dates(table: Any, others: Collection[Any] = ()) -> Any:
-    """A table in which text that writes out dates is dates, except in some columns."""
-    import pandas as pd
-
-    if not isinstance(table, pd.DataFrame):
-        return table
-    out = table.copy(deep=False)
-    for name, column in table.items():
-        if name not in others and holds_dates(column):
-            out[name] = pd.to_datetime(column, format="ISO8601")
-    return out
+def as_fitted(estimator: Model, table_options: Reading) -> Reading:
+    """How to read rows for a fitted model: its texts are texts here, too, even if all of them are digits now."""
+    columns = getattr(estimator, "columns_", None)
+    types: dict[str, str] = {}
+    if columns is not None:
+        for name, levels, unit in zip(columns.names, columns.levels, columns.units, strict=True):
+            # Levels are of one type.
+            is_text = bool(levels) and isinstance(levels[0], str)
+            # What is usually a code of missing values may be a level of this model.
+            text = "text" if not (WORDS | SIGNS) & {*levels} else "as written"
+            types[str(name)] = "date" if unit else text if is_text else "number"
+    return replace(table_options, fitted=types | dict(table_options.fitted), hints=False)
 
 
 def typed_as_fitted(estimator: Model, table: Table) -> Table:
-    """Rows for a fitted model: text and numbers in the types that `typed` gave the model."""
+    """Rows for a fitted model: whole numbers as `typed` gave them to the model; an error where dates are expected."""
     import pandas as pd
 
     columns = getattr(estimator, "columns_", None)
@@ -59,33 +70,27 @@ def typed_as_fitted(estimator: Model, table: Table) -> Table:
             continue
         if unit and pd.api.types.is_string_dtype(out[name].dropna()):
             check_dates(name, out[name])
-            out[name] = pd.to_datetime(out[name], format="ISO8601")
         elif dtype == "Int64" and out[name].dtype.kind == "f" and is_whole(out[name]):
             out[name] = out[name].astype("Int64")
     return out
 
 
-def holds_dates(column: pd.Series[Any]) -> bool:
-    """Whether every cell with text writes out a date that exists."""
-    import pandas as pd
+def check_dates(name: Any, column: pd.Series[Any]) -> None:
+    """An error that names the first text that is not a date."""
+    from jensen.files.styles import DateStyle, styles_of
 
     values = column.dropna()
-    if not len(values) or not pd.api.types.is_string_dtype(values) or not values.map(is_date).all():
-        return False
-    return bool(pd.to_datetime(values, format="ISO8601", errors="coerce").notna().all())
-
-
-def check_dates(name: Any, column: pd.Series[Any]) -> None:
-    wrong = column.dropna()[lambda values: ~values.map(is_date)]
-    if len(wrong):
+    for row, value in values.items():
+        if not any(isinstance(style, DateStyle) for style in styles_of([value])):
+            raise ValueError(
+                f"the column {name!r} holds {value!r} in row {row}, but the model was fitted on dates; write "
+                "2024-05-31 or 2024-05-31 12:30"
+            )
+    if len(values):
         raise ValueError(
-            f"the column {name!r} holds {wrong.iloc[0]!r} in row {wrong.index[0]}, but the model was fitted on dates; "
-            "write 2024-05-31 or 2024-05-31 12:30"
+            f"the column {name!r} holds dates of different forms, such as {values.iloc[0]!r} and {values.iloc[-1]!r}; "
+            "write all in one form"
         )
-
-
-def is_date(value: Any) -> bool:
-    return isinstance(value, str) and DATE.fullmatch(value) is not None
 
 
 def is_whole(column: pd.Series[Any]) -> bool:
@@ -106,3 +111,15 @@ def modelled(estimator: Model, table: Any) -> Any:
     if hasattr(table, "columns"):
         return table.drop(columns=[name for name in others if name in table])
     return table[:, list(estimator.columns_.kept)]
+
+
+def missing_elsewhere(cells: Table, X: Table) -> str:
+    """The number of missing values in every column that the model was not trained on."""
+    import numpy as np
+
+    if isinstance(cells, np.ndarray) or isinstance(X, np.ndarray):
+        return ""
+    others = cells.drop(columns=list(X.columns))
+    # Cells as they are written: an empty one is an empty text.
+    empty = (others.isna() | (others == "")).sum()
+    return ", ".join(f"{n} cells of {name}" for name, n in empty.items() if n)

@@ -1,6 +1,6 @@
-"""Data by name: .csv and .tsv files with a header line, .parquet, .npy, folders of images, data sets of scikit-learn.
+"""Data by name: files of tables, .npy, folders of images, data sets of scikit-learn.
 
-Text, Parquet and tables of scikit-learn become a data frame, npy files and images an array; missing values are NaN.
+Tables become a data frame, npy files and images an array; missing values are NaN.
 Labels that are not a column (subfolders of images, targets of scikit-learn) are attached to the table.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,16 +17,13 @@ import numpy as np
 import pandas as pd
 
 from jensen.files.images import read_folder
+from jensen.files.npy import read_npy
 from jensen.files.places import SEPARATORS, check_exists, is_embedded, no_column
-from jensen.files.tables import (
-    EXACT,
-    Table,
-    check_header,
-    is_text,
-    read_file,
-    read_npy,
-    read_text_with_cells,
-)
+from jensen.files.reading import Reading
+from jensen.files.styles import Style
+from jensen.files.tables import Read, Table, read_file, read_with, report
+from jensen.files.text import EXACT
+from jensen.files.understood import Understood
 
 # The key of `attrs` for labels that are attached to a table.
 LABELS = "jensen.labels"
@@ -38,8 +35,8 @@ class Images(np.ndarray):
     attrs: dict[str, Any]
 
 
-def read_dataset(path: str | os.PathLike[str], *, images: bool = False) -> Table:
-    """Read a table: empty cells and NA are NaN, and an npy file of one dimension is one column.
+def read_dataset(path: str | os.PathLike[str], *, images: bool = False, reading: Reading | None = None) -> Table:
+    """Read a table as `read_file` does: empty cells and NA are NaN, and an npy file of one dimension is one column.
 
     With `images`, it may also be a folder of images, or an npy file of shape (n, h, w) or (n, c, h, w). The names
     digits, iris and wine are data sets of scikit-learn. Images in subfolders have the label "folder", data sets of
@@ -54,44 +51,52 @@ def read_dataset(path: str | os.PathLike[str], *, images: bool = False) -> Table
         >>> read_dataset(path).columns.tolist()
         ['x0', 'x1']
     """
-    table = read_rows(path)
+    table = read_rows(path, reading)
     check_rows(path, table)
     if not images:
         need_table(path, table)
     return table
 
 
-def read_with_cells(path: str | os.PathLike[str], columns: Sequence[str] | None = None) -> tuple[Table, Table]:
-    """A table or images, and the same rows with every cell of a text file as it is written there.
+def read_with_cells(
+    path: str | os.PathLike[str], columns: Sequence[str] | None = None, reading: Reading | None = None
+) -> Read:
+    """A table or images, and the same rows with every cell of a file as it is written there.
 
     Args:
         columns: the columns of the second table, which must be one; all of them if not given.
+        reading: how to read the file.
     """
 
     def choose(table: Table) -> list[int]:
         if columns is None:
-            return [*range(table.shape[1])]
+            return [*range(table.shape[1])] if table.ndim == 2 else []
         need_table(path, table)
         return column_numbers(table, columns)
 
-    if Path(path).is_file() and is_text(path):
-        frame, cells = read_text_with_cells(path, choose)
-        check_header(path, frame)
-        check_rows(path, frame)
-        return frame, cells
-    table = read_dataset(path, images=True)
+    if not (Path(path).is_dir() or is_embedded(path)):
+        check_exists(path)
+        read = read_with(path, reading or Reading(), choose)
+        table: Table = read.table
+        check_rows(path, read.table)
+        report(read.understood)
+        if not isinstance(read.table, np.ndarray):
+            return read
+    else:
+        table = read_dataset(path, images=True)
     numbers = choose(table)
-    return table, table if columns is None else pd.DataFrame(table).iloc[:, numbers]
+    cells = table if columns is None else pd.DataFrame(table).iloc[:, numbers]
+    return Read(table, cells, Understood(len(table), {}, os.fspath(path)))
 
 
-def read_rows(path: str | os.PathLike[str]) -> Table:
+def read_rows(path: str | os.PathLike[str], reading: Reading | None = None) -> Table:
     if Path(path).is_dir():
         pixels, classes = read_folder(path)
         return pixels if classes is None else with_labels(pixels, "folder", classes)
     if is_embedded(path):
         return read_embedded(str(path))
     check_exists(path)
-    return read_file(path)
+    return read_file(path, reading)
 
 
 def check_rows(path: str | os.PathLike[str], table: Table) -> None:
@@ -263,8 +268,14 @@ def select_features(estimator: Any, table: Table) -> Table:
     return np.asarray(table) if names is None else pd.DataFrame(table, columns=names)
 
 
-def fill_cells(cells: Table, X: Table, is_missing: np.ndarray, filled: Any) -> Any:
-    """A copy of `cells`, as of `read_with_cells`, in which only the missing values of X come from `filled`."""
+def fill_cells(
+    cells: Table, X: Table, is_missing: np.ndarray, filled: Any, styles: Mapping[str, Style] | None = None
+) -> Any:
+    """A copy of `cells`, as of `read_with_cells`, in which only the missing values of X come from `filled`.
+
+    Args:
+        styles: how columns of the file write numbers and dates, if not in the usual way.
+    """
     if not isinstance(cells, pd.DataFrame):
         return filled
     result = cells.copy()
@@ -274,7 +285,9 @@ def fill_cells(cells: Table, X: Table, is_missing: np.ndarray, filled: Any) -> A
     for name, missing in zip(names, is_missing.T, strict=True):
         if missing.any():
             is_written = pd.api.types.is_string_dtype(cells[name])
-            result[name] = cells[name].mask(missing, values[name].astype(str)) if is_written else values[name]
+            style = (styles or {}).get(str(name))
+            texts = values[name].astype(str) if style is None else values[name].map(style.write)
+            result[name] = cells[name].mask(missing, texts) if is_written else values[name]
     return result
 
 

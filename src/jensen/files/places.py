@@ -2,26 +2,37 @@
 
 from __future__ import annotations
 
-import csv
 import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from jensen.files.layout import SAMPLE, find_layout
+
 # Data sets of scikit-learn; a file or folder with the same name has priority.
 EMBEDDED = ("digits", "iris", "wine")
-SEPARATORS = {".csv": ",", ".tsv": "\t"}
-SUFFIXES = (*SEPARATORS, ".parquet", ".npy")
+# Standard input.
+STDIN = "-"
+# Text of separated cells, and the usual separator; archives of data call it .data.
+SEPARATORS = {".csv": ",", ".tsv": "\t", ".data": ","}
+LINES = (".jsonl", ".ndjson")
+DATABASES = (".db", ".sqlite", ".sqlite3", ".duckdb")
+# Text may be packed: .csv.gz.
+PACKED = (".gz", ".bz2", ".xz", ".zst")
+WRITTEN = (".csv", ".tsv", ".jsonl", ".parquet", ".feather", ".xlsx", ".npy")
+SUFFIXES = (*SEPARATORS, *LINES, ".json", ".parquet", ".feather", ".arrow", ".xlsx", *DATABASES, ".zip", ".npy")
+# Formats in which every cell is a text.
+AS_TEXT = (*SEPARATORS, *LINES)
 
 
 def check_data(path: str | os.PathLike[str]) -> None:
     """An error if there are no data of this name."""
-    if not (Path(path).is_dir() or is_embedded(path)):
+    if not (Path(path).is_dir() or is_embedded(path) or is_stdin(path)):
         check_exists(path)
         known_suffix(path)
 
 
 def check_exists(path: str | os.PathLike[str]) -> None:
-    if not Path(path).is_file():
+    if not is_stdin(path) and not file_of(path)[0].is_file():
         others = "" if Path(path).suffix else f"; the names of data sets are {', '.join(EMBEDDED)}"
         raise FileNotFoundError(f"there is no file {path}{others}")
 
@@ -30,30 +41,75 @@ def is_embedded(path: str | os.PathLike[str]) -> bool:
     return os.fspath(path) in EMBEDDED and not Path(path).exists()
 
 
-def known_suffix(path: str | os.PathLike[str]) -> str:
-    """The suffix, or an error if it is not that of a table."""
-    suffix = Path(path).suffix.lower()
-    if suffix not in SUFFIXES:
-        raise ValueError(f"{path} has the suffix {suffix!r}; give a file that ends in {', '.join(SUFFIXES)}")
+def is_stdin(path: str | os.PathLike[str]) -> bool:
+    return os.fspath(path) == STDIN
+
+
+def file_of(path: str | os.PathLike[str]) -> tuple[Path, str | None]:
+    """The file, and the table of a database or the sheet of a workbook behind two colons: shop.db::orders."""
+    file, colons, part = os.fspath(path).rpartition("::")
+    if not colons or Path(path).exists() or Path(file).suffix.lower() not in (*DATABASES, ".xlsx", ".zip"):
+        return Path(path), None
+    return Path(file), part
+
+
+def suffixes_of(path: str | os.PathLike[str]) -> tuple[str, str]:
+    """The suffix of the format, and that of the packing or nothing: (".csv", ".gz")."""
+    file, _ = file_of(path)
+    *_, first, last = ("", "", *(suffix.lower() for suffix in file.suffixes))
+    return (first, last) if last in PACKED else (last, "")
+
+
+def known_suffix(path: str | os.PathLike[str], suffixes: Sequence[str] = SUFFIXES) -> str:
+    """The suffix of the format, or an error if it is not that of a table."""
+    suffix, packing = suffixes_of(path)
+    if suffix not in suffixes or (packing and suffix not in AS_TEXT):
+        ending = f"{suffix}{packing}"
+        packed = "; .csv, .tsv and .jsonl may be packed, as in .csv.gz"
+        raise ValueError(f"{path} has the suffix {ending!r}; give a file that ends in {', '.join(suffixes)}{packed}")
     return suffix
+
+
+def is_text(path: str | os.PathLike[str]) -> bool:
+    """Whether a file holds lines of separated cells, packed or not."""
+    return suffixes_of(path)[0] in SEPARATORS
+
+
+def check_output(path: str | os.PathLike[str]) -> None:
+    """An error if no table can be written to a file of this name."""
+    known_suffix(path, WRITTEN)
+
+
+def numbered(path: Path, number: int) -> Path:
+    """The name of one of several files: filled-1.csv.gz of filled.csv.gz."""
+    ending = "".join(suffixes_of(path))
+    return path.with_name(
+        f"{path.name[: len(path.name) - len(ending)]}-{number}{path.name[len(path.name) - len(ending) :]}"
+    )
 
 
 def check_holds_text(path: str | os.PathLike[str]) -> None:
     """An error if a file cannot hold a table with text; making the table may take long."""
-    if known_suffix(path) == ".npy":
+    if known_suffix(path, WRITTEN) == ".npy":
         raise ValueError(
             f"{path} cannot hold text, because npy files hold numbers; write a .csv, .tsv or .parquet file"
         )
 
 
-def check_columns(path: str | os.PathLike[str], columns: Sequence[str], or_files: Sequence[str | None] = ()) -> None:
+def check_columns(
+    path: str | os.PathLike[str],
+    columns: Sequence[str],
+    or_files: Sequence[str | None] = (),
+    header: bool | None = None,
+) -> None:
     """An error for a column that the header line of a text file does not name.
 
     Args:
         columns: names, or several in one word: a,b.
         or_files: names of columns or of files.
+        header: whether the first line has the names; found if not given.
     """
-    names = header_of(path) if columns or any(or_files) else None
+    names = header_of(path, header) if columns or any(or_files) else None
     if names is None:
         return
     wanted = [part for word in columns for part in ([word] if word in names else word.split(","))]
@@ -63,22 +119,17 @@ def check_columns(path: str | os.PathLike[str], columns: Sequence[str], or_files
             raise no_column(name, names)
 
 
-def header_of(path: str | os.PathLike[str]) -> list[str] | None:
+def header_of(path: str | os.PathLike[str], header: bool | None = None) -> list[str] | None:
     """The column names of a text file; None where they are not simply its first line."""
-    separator = SEPARATORS.get(Path(path).suffix.lower())
-    if separator is None or not Path(path).is_file():
+    if not is_text(path) or suffixes_of(path)[1] or not Path(path).is_file():
         return None
-    with open(path, encoding="utf-8-sig", errors="replace", newline="") as file:
-        line = file.readline(100_000)
-        names = next(csv.reader([line], delimiter=separator_in(line, separator)), [])
+    with open(path, encoding="latin-1", newline="") as file:
+        # Every byte is one letter of Latin-1; the layout finds the encoding.
+        sample = file.read(SAMPLE).encode("latin-1")
+    names = find_layout(sample, SEPARATORS[known_suffix(path)], header).names
     # A name on two lines, names that are missing or occur twice: pandas has rules for them.
-    is_simple = line.endswith("\n") and line.count('"') % 2 == 0 and all(names) and len({*names}) == len(names) > 0
-    return names if is_simple else None
-
-
-def separator_in(header: str, usual: str) -> str:
-    """The separator of cells: a semicolon if the first line of a .csv has no comma, but some of these."""
-    return ";" if usual == "," and "," not in header and ";" in header else usual
+    is_simple = all(names) and len({*names}) == len(names) > 0 and not any("\n" in name for name in names)
+    return list(names) if is_simple else None
 
 
 def no_column(name: str, names: Sequence[str], also: str = "") -> ValueError:

@@ -1,63 +1,191 @@
-"""Tables in files, by suffix: .csv and .tsv with a header line, .parquet and .npy."""
+"""Tables in files, by suffix: text of separated cells, JSON, Parquet, Feather, workbooks, databases and npy arrays."""
 
 from __future__ import annotations
 
-import math
+import json
 import os
 import warnings
-from collections import Counter
 from collections.abc import Callable, Sequence
-from importlib import import_module
-from typing import Any, BinaryIO
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from jensen.files.places import SEPARATORS, check_holds_text, known_suffix, separator_in
+from jensen.files.formats import READERS, need_pyarrow
+from jensen.files.npy import read_npy, write_npy
+from jensen.files.places import SEPARATORS, WRITTEN, known_suffix, suffixes_of
+from jensen.files.reading import Reading
 from jensen.files.replacing import replacing
-from jensen.runtime.memory import in_units, need_memory
-from jensen.runtime.messages import levels_inside, own_filters
+from jensen.files.sources import Source, needed, open_packed, open_source
+from jensen.files.text import read_text
+from jensen.files.understand import counts_rows, kind_of, understand
+from jensen.files.understood import Reported, Understood
+from jensen.runtime.messages import levels_inside
 
 Table = pd.DataFrame | np.ndarray
 
-# Before pandas 3.1 the usual parser of numbers may be off by a bit, and imputed files would differ from the read ones.
-EXACT = {} if tuple(map(int, pd.__version__.split(".")[:2])) >= (3, 1) else {"float_precision": "round_trip"}
 # What a spreadsheet takes for a formula begins so.
 FORMULAS = ("=", "+", "-", "@", "\t", "\r", "\n")
-MAGIC = b"\x93NUMPY"
-SAVED_AS = "save numbers, such as x.astype(float), or a table with text as .csv or .parquet"
+PACKINGS: dict[str, Any] = {"": None, ".gz": "gzip", ".bz2": "bz2", ".xz": "xz", ".zst": "zstd"}
 
 
-def read_file(path: str | os.PathLike[str]) -> Table:
-    """The table in a file that is there; empty cells and NA are NaN, and an npy file of one dimension is one column."""
-    suffix = known_suffix(path)
-    if suffix == ".npy":
-        return read_npy(path)
-    if suffix == ".parquet":
-        return read_parquet(path)
-    table = read_text(path)
-    check_header(path, table)
+@dataclass(frozen=True)
+class Read:
+    """A table, its columns as they are written in the file, and what was understood."""
+
+    table: Table
+    cells: Table
+    understood: Understood
+
+
+def read_file(path: str | os.PathLike[str], reading: Reading | None = None) -> Table:
+    """The table in a file; empty cells and NA are NaN, and an npy file of one dimension is one column.
+
+    What was understood beyond a plain table is a warning (`Reported`), and `read_understood` returns it.
+
+    Example:
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> from jensen.files.reading import Reading
+        >>> from jensen.files.tables import read_understood
+        >>> path = Path(tempfile.mkdtemp(), "prices.csv")
+        >>> _ = path.write_text("when;price\\n31.12.2020;1.234,50\\n01.01.2021;?\\n")
+        >>> table, understood = read_understood(path)
+        >>> table["price"].tolist()
+        [1234.5, nan]
+        >>> print(*understood.findings, sep="\\n")
+        when: dates written day/month/year
+        price: numbers with decimal ',' and thousands '.'
+        '?' is read as missing in price (1); --missing only,CODES for other codes
+    """
+    table, understood = read_understood(path, reading)
+    report(understood)
     return table
 
 
-def write_dataset(path: str | os.PathLike[str], table: Any, *, is_safe: bool = False) -> None:
+def read_understood(path: str | os.PathLike[str], reading: Reading | None = None) -> tuple[Table, Understood]:
+    """The table in a file, and what was understood of it."""
+    read = read_with(path, reading or Reading(), None)
+    return read.table, read.understood
+
+
+def read_with(path: str | os.PathLike[str], reading: Reading, choose: Callable[[Table], Sequence[int]] | None) -> Read:
+    """A table, and the columns of it that `choose` returns by number, every cell as it is written in the file."""
+    with open_source(path) as source:
+        if source.suffix == ".npy":
+            is_file = Path(path).is_file() and source.path == os.fspath(path) and known_suffix(path) == ".npy"
+            array = read_npy(path, file=None if is_file else source.file)
+            kinds = {f"x{j}": "number" for j in range(array.shape[1])}
+            return Read(array, array, Understood(len(array), kinds, source.path))
+        return read_frame(source, reading, choose)
+
+
+def read_frame(source: Source, reading: Reading, choose: Callable[[Table], Sequence[int]] | None) -> Read:
+    if source.suffix not in SEPARATORS:
+        held = READERS[source.suffix](source, reading)
+        table, found = understand(with_codes(held.frame, reading), reading)
+        found = replace(found, has_header=held.has_header or reading.header is False, choices=held.choices)
+        cells = table if choose is None else held.frame.iloc[:, list(choose(table))]
+        return Read(table, cells, replace(found, path=source.path))
+    text = read_text(source, reading)
+    layout = text.layout
+    table, found = understand(text.frame, reading, layout.separator, text.written)
+    found = replace(
+        found,
+        encoding=layout.encoding,
+        separator=layout.separator,
+        has_header=layout.has_header or reading.header is False,
+        is_doubtful=layout.is_doubtful,
+        zeros=zeros_of(table, layout.zeros, reading),
+    )
+    cells = table if choose is None else text.written([table.columns[number] for number in choose(table)])
+    return Read(table, cells, replace(found, path=source.path))
+
+
+def with_codes(frame: pd.DataFrame, reading: Reading) -> pd.DataFrame:
+    """The same table without the codes of missing values that were given; text files are read without them."""
+    codes: set[Any] = {*reading.codes}
+    for code in reading.codes:
+        try:
+            codes.add(float(code))
+        except ValueError:
+            continue
+    return frame.mask(frame.isin(list(codes))) if codes else frame
+
+
+def zeros_of(table: pd.DataFrame, zeros: Sequence[tuple[int, str]], reading: Reading) -> dict[str, str]:
+    """Columns with zeros in front that were read as numbers."""
+    names = {str(table.columns[j]): (j, text) for j, text in zeros if reading.hints and j < table.shape[1]}
+    unsaid = {*reading.types, *reading.fitted, *reading.aside}
+    return {
+        name: text
+        for name, (j, text) in names.items()
+        if kind_of(table.iloc[:, j]) == "number" and name not in unsaid and not counts_rows(table.iloc[:, j])
+    }
+
+
+def report(understood: Understood) -> None:
+    """Warn about what was understood, unless the file is plain."""
+    if not understood.is_plain:
+        warnings.warn(str(understood), Reported, stacklevel=levels_inside())
+
+
+def write_dataset(
+    path: str | os.PathLike[str], table: Any, *, is_safe: bool = False, separator: str | None = None
+) -> None:
     """Write a data frame or an array; columns without names are called x0, x1, ...
 
-    With `is_safe` no text of a .csv or .tsv file is read as a formula by a spreadsheet.
+    With `is_safe` no text of a .csv or .tsv file is read as a formula by a spreadsheet. Cells of a .csv file are
+    separated by a comma if no `separator` is given.
     """
-    suffix = known_suffix(path)
+    suffix, (_, packing) = known_suffix(path, WRITTEN), suffixes_of(path)
     if suffix == ".npy":
         return write_npy(path, np.asarray(table))
     frame = as_frame(table)
-    if suffix == ".parquet":
-        need_pyarrow(path)
-    elif is_safe:
+    if suffix in (".parquet", ".feather"):
+        need_pyarrow(path, suffix[1:].capitalize())
+    elif suffix == ".xlsx":
+        needed("openpyxl", f"{path}: .xlsx files need openpyxl", "files")
+    elif packing == ".zst":
+        needed("zstandard", f"{path}: .zst files need zstandard", "files")
+    if is_safe and suffix in SEPARATORS:
         frame = without_formulas(frame)
     with replacing(path) as aside:
         if suffix == ".parquet":
             frame.to_parquet(aside, engine="pyarrow")
+        elif suffix == ".feather":
+            frame.reset_index(drop=True).rename(columns=str).to_feather(aside)
+        elif suffix == ".xlsx":
+            write_xlsx(aside, frame)
+        elif suffix == ".jsonl":
+            with open_packed(aside, packing) as file:
+                file.writelines(f"{line}\n".encode() for line in json_lines(frame))
         else:
-            frame.to_csv(aside, index=False, sep=SEPARATORS[suffix])
+            between = separator if separator and suffix == ".csv" else SEPARATORS[suffix]
+            frame.to_csv(aside, index=False, sep=between, compression=PACKINGS[packing])
+
+
+def json_lines(frame: pd.DataFrame) -> list[str]:
+    """A record of JSON per row; missing values are null."""
+    rows = frame.astype(object).where(frame.notna(), None).to_dict("records")
+    return [
+        json.dumps({str(name): value for name, value in row.items()}, default=str, ensure_ascii=False) for row in rows
+    ]
+
+
+def write_xlsx(path: Path, frame: pd.DataFrame) -> None:
+    """One sheet, in which text is text even if it begins as a formula does; times with a zone are in UTC without it."""
+    plain = frame.copy(deep=False)
+    for name, column in frame.items():
+        if isinstance(column.dtype, pd.DatetimeTZDtype):
+            plain[name] = column.dt.tz_convert("UTC").dt.tz_localize(None)
+    with pd.ExcelWriter(path, engine="openpyxl") as writer:
+        plain.to_excel(writer, index=False)
+        for row in writer.sheets["Sheet1"].iter_rows():
+            for cell in row:
+                cell.data_type = "s" if cell.data_type == "f" else cell.data_type
 
 
 def as_frame(table: Any) -> pd.DataFrame:
@@ -89,138 +217,3 @@ def quoted(value: Any) -> Any:
     except ValueError:
         return f"'{value}"
     return value
-
-
-def is_text(path: str | os.PathLike[str]) -> bool:
-    return known_suffix(path) in SEPARATORS
-
-
-def read_text(path: str | os.PathLike[str]) -> pd.DataFrame:
-    with open(path, "rb") as file:
-        return parse_text(path, file)
-
-
-def read_text_with_cells(
-    path: str | os.PathLike[str], choose: Callable[[pd.DataFrame], Sequence[int]]
-) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """A table, and the columns of it that `choose` returns by number, every cell as it is written in the file."""
-    with open(path, "rb") as file:
-        table = parse_text(path, file)
-        numbers = choose(table)
-        as_written = {"dtype": str, "na_filter": False, "skip_blank_lines": table.shape[1] > 1}
-        cells = parse_text(path, file, usecols=sorted(set(numbers)), **as_written)
-    return table, cells[[table.columns[number] for number in numbers]]
-
-
-def parse_text(path: str | os.PathLike[str], file: BinaryIO, **options: Any) -> pd.DataFrame:
-    def parse(**more: Any) -> pd.DataFrame:
-        file.seek(0)
-        frame: pd.DataFrame = pd.read_csv(file, **options, **more)
-        return frame
-
-    file.seek(0)
-    separator = separator_in(file.readline().decode(errors="replace"), SEPARATORS[known_suffix(path)])
-    options = dict(sep=separator, index_col=False, low_memory=False, **EXACT, **options)
-    try:
-        with own_filters():
-            warnings.simplefilter("error", pd.errors.ParserWarning)
-            check_distinct_names(file, separator)
-            frame = parse()
-            # In a file of one column a blank line is an empty cell.
-            is_whole = frame.shape[1] > 1 or "skip_blank_lines" in options
-            return frame if is_whole else parse(skip_blank_lines=False)
-    except pd.errors.EmptyDataError:
-        raise ValueError(f"{path} is empty: it has no header line") from None
-    except pd.errors.ParserWarning:
-        raise ValueError(f"{path} has more cells in a row than names in its first line; name every column") from None
-    except ValueError as error:
-        raise ValueError(f"{path} cannot be read as a table: {error}") from None
-
-
-def check_distinct_names(file: BinaryIO, separator: str) -> None:
-    """An error for a header line with a name twice, of which pandas would make another name."""
-    file.seek(0)
-    first = pd.read_csv(file, sep=separator, header=None, nrows=1, dtype=str, na_filter=False, index_col=False)
-    twice = [name for name, count in Counter(first.iloc[0]).items() if count > 1 and name]
-    if twice:
-        raise ValueError(f"its first line has the column name {twice[0]!r} twice; give every column a name of its own")
-
-
-def check_header(path: str | os.PathLike[str], frame: pd.DataFrame) -> None:
-    """Column names that are numbers may be a row of data, unless they just count."""
-    names = [str(name) for name in frame.columns]
-    try:
-        numbers = [float(name) for name in names]
-    except ValueError:
-        return
-    if numbers != [*range(len(names))]:
-        warnings.warn(
-            f"the first line of {path} is taken as column names, but holds only numbers ({', '.join(names[:3])}, ...); "
-            "add a line of names if it is data",
-            UserWarning,
-            stacklevel=levels_inside(),
-        )
-
-
-def read_parquet(path: str | os.PathLike[str]) -> pd.DataFrame:
-    need_pyarrow(path)
-    try:
-        return pd.read_parquet(path, engine="pyarrow")
-    except (ValueError, OSError) as error:
-        raise ValueError(f"{path} cannot be read as Parquet: {error}") from None
-
-
-def need_pyarrow(path: str | os.PathLike[str]) -> None:
-    try:
-        import_module("pyarrow")
-    except ImportError:
-        raise ImportError(f"{path}: Parquet files need pyarrow: pip install jensen[scale]") from None
-
-
-def read_npy(path: str | os.PathLike[str], kinds: str = "biuf") -> np.ndarray:
-    try:
-        check_size(path)
-        array: np.ndarray = np.load(path, allow_pickle=False)
-    except (ValueError, EOFError) as error:
-        raise ValueError(f"{path} cannot be read as an npy file of numbers: {error}; {SAVED_AS}") from None
-    if not isinstance(array, np.ndarray):
-        raise ValueError(f"{path} is an npz archive; save one array with numpy.save")
-    if array.dtype.kind not in kinds:
-        what = "text" if array.dtype.kind in "SUT" else f"{array.dtype} values"
-        raise ValueError(f"{path} holds {what}, and rows of an npy file are real numbers; {SAVED_AS}")
-    if array.ndim not in (1, 2, 3, 4):
-        raise ValueError(
-            f"{path} has shape {array.shape}; save rows and features (n, d), one column (n,), or images (n, h, w) or "
-            "(n, c, h, w)"
-        )
-    return array[:, None] if array.ndim == 1 else array
-
-
-def check_size(path: str | os.PathLike[str]) -> None:
-    """An npy file must hold the numbers that its header claims, and these must fit into memory."""
-    first, second = np.lib.format.read_array_header_1_0, np.lib.format.read_array_header_2_0
-    # Version 3 differs in the encoding of field names only.
-    readers = {(1, 0): first, (2, 0): second, (3, 0): second}
-    with open(path, "rb") as file:
-        is_npy = file.read(len(MAGIC)) == MAGIC
-        file.seek(0)
-        reader = readers.get(np.lib.format.read_magic(file)) if is_npy else None
-        if reader is None:
-            return  # numpy knows what it is
-        shape, _, dtype = reader(file)
-        held = os.fstat(file.fileno()).st_size - file.tell()
-    claimed = math.prod(shape) * dtype.itemsize
-    if not dtype.hasobject and claimed > held:
-        raise ValueError(
-            f"its header claims the shape {shape}, {in_units(claimed)} of numbers, and it holds {in_units(held)}; "
-            "it is damaged or was cut off"
-        )
-    need_memory(claimed, f"an array of shape {shape}", "read a part of it: np.load(path, mmap_mode='r')[:n]")
-
-
-def write_npy(path: str | os.PathLike[str], values: np.ndarray) -> None:
-    if values.dtype.kind not in "biuf":
-        check_holds_text(path)
-    # A name would get a second suffix when its own is in capitals; an open file keeps it.
-    with replacing(path) as aside, open(aside, "wb") as file:
-        np.save(file, values, allow_pickle=False)
