@@ -90,6 +90,15 @@ class TestRows:
         assert type(new) is type(kind(X))
         assert tuple(new.shape) == (30, 4)
 
+    def test_few_levels_have_few_distinct_rows(self):
+        table = people(2000)[["town", "insured"]]
+        made = synthesize(table, 2000)
+        assert made.tried["n_components"].max() <= 4
+        shares = [t.value_counts(normalize=True) for t in (table, made.table)]
+        # Eight shares, each within four standard errors of two samples.
+        assert shares[1].sub(shares[0], fill_value=0).abs().max() < 4 * np.sqrt(2 * 0.25 / 2000)
+        assert made.quality.table.loc["C2ST", "synthetic"] > 0.8
+
     def test_a_file(self, tmp_path):
         people(200).drop(columns="since").to_csv(tmp_path / "people.csv", index=False)
         assert len(synthesize(tmp_path / "people.csv", 7, effort="quick").table) == 7
