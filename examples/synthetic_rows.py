@@ -68,8 +68,6 @@ for ax, colour, (name, table) in zip(axes[1:], COLOURS[1::-1], tables.items(), s
     ax.set(xlabel="hours per week", ylabel="wage per hour", xlim=(0, 85), ylim=(0, 70))
     ax.set_title(f"a mixture of {name}: C2ST {found[name]:.2f}")
 title(
-    fig,
-    "Normal scores keep every column as it is; gradient boosting can hardly tell the rows apart "
-    f"(real rows: {ceiling:.2f})",
+    fig, f"Normal scores keep columns as they are; the rows are hard to tell from real ones (real rows: {ceiling:.2f})"
 )
 save(fig, PICTURE)

@@ -96,3 +96,8 @@ def test_the_nearest_rows_by_brute_force():
         votes.append(0.5 if a == b else float(a < b))
     assert nearer_share(new, train, held_out, NUMBER) == pytest.approx(np.mean(votes))
     assert nearer_share(train, train, held_out, NUMBER) > 0.95
+
+
+def test_a_row_as_near_to_both_counts_half():
+    real, _ = tables(60)
+    assert nearer_share(real, real, real[::-1], NUMBER) == 0.5

@@ -17,7 +17,7 @@ from jensen.models.mixtures.mixture import Mixture
 from jensen.runtime.progress import Bar
 from jensen.tasks.synthesis.maker import Maker
 from jensen.tasks.synthesis.metrics import c2st, nearer_share, shapes, trends, utility
-from jensen.tasks.synthesis.search import fit
+from jensen.tasks.synthesis.search import fit, most_components
 
 # Rows of a half at most, rows whose nearest ones are found, and rows that a table needs.
 MOST_ROWS, NEAREST_ROWS, LEAST_ROWS = 10_000, 2_000, 50
@@ -90,8 +90,8 @@ def measure(maker: Maker, model: Mixture, x: np.ndarray, label: int | None, seed
 def refitted(maker: Maker, model: Mixture, train: np.ndarray, seed: int) -> np.ndarray:
     """As many rows as there are training rows (n, d), by a mixture of these of the same form."""
     own = Maker.learn(maker.columns, maker.kind, train)
-    k = min(len(model.weights_), len(train))
     rows = own.forward(train, np.random.default_rng(seed))
+    k = min(len(model.weights_), most_components(rows))
     mixture, _ = fit(rows, own.kinds, k, model.covariance_type, model.max_iter, seed)
     return own.sample(mixture, len(train), {}, seed)
 

@@ -19,6 +19,8 @@ from jensen.runtime.progress import Bar
 HELD_OUT = 0.2
 # Pseudo-counts of a level, and the least variance of a score: neither may vanish in a component of a few rows.
 ALPHA, LEAST_VARIANCE = 0.1, 1e-3
+# Rows among which distinct ones are counted.
+SOME_ROWS = 5000
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,7 @@ def find_mixture(
     order = np.random.default_rng(seed).permutation(len(rows))
     n_held = max(1, int(HELD_OUT * len(rows)))
     held, train = rows[order[:n_held]], rows[order[n_held:]]
-    most = max(1, min(effort.most, len(train) // effort.rows_per_component))
+    most = min(effort.most, max(1, len(train) // effort.rows_per_component), most_components(train))
     tried: list[dict[str, Any]] = []
     with Bar("synthesize" if verbose else None, unit="fit") as bar:
         for covariance in effort.covariances:
@@ -81,6 +83,11 @@ def find_mixture(
         bar.note(f"{k} components, {covariance}, all rows")
         model, _ = fit(rows, kinds, k, covariance, effort.max_iter, seed)
     return model, table
+
+
+def most_components(rows: np.ndarray) -> int:
+    """Half of the distinct rows, of some of them: a few levels have few, and components that repeat each other."""
+    return max(1, len(np.unique(rows[:SOME_ROWS], axis=0)) // 2)
 
 
 def fit(
