@@ -210,28 +210,6 @@ class TestImputer:
             assert result.model.impute(new)["species"].iloc[0] == "rosa"
 
 
-@pytest.mark.slow
-def test_intervals_of_a_mean_cover_it():
-    """60 rows of two correlated numbers, half of one missing at random: the 95 % interval of its mean, 300 times.
-
-    Drawn parameters widen the intervals as much as their uncertainty: measured coverage 0.94. The standard error of a
-    share of 0.95 in 300 trials is 0.013.
-    """
-    rng, covered = np.random.default_rng(0), []
-    for trial in range(300):
-        x = rng.multivariate_normal([0, 0], [[1, 0.7], [0.7, 1]], 60)
-        x[rng.random(60) < 1 / (1 + np.exp(-x[:, 0])), 1] = np.nan
-        tables = jensen.impute(x, "quick", random_state=trial).draws(20)
-        pooled = jensen.pool(
-            [table[:, 1].mean() for table in tables],
-            [table[:, 1].var(ddof=1) / 60 for table in tables],
-            degrees_of_freedom=59,
-        )
-        low, high = pooled.interval()
-        covered.append(low <= 0 <= high)
-    assert 0.95 - 4 * 0.013 < np.mean(covered) < 0.99
-
-
 class TestCommand:
     @pytest.fixture
     def table(self, tmp_path):
