@@ -16,7 +16,7 @@ from sklearn.naive_bayes import GaussianNB
 
 import jensen
 from jensen import ConjugatePrior, GaussianMixture
-from jensen.models.mixtures import start as mixture_start
+from jensen.models.mixtures import partitions
 
 X, Y = load_iris(return_X_y=True)
 STRUCTURES = ["full", "tied", "diag", "spherical"]
@@ -223,7 +223,7 @@ def test_labels_of_a_later_batch_must_be_known():
 
 
 def test_rare_classes_are_seen_by_the_start_of_a_large_fit(monkeypatch):
-    monkeypatch.setattr(mixture_start, "LIMIT", 60)
+    monkeypatch.setattr(partitions, "LIMIT", 60)
     rows, y = make_blobs(4000, centers=[[0, 0], [6, 0], [0, 6], [6, 6]], random_state=0)
     labels = np.full(4000, -1)
     for k in range(3):
@@ -581,7 +581,7 @@ def test_the_floor_is_a_share_of_each_features_own_spread():
 
 
 def test_more_rows_than_the_start_looks_at(monkeypatch):
-    monkeypatch.setattr(mixture_start, "LIMIT", 200)
+    monkeypatch.setattr(partitions, "LIMIT", 200)
     rows, y = make_blobs(3000, centers=4, n_features=2, cluster_std=0.5, random_state=2)
     one = GaussianMixture(4, random_state=0).fit(rows)
     assert (
