@@ -35,6 +35,7 @@ JSON = {
     "predict": "predict m.jensen x.csv --proba",
     "transform": "transform k.jensen x.csv",
     "select": "select gaussian-mixture x.csv --drop kind --grid n-components=1:2 -o best.jensen",
+    "cluster": "cluster x.csv --effort quick --n-clusters 2 --no-noise -o labels.csv",
     "compare": "compare x.csv --models kmeans,gaussian-mixture --drop kind --cv 2 -o board.csv",
     "models": "models",
     "models-gaussian-mixture": "models gaussian-mixture",

@@ -17,6 +17,7 @@ import typer
 from typer.core import TyperGroup
 
 from jensen.cli.apply import impute, predict, sample, score, transform
+from jensen.cli.cluster import cluster
 from jensen.cli.compare import compare
 from jensen.cli.fit import fit
 from jensen.cli.inputs import MODEL_OPTIONS
@@ -115,6 +116,7 @@ def root(version: Version = False) -> None:
       jensen impute iris.jensen gaps.csv --output filled.csv
       jensen fit diffusion digits -o digits.jensen
       jensen sample digits.jensen -n 64 --output grid.png
+      jensen cluster iris.csv --report clusters.html
       jensen compare iris --effort quick
       jensen models
     """
@@ -122,7 +124,7 @@ def root(version: Version = False) -> None:
 
 app.command(context_settings=MODEL_OPTIONS)(fit)
 app.command(context_settings=MODEL_OPTIONS)(select)
-for verb in (compare, score, sample, impute, predict, transform, report_page, models):
+for verb in (cluster, compare, score, sample, impute, predict, transform, report_page, models):
     app.command()(verb)
 
 

@@ -15,7 +15,7 @@ from sklearn.utils import check_random_state
 from jensen.data.container import as_array
 from jensen.data.labels import encode_labels
 from jensen.runtime.progress import Bar
-from jensen.tasks.clustering.classes import find_classes
+from jensen.tasks.clustering.classes import choose_classes
 from jensen.tasks.clustering.merging import chosen_merger
 from jensen.tasks.clustering.result import Clusters
 from jensen.tasks.clustering.rows import Scaled, find_rows, in_units, read_table
@@ -41,10 +41,10 @@ def cluster(
     """Find the clusters of a table, and describe them.
 
     Args:
-        table: a data frame with columns of any kind, numbers (n, d), or the path of a file; NaN is missing. Columns that
-            identify rows, or have one value, are left out. The units of columns do not matter.
-        y: labels of some rows: a class per row, -1, None or NaN where it is unknown. Then clusters are these classes, and
-            rows without a label help to find them.
+        table: a data frame with columns of any kind, numbers (n, d), or the path of a file; NaN is missing. Columns
+            that identify rows, or have one value, are left out. The units of columns do not matter.
+        y: labels of some rows: a class per row, -1, None or NaN where it is unknown. Then clusters are these classes,
+            and rows without a label help to find them.
         n_clusters: the number of clusters; None finds it.
         effort: "quick" takes seconds, "normal" up to a minute or two, "thorough" longer.
         noise: whether to try one more component for rows that fit nowhere; their label is -1.
@@ -59,7 +59,7 @@ def cluster(
         >>> import jensen
         >>> found = jensen.cluster(load_iris(as_frame=True).data, effort="quick")
         >>> found.clusters["size"].tolist()
-        [100, 50]
+        [54, 50, 46]
         >>> print(found.clusters["sets_apart"][1].split(";")[0])
         petal length (cm) 1.46 instead of 4.91
     """
@@ -82,7 +82,22 @@ def cluster(
         if labels is not None:
             if n_clusters is not None:
                 raise ValueError(f"n_clusters={n_clusters} and y: the clusters are the classes of y; leave one out")
-            return find_classes(given, rows, labels.numpy(), classes, effort, seed, bar)
+            chosen = choose_classes(rows, labels.numpy(), classes, effort, seed, bar)
+            p = as_array(chosen.model.predict_proba(rows.X))
+            # Labels that are known stay.
+            numbers = np.where(labels.numpy() >= 0, labels.numpy(), p.argmax(1))
+            return Clusters(
+                numbers,
+                tuple(classes.tolist()),
+                chosen.model,
+                np.arange(len(classes)),
+                chosen.candidate.structure,
+                chosen.tried,
+                Stability(np.nan, np.full(len(classes), np.nan), 0),
+                chosen.accuracy,
+                given,
+                rows,
+            )
         scaled = Scaled.of(rows)
         found = search(rows, scaled, work, n_clusters or 1, noise, seed, bar)
         q = as_array(found.fit.model.predict_proba(scaled.X))
@@ -95,9 +110,7 @@ def cluster(
         stability = find_stability(found.fit.model, scaled.X, numbers, work.n_resamples, MERGE_ABOVE, seed, bar)
         model = in_units(found.fit.model, rows, scaled)
     names = tuple(range(int(cluster_of.max()) + 1))
-    return Clusters(
-        numbers, names, model, cluster_of, found.fit.structure, found.tried, stability, np.nan, given, rows
-    )
+    return Clusters(numbers, names, model, cluster_of, found.fit.structure, found.tried, stability, np.nan, given, rows)
 
 
 def by_size(cluster_of: np.ndarray, numbers: np.ndarray) -> np.ndarray:

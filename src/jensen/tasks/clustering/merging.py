@@ -1,10 +1,10 @@
 """Clusters from components: several Gaussians can describe one cluster that is not Gaussian.
 
-    overlap of two clusters   o_ab = max(P(b | a), P(a | b)),  P(b | a) = Σ_i q_ia [i goes to b] / Σ_i q_ia over rows that
-                              go to a or b
-The two clusters with the greatest overlap are merged, again and again, until the greatest is below a limit: what is left
-are groups of rows that can be told apart. The order is that of Hennig (2010), DEMP; the entropy of Baudry, Raftery,
-Celeux, Lo & Gottardo (2010), which falls with every merger, is reported.
+    overlap of two clusters   o_ab = max(P(b | a), P(a | b))
+    P(b | a) = Σ_i q_ia [i goes to b] / Σ_i q_ia, over the rows that go to a or b
+The two clusters with the greatest overlap are merged, again and again, until the greatest is below a limit: what is
+left are groups of rows that can be told apart. Hennig (2010), DEMP. The entropy of Baudry, Raftery, Celeux, Lo &
+Gottardo (2010) falls with every merger, and is reported.
 """
 
 from __future__ import annotations

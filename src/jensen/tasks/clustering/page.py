@@ -36,7 +36,9 @@ def page_of(clusters: Clusters, title: str) -> str:
     panels.append(Panel("What was tried", text, table(clusters.tried.head(MOST_TRIED), sortable=True)))
     body = "".join(article(panel) for panel in panels)
     n, d = clusters.frame.shape
-    return document(title, f"{n} rows, {d} columns", f'<section class="model"><div class="panels">{body}</div></section>')
+    return document(
+        title, f"{n} rows, {d} columns", f'<section class="model"><div class="panels">{body}</div></section>'
+    )
 
 
 def scatter(clusters: Clusters) -> Panel | None:

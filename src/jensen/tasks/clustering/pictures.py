@@ -24,7 +24,7 @@ def distances(clusters: Clusters) -> pd.DataFrame:
         str(name): {one.column: one.distance for one in clusters.differences(k)}
         for k, name in enumerate(clusters.names)
     }
-    table = pd.DataFrame(found).reindex(map(str, clusters.frame.columns))
+    table = pd.DataFrame(found).reindex([str(name) for name in clusters.frame.columns])
     return table.loc[table.mean(axis=1).sort_values(ascending=False, kind="stable").index]
 
 

@@ -113,9 +113,10 @@ class Clusters:
         """A few lines: how many clusters, how stable they are, and what sets each apart."""
         n, n_noise = len(self.numbers), int((self.numbers == NOISE).sum())
         lines = [self.headline]
-        for row in self.clusters.itertuples():
-            known = "" if np.isnan(row.stability) else f", {word_of(row.stability)}"
-            lines.append(f"  {row.cluster}: {row.size} rows ({share(row.share)}{known}): {row.sets_apart}")
+        for k, (name, texts) in enumerate(zip(self.names, self.clusters["sets_apart"], strict=True)):
+            size, stable = int((self.numbers == k).sum()), float(self.stability.of_clusters[k])
+            known = "" if np.isnan(stable) else f", {word_of(stable)}"
+            lines.append(f"  {name}: {size} rows ({share(size / n)}{known}): {texts}")
         if n_noise:
             lines.append(f"  {NOISE}: {n_noise} rows ({share(n_noise / n)}) that fit nowhere (noise)")
         if self.rows.ignored:
@@ -125,7 +126,7 @@ class Clusters:
     @property
     def headline(self) -> str:
         """One sentence about all clusters."""
-        n, k = len(self.names), len(self.cluster_of)
+        n, k = len(self.names), self.model.theta_.n_components
         made = f"{type(self.model).__name__}, {self.structure}, {k} component{'s' * (k != 1)}"
         if not np.isnan(self.accuracy):
             return f"{n} classes ({made}); {share(self.accuracy)} of the labels are right when they are held out"
@@ -158,7 +159,8 @@ class Clusters:
     def _named(self, numbers: np.ndarray) -> np.ndarray:
         if self.names == tuple(range(len(self.names))):
             return numbers
-        return np.array([*self.names], dtype=np.array(self.names).dtype)[numbers]
+        names: np.ndarray = np.array(self.names)
+        return np.take(names, numbers)
 
 
 def free_name(name: str, taken: list[str]) -> str:

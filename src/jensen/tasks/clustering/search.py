@@ -1,7 +1,7 @@
 """The mixture that clusters come from: structure and number of components by BIC, then with and without noise.
 
-Every structure is a step: `select` fits it with 1, 2, 3, ... components, with its guards against degenerate fits. If the
-best number is the largest, the best structures are tried with more. The best few are fitted again with noise. Large
+Every structure is a step: `select` fits it with 1, 2, 3, ... components, with its guards against degenerate fits. If
+the best number is the largest, the best structures are tried with more. The best few are fitted again with noise. Large
 tables are searched on some of their rows, and the winner is fitted to all.
 """
 
@@ -95,9 +95,7 @@ def candidates(rows: Rows, structures: Sequence[str], seed: int) -> dict[str, An
         # Of one column a structure has only a volume.
         names = structures if rows.n_columns > 1 else ("EII", "VII")
         return {name: GaussianMixture(covariance_type=name, random_state=seed) for name in names}
-    found: dict[str, Any] = {
-        name: GaussianMixture(covariance_type=name, random_state=seed) for name in ("EEI", "VVI")
-    }
+    found: dict[str, Any] = {name: GaussianMixture(covariance_type=name, random_state=seed) for name in ("EEI", "VVI")}
     for m in LATENT:
         found[f"{m} factors"] = MixtureOfFactorAnalysers(n_latent=m, random_state=seed)
     return found
@@ -221,7 +219,9 @@ def with_noise(fit: Fit, n_components: int, part: Scaled) -> tuple[Fit | None, p
         models = [model for model in models if not flaw_of(model, task)]
     seconds = time.perf_counter() - began
     if not models:
-        return None, line(name, n_components, True, np.nan, seconds=seconds, failure="every fit with noise is degenerate")
+        return None, line(
+            name, n_components, True, np.nan, seconds=seconds, failure="every fit with noise is degenerate"
+        )
     model = min(models, key=part.bic)
     bic = part.bic(model)
     return Fit(model, bic, name), line(name, n_components, True, bic, model.n_parameters_, seconds)

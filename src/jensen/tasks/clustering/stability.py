@@ -57,7 +57,9 @@ def word_of(value: float) -> str:
     return next(word for least, word in WORDS.items() if value >= least or least == 0.0)
 
 
-def find_stability(model: Any, X: Any, labels: np.ndarray, n_resamples: int, limit: float, seed: int, bar: Bar) -> Stability:
+def find_stability(
+    model: Any, X: Any, labels: np.ndarray, n_resamples: int, limit: float, seed: int, bar: Bar
+) -> Stability:
     """Fit copies of the model to halves of X and compare their clusters with the labels (n,), -1 where noise."""
     n_clusters, rng = int(labels.max()) + 1, np.random.default_rng(seed)
     rows = np.arange(n_rows(X))
