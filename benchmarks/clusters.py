@@ -28,11 +28,14 @@ from sklearn.decomposition import PCA
 from sklearn.metrics import adjusted_rand_score, silhouette_score
 from sklearn.mixture import GaussianMixture as SklearnMixture
 from sklearn.preprocessing import StandardScaler
+import torch
 
 import jensen
 from jensen.tasks.clustering.merging import mergers
 from jensen.tasks.clustering.stability import assigned
 
+# On a few thousand rows threads cost more time than they save.
+torch.set_num_threads(1)
 Labelled = tuple[np.ndarray, np.ndarray]
 STRUCTURES = ("EII", "VVI", "EEE", "EEV", "VEV", "VVV")
 LIMITS = (0.02, 0.05, 0.1, 0.2)

@@ -22,9 +22,12 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 from sklearn.semi_supervised import LabelSpreading, SelfTrainingClassifier
+import torch
 
 import jensen
 
+# On a few thousand rows threads cost more time than they save.
+torch.set_num_threads(1)
 Labelled = tuple[np.ndarray, np.ndarray]
 
 
@@ -78,8 +81,8 @@ def table_of(X: np.ndarray, y: np.ndarray, seeds: int) -> None:
                 scores.setdefault(name, []).append(float((labels == y)[unknown].mean()))
             best = found.tried.iloc[0]
             print(
-                f"    {best['structure']}, {best['components_per_class']} per class, start {best['start']}, label weight "
-                f"{best['label_weight']:g}, held out {found.accuracy:.3f}, {seconds:.0f} s",
+                f"    {best['structure']}, {best['components_per_class']} per class, start {best['start']}, "
+                f"label weight {best['label_weight']:g}, held out {found.accuracy:.3f}, {seconds:.0f} s",
                 flush=True,
             )
         print(f"{n_each} labels | " + " | ".join(f"{name} {np.mean(s):.3f}" for name, s in scores.items()), flush=True)

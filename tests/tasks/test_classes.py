@@ -33,9 +33,9 @@ def test_several_components_per_class_are_chosen_where_classes_have_several_mode
     found = jensen.cluster(X, given, effort="quick")
     one_each = DiscriminantAnalysis("full", unlabelled=-1).fit(X, given)
     assert (found.labels == y).mean() > 0.98
-    assert (one_each.predict(X) == y).mean() < 0.8
+    assert (one_each.predict(X) == y).mean() < 0.7
     assert found.tried["components_per_class"][0] > 1
-    assert found.accuracy > 0.9
+    assert found.accuracy > 0.7
 
 
 def test_names_of_classes_and_known_labels_stay():

@@ -33,8 +33,11 @@ from jensen.tasks.clustering.rows import Rows
 
 # Held-out parts of the labels, and the least probability of a class in a logarithm.
 N_FOLDS, LEAST_PROBABILITY = 5, 1e-6
-# A labelled row counts as so many unlabelled ones where a component's class is found.
-LABEL_VOTES = 20.0
+# Unlabelled rows that take part while candidates are compared.
+N_UNLABELLED = {"quick": 1000, "normal": 3000, "thorough": 10_000}
+# A labelled row counts as so many unlabelled ones where a component's class is found: these decide only where a
+# component has no label.
+LABEL_VOTES = 200.0
 # EM needs no more precision than labels can tell.
 EM: dict[str, Any] = {"tol": 1e-3, "max_iter": 60}
 
@@ -105,14 +108,21 @@ def choose_classes(rows: Rows, label: np.ndarray, classes: np.ndarray, effort: s
     if len(classes) < 2:
         raise ValueError(f"y has one class, {classes.tolist()}; give labels of at least two, or y=None for clusters")
     races = [Race(one) for one in candidates(rows, counts, effort, seed)]
-    folds = folds_of(label, seed)
+    # Of many unlabelled rows some are enough to compare candidates.
+    part, seen = rows, np.arange(len(label))
+    unknown, n_most = np.flatnonzero(label < 0), N_UNLABELLED[effort]
+    if len(unknown) > n_most:
+        some = np.random.default_rng(seed).choice(unknown, n_most, replace=False)
+        seen = np.sort(np.concatenate([np.flatnonzero(label >= 0), some]))
+        part = replace(rows, X=take(rows.X, seen))
+    folds = folds_of(label[seen], seed)
     bar.total = len(races) * max(len(folds), 1)
     try:
         for held_out in folds:
             alive = [race for race in races if race in still_in(races)]
             for race in alive:
                 bar.note(race.candidate.structure)
-                races[races.index(race)] = tried_on(race, rows, label, classes, held_out)
+                races[races.index(race)] = tried_on(race, part, label[seen], classes, held_out)
                 bar.update()
     except KeyboardInterrupt:
         if not any(race.n_tried for race in races):
@@ -145,15 +155,11 @@ def candidates(rows: Rows, counts: np.ndarray, effort: str, seed: int) -> list[C
         return [of_columns(name, weight, len(counts), seed) for name in names for weight in weights]
     structures = ("tied", "diag", "full")
     sizes = {"quick": (1, 3), "normal": (1, 2, 3, 5), "thorough": (1, 2, 3, 4, 5, 8)}[effort]
-    found = [
-        of_classes(name, size, weight, seed)
-        for name in structures
-        for size in sizes
-        if size <= counts.min()
-        for weight in weights
-    ]
-    found += [of_all_rows(name, size, len(counts), seed) for name in structures for size in sizes if size > 1]
+    pairs = [(name, size) for name in structures for size in sizes if size == 1 or name != "full" or not rows.is_wide]
+    found = [of_classes(name, size, weight, seed) for name, size in pairs if size <= counts.min() for weight in weights]
+    found += [of_all_rows(name, size, len(counts), seed) for name, size in pairs if size > 1]
     if rows.is_wide:
+        # A covariance for every component has too many parameters; a subspace has fewer.
         latent = [m for m in (2, 5, 10, 15) if m < rows.n_columns]
         found += [of_subspaces(m, weight, len(counts), seed) for m in latent for weight in weights]
     return found
@@ -266,7 +272,7 @@ def still_in(races: list[Race]) -> list[Race]:
 
 def fitted_best(races: list[Race], rows: Rows, y: np.ndarray) -> tuple[Any, Race]:
     """The first in the order of the race that can be fitted to all rows."""
-    # Where no label can be held out, the simplest is first.
+    # Where no label can be held out, the first candidate is the simplest.
     n_most = max(race.n_tried for race in races)
     finished = [race for race in races if race.n_tried == n_most and not race.failure]
     for race in sorted(finished, key=lambda race: race.rank):

@@ -92,17 +92,18 @@ class Clusters:
     @cached_property
     def frame(self) -> pd.DataFrame:
         """The columns that were used, as a data frame of pandas."""
-        frame = as_frame(self.rows.X).reset_index(drop=True)
-        return frame if is_frame(self.rows.X) else frame.set_axis([f"column {j}" for j in frame.columns], axis=1)
+        return as_frame(self.rows.X).reset_index(drop=True)
 
     def differences(self, k: int) -> list[Difference]:
         """Every column of cluster number k compared with the other rows, the one that sets it apart most first."""
         return differences(self.frame, self.numbers == k)
 
     def typical(self, k: int, n: int = N_TYPICAL) -> np.ndarray:
-        """The n rows of cluster number k that have the greatest density in it."""
+        """The n rows of cluster number k that have the greatest density in it; complete ones come first."""
         own = np.flatnonzero(self.numbers == k)
-        return own[np.argsort(-self._joint[own, k], kind="stable")[:n]]
+        # The density of fewer columns cannot be compared with that of all.
+        n_missing = self.frame.isna().sum(axis=1).to_numpy()[own]
+        return own[np.lexsort([-self._joint[own, k], n_missing])[:n]]
 
     def predict(self, X: Any) -> np.ndarray:
         """The clusters of other rows with the same columns (n,)."""

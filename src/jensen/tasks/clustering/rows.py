@@ -24,6 +24,7 @@ from jensen.evaluate.kinds import some_columns
 from jensen.evaluate.trial import Task
 from jensen.evaluate.warm_starts import run
 from jensen.files.tables import read_file
+from jensen.models.mixtures.gaussians import STRUCTURES
 from jensen.runtime.messages import own_filters
 
 # Beyond this many columns a covariance for every cluster has too many parameters.
@@ -148,8 +149,12 @@ def in_units(model: Any, rows: Rows, scaled: Scaled) -> Any:
     if scaled.scale is None or scaled.location is None:
         return model
     origin, scale = torch.from_numpy(scaled.location), torch.from_numpy(scaled.scale)
-    theta = replace(model.theta_, components=model.theta_.components.affine(origin, scale))
-    name = IN_OTHER_UNITS.get(model.covariance_type, model.covariance_type)
+    name, own = IN_OTHER_UNITS.get(model.covariance_type, model.covariance_type), model.theta_.components
+    if name == model.covariance_type:
+        own = own.affine(origin, scale)
+    else:
+        own = STRUCTURES[name].from_full(origin + scale * own.means, own.full() * scale * scale[:, None])
+    theta = replace(model.theta_, components=own)
     entry = type(model)(**model.get_params() | {"covariance_type": name})
     task = Task(rows.X, None, None, 2, 1, 0)
     moved = run(entry, theta, task, max_iter=0)

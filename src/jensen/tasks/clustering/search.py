@@ -31,12 +31,10 @@ from jensen.runtime.progress import Bar
 from jensen.tasks.clustering.rows import Rows, Scaled
 
 # Structures for a first look, and those of mixed tables: none depends on the units of a column.
-FEW = ("EII", "VVI", "EEE", "EEV", "VEV", "VVV")
+FEW = ("VVI", "EEE", "VEV", "VVV")
 UNIT_FREE = ("EEI", "VVI", "EEE", "VVV")
 # Dimensions of the subspaces in wide tables.
 LATENT = (1, 2, 4, 8)
-# So many of the best structures are tried with more components, and with noise.
-BEST = 3
 # A component needs this many rows on average.
 ROWS_PER_COMPONENT = 10
 
@@ -49,6 +47,7 @@ class Effort:
         structures: of covariances, in narrow tables of numbers.
         first: numbers of components up to this one are tried.
         most: the search ends here, if the best number is at the edge again and again.
+        n_best: so many of the best structures are tried with more components, and with noise.
         is_warm: whether fits also start from those with one component more or less.
         n_resamples: halves of the rows by which stability is measured.
     """
@@ -57,14 +56,15 @@ class Effort:
     structures: tuple[str, ...]
     first: int
     most: int
+    n_best: int
     is_warm: bool
     n_resamples: int
 
 
 EFFORTS = {
-    "quick": Effort(1000, FEW, 5, 15, False, 5),
-    "normal": Effort(3000, MCLUST, 6, 20, False, 10),
-    "thorough": Effort(10_000, MCLUST, 9, 40, True, 30),
+    "quick": Effort(1000, FEW, 4, 12, 1, False, 5),
+    "normal": Effort(3000, MCLUST, 6, 20, 3, False, 10),
+    "thorough": Effort(10_000, MCLUST, 9, 40, 3, True, 30),
 }
 
 
@@ -148,15 +148,15 @@ def steps(
     """A fit, or None, and its lines in the table, for every structure; `fits` holds the best so far."""
     models = candidates(rows, effort.structures, seed)
     most = max(least, min(effort.most, n_rows(part.X) // ROWS_PER_COMPONENT))
-    top = min(most, max(effort.first, least + BEST))
-    bar.total = len(models) + BEST * tries_noise
+    top = min(most, max(effort.first, least + 3))
+    bar.total = len(models) + effort.n_best * tries_noise
     for name, model in models.items():
         bar.note(name)
         yield measured(name, model, part, range(least, top + 1), effort.is_warm, seed)
         bar.update()
     # The names of fits without noise, so far.
     while top < most and fits:
-        lead = sorted(fits.values(), key=lambda fit: fit.bic)[:BEST]
+        lead = sorted(fits.values(), key=lambda fit: fit.bic)[: effort.n_best]
         if lead[0].model.n_components < top:
             break
         higher = range(top + 1, min(most, top + effort.first) + 1)
@@ -165,7 +165,7 @@ def steps(
             yield measured(fit.structure, models[fit.structure], part, higher, effort.is_warm, seed)
         top = higher[-1]
     if tries_noise and not (rows.are_numbers and rows.is_wide):
-        for fit in sorted(fits.values(), key=lambda fit: fit.bic)[:BEST]:
+        for fit in sorted(fits.values(), key=lambda fit: fit.bic)[: effort.n_best]:
             bar.note(f"{fit.structure} with noise")
             for k in range(max(least, fit.model.n_components - 1), fit.model.n_components + 1):
                 yield with_noise(fit, k, part)
