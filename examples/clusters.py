@@ -20,9 +20,9 @@ PICTURE = picture_path(__doc__)
 rng = np.random.default_rng(0)
 group = np.repeat([0, 1, 2], [180, 120, 100])
 bend = rng.uniform(0.15, 0.85, 180) * np.pi
-visits = np.concatenate([10 + 8 * np.cos(bend), rng.normal(10, 1.2, 120), rng.normal(22, 1.5, 100)])
-spent = np.concatenate([20 + 60 * np.sin(bend), rng.normal(25, 5, 120), rng.normal(70, 9, 100)])
-visits, spent = visits + rng.normal(0, 0.5, 400), spent + rng.normal(0, 3, 400)
+visits = np.concatenate([10 + 6 * np.cos(bend), rng.normal(10, 1.2, 120), rng.normal(22, 1.5, 100)])
+spent = np.concatenate([50 + 25 * np.sin(bend), rng.normal(25, 5, 120), rng.normal(70, 9, 100)])
+visits[:180], spent[:180] = visits[:180] + rng.normal(0, 1, 180), spent[:180] + rng.normal(0, 5, 180)
 towns = np.array(["Rome", "Bonn", "Oslo"])[np.where(rng.random(400) < 0.8, group, rng.integers(0, 3, 400))]
 table = pd.DataFrame({"visits": visits, "spent": spent, "town": towns, "member": rng.random(400) < 0.2 + 0.3 * group})
 odd = rng.choice(400, 12, replace=False)

@@ -14,7 +14,7 @@ _HOMES = {
     "BernoulliMixture": "jensen.models.mixtures.bernoulli_mixture",
     "Bound": "jensen.bound",
     "Categorical": "jensen.nets.likelihoods",
-    "Clusters": "jensen.tasks.cluster",
+    "Clusters": "jensen.tasks.clustering.result",
     "ConjugatePrior": "jensen.models.mixtures.conjugate_prior",
     "ConvDecoder": "jensen.nets.conv",
     "ConvEncoder": "jensen.nets.conv",

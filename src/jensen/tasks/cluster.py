@@ -119,6 +119,3 @@ def by_size(cluster_of: np.ndarray, numbers: np.ndarray) -> np.ndarray:
     rank = np.argsort(np.argsort(-sizes, kind="stable"))
     found: np.ndarray = rank[cluster_of]
     return found
-
-
-__all__ = ["Clusters", "Stability", "cluster"]

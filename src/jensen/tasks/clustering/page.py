@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from html import escape
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,17 +11,14 @@ from jensen.report.charts import GREY, Series
 from jensen.report.html import table
 from jensen.report.page import article, document
 from jensen.report.panels import Panel
-from jensen.tasks.clustering.pictures import distances, points, two_columns
+from jensen.tasks.clustering.pictures import Described, distances, points, two_columns
 from jensen.tasks.clustering.profiles import is_date
-
-if TYPE_CHECKING:
-    from jensen.tasks.clustering.result import Clusters
 
 # Lines of the table of what was tried.
 MOST_TRIED = 30
 
 
-def page_of(clusters: Clusters, title: str) -> str:
+def page_of(clusters: Described, title: str) -> str:
     """One HTML page."""
     overview = clusters.clusters.drop(columns="typical_rows")
     panels = [Panel("Clusters", clusters.headline + ".", table(overview))]
@@ -41,7 +37,7 @@ def page_of(clusters: Clusters, title: str) -> str:
     )
 
 
-def scatter(clusters: Clusters) -> Panel | None:
+def scatter(clusters: Described) -> Panel | None:
     chosen = two_columns(clusters)
     if chosen is None or any(is_date(clusters.frame[name]) for name in clusters.frame if str(name) in chosen):
         return None
@@ -57,7 +53,7 @@ def scatter(clusters: Clusters) -> Panel | None:
     return Panel("Rows by cluster", text, charts.scatter(series, *chosen, summary))
 
 
-def typical(clusters: Clusters, k: int) -> Panel:
+def typical(clusters: Described, k: int) -> Panel:
     rows = clusters.typical(k)
     shown = clusters.frame.iloc[rows]
     shown.insert(0, "row", np.asarray(rows))

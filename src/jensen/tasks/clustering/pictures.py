@@ -2,23 +2,48 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Hashable
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import pandas as pd
 
-from jensen.tasks.clustering.profiles import is_date, is_number
+from jensen.tasks.clustering.profiles import Difference, is_date, is_number
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-    from jensen.tasks.clustering.result import Clusters
 
 # Columns in the matrix, and dots in the plot.
 MOST_COLUMNS, MOST_DOTS = 12, 3000
 
 
-def distances(clusters: Clusters) -> pd.DataFrame:
+class Described(Protocol):
+    """What pictures and pages show of clusters."""
+
+    @property
+    def numbers(self) -> np.ndarray: ...
+
+    @property
+    def names(self) -> tuple[Hashable, ...]: ...
+
+    @property
+    def tried(self) -> pd.DataFrame: ...
+
+    @property
+    def frame(self) -> pd.DataFrame: ...
+
+    @property
+    def clusters(self) -> pd.DataFrame: ...
+
+    @property
+    def headline(self) -> str: ...
+
+    def differences(self, k: int) -> list[Difference]: ...
+
+    def typical(self, k: int, n: int = ...) -> np.ndarray: ...
+
+
+def distances(clusters: Described) -> pd.DataFrame:
     """How far every column sets every cluster apart: columns by clusters, those that do most first."""
     found = {
         str(name): {one.column: one.distance for one in clusters.differences(k)}
@@ -28,19 +53,19 @@ def distances(clusters: Clusters) -> pd.DataFrame:
     return table.loc[table.mean(axis=1).sort_values(ascending=False, kind="stable").index]
 
 
-def two_columns(clusters: Clusters) -> tuple[str, str] | None:
+def two_columns(clusters: Described) -> tuple[str, str] | None:
     """The two columns of numbers that tell clusters apart best."""
     numbers = [str(name) for name in clusters.frame if is_number(clusters.frame[name])]
     names = [name for name in distances(clusters).index if name in numbers]
     return (names[0], names[1]) if len(names) > 1 else None
 
 
-def points(clusters: Clusters, name: str) -> Any:
+def points(clusters: Described, name: str) -> Any:
     column = clusters.frame.set_axis([*map(str, clusters.frame.columns)], axis=1)[name]
     return column.to_numpy() if is_date(column) else column.astype(float).to_numpy()
 
 
-def draw(clusters: Clusters) -> Figure:
+def draw(clusters: Described) -> Figure:
     """Dots by cluster, and a matrix of distances."""
     from matplotlib.figure import Figure
 

@@ -55,11 +55,9 @@ def difference(column: pd.Series[Any], name: str, inside: np.ndarray) -> Differe
         return Difference(name, distance, f"{name} missing ({share(here[-1])}, elsewhere {share(elsewhere[-1])})")
     if is_number(column):
         return Difference(name, distance, of_numbers(column, name, inside))
-    place = (
-        int(np.argmax(gap[:-1]))
-        if gap[:-1].max(initial=0.0) >= -gap[:-1].min(initial=0.0)
-        else int(np.argmin(gap[:-1]))
-    )
+    most, least = int(np.argmax(gap[:-1])), int(np.argmin(gap[:-1]))
+    # What a cluster lacks is told where that is clearer than what it has.
+    place = least if -gap[least] > 2 * gap[most] else most
     word = "rarely" if gap[place] < 0 else "mostly" if here[place] > 0.5 else "often"
     return Difference(
         name, distance, f"{name} {word} {values[place]} ({share(here[place])}, elsewhere {share(elsewhere[place])})"
