@@ -13,6 +13,8 @@ from sklearn.metrics import adjusted_rand_score, jaccard_score
 
 import jensen
 from jensen import GaussianMixture
+from jensen.runtime.interrupt import InterruptedFitWarning
+from jensen.tasks.clustering import search
 from jensen.tasks.clustering.merging import merged, mergers, overlap_of_pairs
 from jensen.tasks.clustering.profiles import difference, differences
 from jensen.tasks.clustering.rows import Scaled, find_rows, in_units
@@ -230,6 +232,42 @@ class TestDifferences:
         assert found["spread"] == f"spread spread less, ± {here:.3g} instead of ± {elsewhere:.3g}"
         assert found["day"].startswith("day around 2020-01-02 instead of 2021-06-04")
         assert differences(frame, inside)[-1].column == "same"
+
+
+class TestSearch:
+    def test_an_interrupted_search_keeps_the_best_so_far(self, blobs, monkeypatch):
+        original = search.measured
+
+        def interrupted(name, *others):
+            if name == "VEV":
+                raise KeyboardInterrupt
+            return original(name, *others)
+
+        monkeypatch.setattr(search, "measured", interrupted)
+        with pytest.warns(InterruptedFitWarning, match="interrupted after 2 structures"):
+            found = jensen.cluster(blobs[0], effort="quick")
+        assert adjusted_rand_score(blobs[1], found.labels) > 0.95
+        effort = search.Effort(1000, ("VEV",), 3, 5, 1, False, 2)
+        monkeypatch.setattr("jensen.tasks.cluster.EFFORTS", {"quick": effort})
+        with pytest.raises(KeyboardInterrupt):
+            jensen.cluster(blobs[0], effort="quick")
+
+    def test_more_components_are_tried_where_the_best_number_is_the_largest(self):
+        rng = np.random.default_rng(0)
+        z = np.arange(240) % 6
+        X = 12 * np.array([np.cos(z), np.sin(z)]).T + rng.normal(size=(240, 2))
+        found = jensen.cluster(X, effort="quick", noise=False)
+        assert adjusted_rand_score(z, found.labels) > 0.95
+        assert found.tried["n_components"].max() > 4
+
+    def test_a_wide_table_gets_subspaces(self):
+        rng = np.random.default_rng(0)
+        z = np.repeat([0, 1], 60)
+        X = rng.normal(size=(120, 1)) * rng.normal(size=25) + 4 * z[:, None] * (np.arange(25) < 8)
+        X = X + 0.5 * rng.normal(size=X.shape)
+        found = jensen.cluster(X, effort="quick")
+        assert adjusted_rand_score(z, found.labels) > 0.95
+        assert "1 factors" in set(found.tried["structure"])
 
 
 class TestInput:

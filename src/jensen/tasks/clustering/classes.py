@@ -5,7 +5,8 @@ whatever is dense. So structures, components per class and the weight of a label
 Components come from the labelled rows of a class, or from a mixture of all rows, whose components get the class that is
 most probable for their rows; then few labels suffice for many modes.
 
-The folds are a race: a candidate that is two standard errors behind the best is not fitted again.
+The folds are a race: a candidate that is two standard errors behind the best is not fitted again. Among those within
+one standard error of the best, which a few labels cannot tell apart, BIC of all rows decides.
 Nigam, McCallum, Thrun & Mitchell (2000) for several components per class and weights of unlabelled rows.
 """
 
@@ -31,10 +32,10 @@ from jensen.runtime.messages import levels_inside, own_filters
 from jensen.runtime.progress import Bar
 from jensen.tasks.clustering.rows import Rows
 
-# Held-out parts of the labels, and the least probability of a class in a logarithm.
-N_FOLDS, LEAST_PROBABILITY = 5, 1e-6
+# Held-out parts of the labels.
+N_FOLDS = 5
 # Unlabelled rows that take part while candidates are compared.
-N_UNLABELLED = {"quick": 1000, "normal": 3000, "thorough": 10_000}
+N_UNLABELLED = {"quick": 1000, "normal": 4000, "thorough": 20_000}
 # A labelled row counts as so many unlabelled ones where a component's class is found: these decide only where a
 # component has no label.
 LABEL_VOTES = 200.0
@@ -63,24 +64,17 @@ class Candidate:
 
 @dataclass(frozen=True, eq=False)
 class Race:
-    """What is known of a candidate: of held-out labels, how many were tried and right, Σ ln p(class | row), seconds."""
+    """What is known of a candidate: of held-out labels how many were tried and right; BIC of all rows; a failure."""
 
     candidate: Candidate
     n_tried: int = 0
     n_right: int = 0
-    log_loss: float = 0.0
+    bic: float = np.nan
     failure: str = ""
 
     @property
     def accuracy(self) -> float:
         return self.n_right / self.n_tried if self.n_tried and not self.failure else np.nan
-
-    @property
-    def rank(self) -> tuple[float, float]:
-        """Small is good."""
-        if self.failure or not self.n_tried:
-            return np.inf, np.inf
-        return -self.accuracy, self.log_loss / self.n_tried
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,7 +88,7 @@ class Chosen:
 
 
 def choose_classes(rows: Rows, label: np.ndarray, classes: np.ndarray, effort: str, seed: int, bar: Bar) -> Chosen:
-    """The candidate whose predictions of held-out labels are right most often, fitted to all rows.
+    """The candidate that predicts held-out labels best, or as well as can be told, fitted to all rows.
 
     Args:
         rows: the table.
@@ -138,12 +132,14 @@ def choose_classes(rows: Rows, label: np.ndarray, classes: np.ndarray, effort: s
             "label_weight": [race.candidate.label_weight for race in races],
             "start": [race.candidate.start for race in races],
             "accuracy": [race.accuracy for race in races],
+            "bic": [race.bic for race in races],
             "n_held_out": [race.n_tried for race in races],
             "failure": [race.failure for race in races],
             "chosen": [race is best for race in races],
         }
     )
-    order = sorted(range(len(races)), key=lambda i: (not table["chosen"][i], races[i].rank))
+    order = [races.index(race) for race in in_order(races)]
+    order.sort(key=lambda i: not table["chosen"][i])
     return Chosen(model, best.candidate, best.accuracy, table.iloc[order].reset_index(drop=True))
 
 
@@ -247,35 +243,48 @@ def tried_on(race: Race, rows: Rows, label: np.ndarray, classes: np.ndarray, hel
         try:
             model = race.candidate.fit(rows.X, named(hidden, classes))
             p = as_array(model.predict_proba(take(rows.X, held_out)))
+            bic = float(model.bic(rows.X))
         except FAILURES as error:
             return replace(race, failure=" ".join(str(error).split()))
     truth = label[held_out]
-    own = np.clip(p[np.arange(len(truth)), truth], LEAST_PROBABILITY, None)
     return replace(
         race,
         n_tried=race.n_tried + len(truth),
         n_right=race.n_right + int((p.argmax(1) == truth).sum()),
-        log_loss=race.log_loss - float(np.log(own).sum()),
+        bic=bic,
     )
 
 
-def still_in(races: list[Race]) -> list[Race]:
-    """Those that are not two standard errors behind the best."""
+def still_in(races: list[Race], n_errors: float = 2.0) -> list[Race]:
+    """Those that are not so many standard errors behind the best."""
     good = [race for race in races if not race.failure]
     best = max((race.accuracy for race in good if race.n_tried), default=np.nan)
     if np.isnan(best):
         return good
     n = max(race.n_tried for race in good)
     error = np.sqrt(max(best * (1 - best), 1 / n) / n)
-    return [race for race in good if race.accuracy >= best - 2 * error]
+    return [race for race in good if race.accuracy >= best - n_errors * error]
+
+
+def in_order(races: list[Race]) -> list[Race]:
+    """The best first: those within one standard error of the greatest accuracy by their BIC, then the others.
+
+    A hundred labels cannot tell such candidates apart, and thousands of rows without one can.
+    """
+    n_most = max(race.n_tried for race in races)
+    finished = [race for race in races if race.n_tried == n_most and not race.failure]
+    lead = still_in(finished, 1.0)
+    return sorted(lead, key=lambda race: race.bic) + sorted(
+        (race for race in races if race not in lead), key=lambda race: np.nan_to_num(-race.accuracy, nan=1.0)
+    )
 
 
 def fitted_best(races: list[Race], rows: Rows, y: np.ndarray) -> tuple[Any, Race]:
     """The first in the order of the race that can be fitted to all rows."""
-    # Where no label can be held out, the first candidate is the simplest.
-    n_most = max(race.n_tried for race in races)
-    finished = [race for race in races if race.n_tried == n_most and not race.failure]
-    for race in sorted(finished, key=lambda race: race.rank):
+    # Where no label can be held out, the order is that of the candidates, the simplest first.
+    for race in in_order(races) if any(race.n_tried for race in races) else races:
+        if race.failure:
+            continue
         with own_filters():
             warnings.simplefilter("ignore")
             try:
