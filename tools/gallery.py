@@ -42,7 +42,7 @@ TOPICS = {
         "FactorAnalysis",
         "ProbabilisticPCA",
     ],
-    "Clusters": ["KMedoids", "KMeans"],
+    "Clusters": ["cluster", "KMedoids", "KMeans"],
     "Mixtures and EM": [
         "NaiveBayes",
         "LatentClassAnalysis",

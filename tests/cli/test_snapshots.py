@@ -36,6 +36,7 @@ JSON = {
     "predict": "predict m.jensen x.csv --proba",
     "transform": "transform k.jensen x.csv",
     "select": "select gaussian-mixture x.csv --drop kind --grid n-components=1:2 -o best.jensen",
+    "cluster": "cluster x.csv --effort quick --n-clusters 2 --no-noise -o labels.csv",
     "compare": "compare x.csv --models kmeans,gaussian-mixture --drop kind --cv 2 -o board.csv",
     "synthesize": "synthesize x.csv -n 3 -o new.csv --effort quick",
     "models": "models",

@@ -17,6 +17,7 @@ import typer
 from typer.core import TyperGroup
 
 from jensen.cli.apply import predict, sample, score, transform
+from jensen.cli.cluster import cluster
 from jensen.cli.compare import compare
 from jensen.cli.fit import fit
 from jensen.cli.impute import impute
@@ -122,6 +123,7 @@ def root(version: Version = False) -> None:
       jensen impute iris.jensen gaps.csv --output filled.csv
       jensen fit diffusion digits -o digits.jensen
       jensen sample digits.jensen -n 64 --output grid.png
+      jensen cluster iris.csv --report clusters.html
       jensen compare iris --effort quick
       jensen models
     """
@@ -129,7 +131,7 @@ def root(version: Version = False) -> None:
 
 app.command(context_settings=MODEL_OPTIONS)(fit)
 app.command(context_settings=MODEL_OPTIONS)(select)
-for verb in (compare, synthesize, score, sample, impute, predict, transform, report_page, models):
+for verb in (impute, cluster, synthesize, compare, score, sample, predict, transform, report_page, models):
     app.command()(verb)
 
 

@@ -1,0 +1,101 @@
+"""`jensen.cluster(table, y)` with few labels beside scikit-learn: accuracy on the rows without a label.
+
+    python benchmarks/semi_supervised.py [--quick] [part ...]
+`digits` are the 1797 images of scikit-learn, 10 classes; `letters` are generated: 6000 rows, 26 classes of three modes
+each, 16 whole numbers from 0 to 15. 5 and 20 labels per class, drawn at random with two seeds (`--quick`: one).
+Peers: logistic regression and a random forest of 300 trees on the labelled rows, SelfTraining of that forest, and
+LabelSpreading over 7 neighbours. All get the same rows; columns are standardised for logistic regression and
+LabelSpreading.
+"""
+# ruff: noqa: I001 (the number of threads is set by the first import)
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from measuring import run_parts  # first: it sets the number of threads
+
+import numpy as np
+from sklearn.datasets import load_digits
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.preprocessing import StandardScaler
+from sklearn.semi_supervised import LabelSpreading, SelfTrainingClassifier
+import torch
+
+import jensen
+
+# On a few thousand rows threads cost more time than they save.
+torch.set_num_threads(1)
+Labelled = tuple[np.ndarray, np.ndarray]
+
+
+def generated_letters(n_rows: int, n_classes: int = 26, d: int = 16, n_modes: int = 3) -> Labelled:
+    """Classes of several modes, whose covariances all differ; whole numbers from 0 to 15."""
+    rng = np.random.default_rng(0)
+    means = 0.5 * rng.normal(size=(n_classes, 1, d)) + 0.8 * rng.normal(size=(n_classes, n_modes, d))
+    shares = rng.dirichlet(3 * np.ones(n_modes), n_classes)
+    spread = 0.85 * rng.normal(size=(n_classes, n_modes, d, d)) / np.sqrt(d)
+    y = rng.integers(0, n_classes, n_rows)
+    mode = np.array([rng.choice(n_modes, p=shares[c]) for c in y])
+    X = means[y, mode] + np.einsum("nij,nj->ni", spread[y, mode], rng.normal(size=(n_rows, d)))
+    return np.clip(np.round(7.5 + 2.2 * X), 0, 15), y
+
+
+def some_labels(y: np.ndarray, n_each: int, seed: int) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    given = np.full(len(y), -1)
+    for number in np.unique(y):
+        given[rng.choice(np.flatnonzero(y == number), n_each, replace=False)] = number
+    return given
+
+
+def predictions(X: np.ndarray, given: np.ndarray) -> dict[str, np.ndarray]:
+    """The labels of all rows by every peer."""
+    scaled, known = StandardScaler().fit_transform(X), given >= 0
+    forest = RandomForestClassifier(300, random_state=0)
+    return {
+        "logistic regression": LogisticRegression(max_iter=1000).fit(scaled[known], given[known]).predict(scaled),
+        "random forest": forest.fit(X[known], given[known]).predict(X),
+        "SelfTraining": SelfTrainingClassifier(RandomForestClassifier(100, random_state=0)).fit(X, given).predict(X),
+        "LabelSpreading": LabelSpreading(kernel="knn", n_neighbors=7).fit(scaled, given).predict(scaled),
+        "one Gaussian per class": jensen.DiscriminantAnalysis(
+            "full", unlabelled=-1, prior=jensen.ConjugatePrior(), tol=1e-3, random_state=0
+        )
+        .fit(X, given)
+        .predict(X),
+    }
+
+
+def table_of(X: np.ndarray, y: np.ndarray, seeds: int) -> None:
+    for n_each in (5, 20):
+        scores: dict[str, list[float]] = {}
+        for seed in range(seeds):
+            given = some_labels(y, n_each, seed)
+            unknown = given < 0
+            began = time.process_time()
+            found = jensen.cluster(X, given)
+            seconds = time.process_time() - began
+            for name, labels in (predictions(X, given) | {"jensen.cluster": found.labels}).items():
+                scores.setdefault(name, []).append(float((labels == y)[unknown].mean()))
+            best = found.tried.iloc[0]
+            print(
+                f"    {best['structure']}, {best['components_per_class']} per class, start {best['start']}, "
+                f"label weight {best['label_weight']:g}, held out {found.accuracy:.3f}, {seconds:.0f} s",
+                flush=True,
+            )
+        print(f"{n_each} labels | " + " | ".join(f"{name} {np.mean(s):.3f}" for name, s in scores.items()), flush=True)
+
+
+def digits(quick: bool, data: Path | None) -> None:
+    X, y = load_digits(return_X_y=True)
+    table_of(X, y, 1 if quick else 2)
+
+
+def letters(quick: bool, data: Path | None) -> None:
+    table_of(*generated_letters(2000 if quick else 6000), 1 if quick else 2)
+
+
+if __name__ == "__main__":
+    run_parts(__doc__, {"digits": digits, "letters": letters})

@@ -1,0 +1,1 @@
+"""The parts of `jensen.cluster`: search, merging, stability, description, classes."""
