@@ -56,7 +56,9 @@ _HOMES = {
     "gaussian_kl": "jensen.formulas.gaussian",
     "kl": "jensen.formulas.information",
     "load": "jensen.registry",
+    "Outliers": "jensen.tasks.odd_rows",
     "outlier_scores": "jensen.evaluate.outliers",
+    "outliers": "jensen.tasks.outliers",
     "select": "jensen.evaluate.select",
     "write_report": "jensen.report.page",
 }

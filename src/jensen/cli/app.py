@@ -21,6 +21,7 @@ from jensen.cli.compare import compare
 from jensen.cli.fit import fit
 from jensen.cli.inputs import MODEL_OPTIONS
 from jensen.cli.models import models
+from jensen.cli.outliers import outliers
 from jensen.cli.output import noted, show_message
 from jensen.cli.processes import GRACE, is_first_process, is_one_of_several
 from jensen.cli.report import report as report_page
@@ -116,13 +117,14 @@ def root(version: Version = False) -> None:
       jensen fit diffusion digits -o digits.jensen
       jensen sample digits.jensen -n 64 --output grid.png
       jensen compare iris --effort quick
+      jensen outliers iris --cells
       jensen models
     """
 
 
 app.command(context_settings=MODEL_OPTIONS)(fit)
 app.command(context_settings=MODEL_OPTIONS)(select)
-for verb in (compare, score, sample, impute, predict, transform, report_page, models):
+for verb in (compare, outliers, score, sample, impute, predict, transform, report_page, models):
     app.command()(verb)
 
 
