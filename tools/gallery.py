@@ -30,7 +30,7 @@ THUMBNAIL = 640
 SECONDS = 900
 # The topic of an example is the first one below that has a name it imports; models built on others come first.
 TOPICS = {
-    "Many models": ["compare"],
+    "Many models": ["compare", "outliers"],
     "Diffusion": ["LatentDiffusion", "Diffusion", "Schedule"],
     "Autoencoders": ["VAE", "Autoencoder"],
     "Regression": ["RidgeRegression"],

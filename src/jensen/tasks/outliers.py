@@ -133,12 +133,17 @@ def check_arguments(level: float, effort: str) -> None:
 
 
 def columns_of(X: Any) -> Columns:
-    """What the columns are. Whole numbers are never levels: among levels a far number would be as odd as a near one."""
+    """What the columns are, but that whole numbers are no levels: among levels a far number is as odd as a near one.
+
+    In a table of numbers alone two values are numbers as well, and have covariances with the others.
+    """
     with own_filters():
         warnings.simplefilter("ignore")
         found = learn_columns(X, kinds="all")
-        kinds = zip(found.names, found.kinds, strict=True)
-        asked = {name: "number" for name, kind in kinds if kind == "level" and holds_numbers(X, name)}
+        numeric = [holds_numbers(X, name) for name in found.names]
+        coded = ("level", "yes/no") if all(numeric) else ("level",)
+        own = zip(found.names, found.kinds, numeric, strict=True)
+        asked = {name: "number" for name, kind, is_number in own if is_number and kind in coded}
         return learn_columns(X, asked, kinds="all") if asked else found
 
 

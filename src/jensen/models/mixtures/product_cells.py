@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
+import narwhals.stable.v2 as nw
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -56,7 +59,26 @@ def table_cells(
     """Cells of a table for the user."""
     ranges = columns.ranges if kind.is_frame else None
     found = product_cells(theta, coordinates, columns, codes, check_coverage(coverage), ranges)
-    return answered(found, lambda values: columns.table(values, kind))
+
+    def table(values: Tensor) -> Any:
+        made = columns.table(values, kind)
+        numbers = [j for j, own in enumerate(columns.kinds) if own == "number"]
+        # What is expected of a cell may lie outside of the range of the training rows.
+        return with_numbers(made, {columns.names[j]: values[:, j].numpy() for j in numbers}) if kind.is_frame else made
+
+    return answered(found, table)
+
+
+def with_numbers(frame: Any, columns: Mapping[Any, np.ndarray]) -> Any:
+    """A data frame with some of its columns replaced."""
+    if hasattr(frame, "iloc"):
+        other = frame.copy()
+        for name, values in columns.items():
+            other[name] = values
+        return other
+    own = nw.from_native(frame, eager_only=True)
+    made = [nw.new_series(str(name), values, backend=own.implementation) for name, values in columns.items()]
+    return own.with_columns(*made).to_native()
 
 
 def product_cells(
