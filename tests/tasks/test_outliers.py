@@ -15,6 +15,8 @@ from jensen import VAE, GaussianMixture, Mixture, outlier_scores
 from jensen.evaluate.blame import given_rest
 from jensen.evaluate.outliers import discoveries, tail_p_values
 from jensen.evaluate.robust import Pool, held_out_nats, scores_of_large_components, trimmed_fit
+from jensen.runtime.interrupt import InterruptedFitWarning
+from jensen.tasks.outliers import EFFORTS, cross_fitted
 from shell import fail, succeed
 
 
@@ -251,6 +253,35 @@ def test_another_model_can_be_given():
     assert forest.scores[3] > np.quantile(forest.scores, 0.9)
     with pytest.raises(TypeError, match="IsolationForest has neither given_rest nor impute_draws"):
         forest.cells  # noqa: B018
+
+
+class Interrupted(GaussianMixture):
+    """Ctrl-C comes while it is fitted."""
+
+    def fit(self, X, y=None, sample_weight=None):
+        raise KeyboardInterrupt
+
+
+def test_ctrl_c_keeps_the_models_that_are_done():
+    X = np.random.default_rng(0).normal(size=(60, 2))
+    first = {"one": GaussianMixture(1, random_state=0)}
+    with pytest.warns(InterruptedFitWarning, match="interrupted after 1 of 2 models; scores are those of one"):
+        fit, tried = cross_fitted({**first, "two": Interrupted()}, X, EFFORTS["quick"], 0, 0)
+    assert tried["model"].tolist() == ["one"]
+    alone, _ = cross_fitted(first, X, EFFORTS["quick"], 0, 0)
+    np.testing.assert_array_equal(fit.scores, alone.scores)
+    with pytest.raises(KeyboardInterrupt):
+        cross_fitted({"two": Interrupted()}, X, EFFORTS["quick"], 0, 0)
+
+
+def test_a_model_that_cannot_be_fitted_is_listed_with_its_error():
+    X = np.random.default_rng(0).normal(size=(60, 2))
+    wrong = GaussianMixture(500)
+    fit, tried = cross_fitted({"one": GaussianMixture(1), "many": wrong}, X, EFFORTS["quick"], 0, 0)
+    assert set(fit.pool.models) == {"one"}
+    assert "500" in tried.set_index("model").loc["many", "note"]
+    with pytest.raises(ValueError, match="500"):
+        jensen.outliers(X, model=wrong, effort="quick")
 
 
 def test_a_constant_table_has_no_odd_rows():

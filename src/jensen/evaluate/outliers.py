@@ -100,7 +100,8 @@ def tail_p_values(scores: np.ndarray, reference: np.ndarray) -> np.ndarray:
         return np.asarray(ranks)  # so many equal scores that there is no tail to fit
     first = (1 + (known > start).sum()) / (n + 1)
     beyond = np.clip(scores - start, 0.0, None)
-    return np.where(scores > start, first * np.exp(-inside / length * beyond), np.maximum(ranks, first))
+    tail = first * np.exp(-inside / length * beyond)
+    return np.asarray(np.where(scores > start, tail, np.maximum(ranks, first)))
 
 
 def discoveries(p_values: np.ndarray, level: float) -> np.ndarray:

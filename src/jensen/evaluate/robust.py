@@ -22,6 +22,7 @@ from sklearn.base import clone
 
 from jensen.data.container import n_rows, take
 from jensen.evaluate.outliers import scores_of
+from jensen.runtime.interrupt import InterruptedFitWarning
 from jensen.runtime.messages import own_filters
 
 # Refits at most; the rows that are kept settle after a few.
@@ -53,18 +54,24 @@ def trimmed_fit(model: Any, X: Any, trim: float) -> Any:
 
 
 def fitted_to(model: Any, X: Any, start: Any = None) -> Any:
-    """A fit of a copy of the model, from the parameters of another fit where the model can start there."""
+    """A fit of a copy of the model, from the parameters of another fit where the model can start there.
+
+    Ctrl-C ends it with KeyboardInterrupt: half of a robust fit is no robust fit.
+    """
     with own_filters():
         # A column with one value among the rows that are kept is no news, nor is a fit of a few steps.
         warnings.simplefilter("ignore")
-        if start is not None and "warm_start" in start.get_params(deep=False):
-            near = copy.deepcopy(start).set_params(warm_start=True)
-            try:
-                fitted = near.fit(X)
-                return fitted.set_params(warm_start=model.get_params(deep=False)["warm_start"])
-            except ValueError:
-                pass  # other columns vary, or have other levels, than among the rows before
-        return clone(model).fit(X)
+        warnings.simplefilter("error", InterruptedFitWarning)
+        try:
+            if start is not None and "warm_start" in start.get_params(deep=False):
+                near = copy.deepcopy(start).set_params(warm_start=True)
+                try:
+                    return near.fit(X).set_params(warm_start=model.get_params(deep=False)["warm_start"])
+                except ValueError:
+                    pass  # other columns vary, or have other levels, than among the rows before
+            return clone(model).fit(X)
+        except InterruptedFitWarning:
+            raise KeyboardInterrupt from None
 
 
 def scores_of_large_components(model: Any, X: Any, trim: float) -> np.ndarray:

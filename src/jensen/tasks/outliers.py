@@ -43,7 +43,8 @@ from jensen.models.factors.mixtures import MixtureOfFactorAnalysers
 from jensen.models.mixtures.conjugate_prior import ConjugatePrior
 from jensen.models.mixtures.gaussian_mixture import GaussianMixture
 from jensen.models.mixtures.mixture import Mixture
-from jensen.runtime.messages import own_filters
+from jensen.runtime.interrupt import InterruptedFitWarning
+from jensen.runtime.messages import levels_inside, own_filters
 from jensen.runtime.progress import Bar
 from jensen.tasks.odd_rows import Outliers, modelled
 
@@ -153,12 +154,12 @@ def holds_numbers(X: Any, name: Any) -> bool:
 
 def usual_models(columns: Columns, random_state: int) -> dict[str, Any]:
     """Independent columns, one Gaussian and three, in the class that the kinds of the columns ask for."""
-    shared = {"prior": ConjugatePrior(), "random_state": random_state}
+    shared: dict[str, Any] = {"prior": ConjugatePrior(), "random_state": random_state}
     is_numeric = set(columns.kinds) <= {"number", "count", "constant"}
     if not is_numeric:
         # No atoms: they make almost every row a pattern of its own. A level that a component never had stays possible.
         kinds = {name: kind for name, kind in zip(columns.names, columns.kinds, strict=True) if kind != "constant"}
-        made = {"families": {}, "columns": kinds, "alpha": 1.0, **shared}
+        made: dict[str, Any] = {"families": {}, "columns": kinds, "alpha": 1.0, **shared}
         sizes = {"independent columns": (1, "diag"), "one component": (1, "full"), "three components": (3, "full")}
         dense = len(columns.names) <= WIDEST
         return {
@@ -167,11 +168,11 @@ def usual_models(columns: Columns, random_state: int) -> dict[str, Any]:
             if dense or name != "one component"
         }
     if len(columns.names) > WIDEST:
-        made = {"n_latent": 10, "random_state": random_state}
+        wide: dict[str, Any] = {"n_latent": 10, "random_state": random_state}
         return {
             "independent columns": GaussianMixture(1, covariance_type="diag", **shared),
-            "one factor analyser": MixtureOfFactorAnalysers(1, **made),
-            "three factor analysers": MixtureOfFactorAnalysers(3, **made),
+            "one factor analyser": MixtureOfFactorAnalysers(1, **wide),
+            "three factor analysers": MixtureOfFactorAnalysers(3, **wide),
         }
     return {
         "independent columns": GaussianMixture(1, covariance_type="diag", **shared),
@@ -185,14 +186,17 @@ def cross_fitted(
 ) -> tuple[CrossFit, pd.DataFrame]:
     """Fits of every candidate to all rows and to all but each fold, and what was tried, the best first.
 
-    A model that cannot be fitted is listed with its error; an error if none can.
+    A model that cannot be fitted is listed with its error; an error if none can. Ctrl-C keeps the models that are done.
     """
     rng = np.random.default_rng(random_state)
     folds = folds_of(X, effort.n_folds, rng)
     every = np.arange(n_rows(X))
     training = [rows_to_fit(np.setdiff1d(every, rows), effort.most_rows, rng) for rows in folds]
     whole = rows_to_fit(every, effort.most_rows, rng)
-    models, costs, parts, tried = {}, {}, [(rows, {}) for rows in folds], []  # type: ignore[var-annotated]
+    models: dict[str, Any] = {}
+    costs: dict[str, np.ndarray] = {}
+    parts: list[tuple[np.ndarray, dict[str, Any]]] = [(rows, {}) for rows in folds]
+    tried: list[dict[str, Any]] = []
     with Bar("outliers" if verbose else None, len(candidates) * (len(folds) + 1), unit="fit") as bar:
         for name, model in candidates.items():
             began, cost = time.perf_counter(), np.empty(len(every))
@@ -204,6 +208,13 @@ def cross_fitted(
                     bar.update()
                 models[name], costs[name] = trimmed_fit(model, take(X, whole), TRIM), cost
                 bar.update()
+            except KeyboardInterrupt:
+                if not models:
+                    raise
+                for _, own in parts:
+                    own.pop(name, None)
+                warn_of_interrupt([*models], [*candidates])
+                break
             except (ValueError, RuntimeError) as error:
                 if len(candidates) == 1:
                     raise
@@ -220,3 +231,11 @@ def cross_fitted(
     table = pd.DataFrame(tried).sort_values("nats", ascending=False, ignore_index=True)
     scales = {name: scale_of(cost) for name, cost in costs.items()}
     return CrossFit(Pool(models, scales), tuple(parts), tuple(training), costs), table
+
+
+def warn_of_interrupt(done: list[str], wanted: list[str]) -> None:
+    warnings.warn(
+        f"outliers was interrupted after {len(done)} of {len(wanted)} models; scores are those of {', '.join(done)}",
+        InterruptedFitWarning,
+        stacklevel=levels_inside(),
+    )
