@@ -23,6 +23,7 @@ from jensen.cli.fit import fit
 from jensen.cli.impute import impute
 from jensen.cli.inputs import MODEL_OPTIONS
 from jensen.cli.models import models
+from jensen.cli.outliers import outliers
 from jensen.cli.output import noted, show_message
 from jensen.cli.processes import GRACE, is_first_process, is_one_of_several
 from jensen.cli.report import report as report_page
@@ -125,13 +126,14 @@ def root(version: Version = False) -> None:
       jensen sample digits.jensen -n 64 --output grid.png
       jensen cluster iris.csv --report clusters.html
       jensen compare iris --effort quick
+      jensen outliers iris --cells
       jensen models
     """
 
 
 app.command(context_settings=MODEL_OPTIONS)(fit)
 app.command(context_settings=MODEL_OPTIONS)(select)
-for verb in (impute, cluster, synthesize, compare, score, sample, predict, transform, report_page, models):
+for verb in (impute, cluster, synthesize, outliers, compare, score, sample, predict, transform, report_page, models):
     app.command()(verb)
 
 

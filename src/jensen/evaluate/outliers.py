@@ -9,7 +9,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from sklearn.base import is_regressor
+
+# Shares of the reference: ranks give p-values of the scores below the first, the tail is fitted up to the second.
+BULK, CENSORED = 0.75, 0.9
 
 
 def outlier_scores(model: Any, X: Any, reference: Any = None, *, by: str = "bound") -> Any:
@@ -68,3 +72,49 @@ def by_profile(model: Any, X: Any, reference: Any) -> Any:
     if reference is None:
         raise ValueError("by='profile' compares rows with usual ones; give them as reference, or by='bound'")
     return model.profile_distances(X, reference)
+
+
+def tail_p_values(scores: np.ndarray, reference: np.ndarray) -> np.ndarray:
+    """P{a usual row scores at least s} (n,), from scores of rows that no fit was trained on.
+
+        s ≤ u:  p = (1 + #{s_i ≥ s}) / (n + 1),   u the 75 % quantile of the reference
+        s > u:  p = p(u) exp(-λ (s-u)),           λ = #{u < s_i ≤ c} / Σ_{s_i > u} (min(s_i, c) - u)
+    Ranks have no p-value below 1/(n+1), too large to reject a few of n rows. So the tail is exponential, as that of
+    -ln p is. Its rate is that of maximum likelihood with all scores above c, the 90 % quantile, censored: rows that may
+    be odd count, and how odd they are does not. p is monotone in s.
+
+    Example:
+        >>> import numpy as np
+        >>> reference = np.random.default_rng(0).exponential(size=2000)
+        >>> p = tail_p_values(np.array([1.0, 10.0]), reference)
+        >>> (np.abs(np.log(p) + [1.0, 10.0]) < 0.8).tolist()
+        [True, True]
+    """
+    known = np.sort(reference)
+    n = len(known)
+    ranks = (1 + n - np.searchsorted(known, scores, side="left")) / (n + 1)
+    start, end = np.quantile(known, [BULK, CENSORED], method="inverted_cdf")
+    length = (np.minimum(known[known > start], end) - start).sum()
+    inside = ((known > start) & (known <= end)).sum()
+    if length <= 0:
+        return np.asarray(ranks)  # so many equal scores that there is no tail to fit
+    first = (1 + (known > start).sum()) / (n + 1)
+    beyond = np.clip(scores - start, 0.0, None)
+    tail = first * np.exp(-inside / length * beyond)
+    return np.asarray(np.where(scores > start, tail, np.maximum(ranks, first)))
+
+
+def discoveries(p_values: np.ndarray, level: float) -> np.ndarray:
+    """Which of n hypotheses Benjamini & Hochberg (1995) reject: the k smallest p with p_(k) ≤ k level / n, largest k.
+
+    Example:
+        >>> import numpy as np
+        >>> discoveries(np.array([0.5, 0.001, 0.02, 0.9]), 0.05).tolist()
+        [False, True, True, False]
+    """
+    order = np.argsort(p_values, kind="stable")
+    below = p_values[order] <= level * np.arange(1, len(order) + 1) / max(len(order), 1)
+    rejected = np.zeros(len(p_values), dtype=bool)
+    if below.any():
+        rejected[order[: np.flatnonzero(below)[-1] + 1]] = True
+    return rejected

@@ -20,13 +20,15 @@ from jensen.bound import Bound
 from jensen.contract import Answers, EMEstimator, Rows, Stream, warn_unused
 from jensen.contract.capabilities import Capabilities
 from jensen.contract.fitted import Fitted, Values, positive, read_values
+from jensen.contract.given_rest import GivenRest, check_coverage
 from jensen.engines.em.batch import Batch
 from jensen.engines.em.frame import too_large
 from jensen.engines.em.sources import ArraySource
-from jensen.models.factors.fit import SubspaceTheta, covariance_of, need_square, one, stream_of
+from jensen.models.factors.fit import SubspaceTheta, covariance_of, covariances_of, need_square, one, stream_of
 from jensen.models.factors.principal import RowMoments, row_moments
 from jensen.models.factors.subspace import SubspaceGaussians, SubspaceStructure
 from jensen.models.mixtures.gaussians import FULL
+from jensen.models.mixtures.given_rest import beside_constants, gaussian_cells
 from jensen.models.mixtures.inference import answers, bound_terms, fill, fill_draws, log_evidence, responsibilities
 from jensen.runtime.threads import threads_for
 
@@ -145,6 +147,11 @@ class LinearLatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EMEst
         """The posterior mean of z (n, m)."""
         x, kind = self._read(X)
         return kind.values(answers(self.theta_, x, lambda local, batch: local.components.view(batch).mean[0]))
+
+    def given_rest(self, X: Any, coverage: float = 0.9) -> GivenRest:
+        """How likely every cell is given the rest of its row, and what it should have been."""
+        x, kind = self._read(X)
+        return beside_constants(gaussian_cells(self.theta_, covariances_of, x.double(), check_coverage(coverage)), kind)
 
     def inverse_transform(self, X: Any) -> Any:
         """E[x|z] = μ + W z (n, d), of latent vectors (n, m)."""

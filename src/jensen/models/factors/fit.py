@@ -254,6 +254,13 @@ def covariance_of(theta: SubspaceTheta) -> Tensor:
     return w @ w.mT + torch.diag(theta.components.noise[0].expand(len(w)))
 
 
+def covariances_of(components: SubspaceGaussians) -> Tensor:
+    """C_k = W_k W_kᵀ + Ψ_k (K, d, d)."""
+    need_square(components.n_features)
+    noise = components.noise.expand_as(components.means)
+    return components.loadings @ components.loadings.mT + torch.diag_embed(noise)
+
+
 def need_square(d: int) -> None:
     """A matrix (d, d) takes memory, twice while it is made."""
     need_memory(2 * 8 * d**2, f"a covariance of {d} features", "take W and the noise, or fewer features")

@@ -17,15 +17,17 @@ from torch import Tensor
 
 from jensen.contract import Problem, Rows
 from jensen.contract.fitted import Fitted, Values, positive
+from jensen.contract.given_rest import GivenRest, check_coverage
 from jensen.engines.em.batch import Batch
 from jensen.engines.em.frame import Frame
 from jensen.models.factors.base import nearest_points
-from jensen.models.factors.fit import SubspaceTheta
+from jensen.models.factors.fit import SubspaceTheta, covariances_of
 from jensen.models.factors.mixture_fit import subspace_mixture_problem
 from jensen.models.factors.subspace import SubspaceGaussians, SubspaceStructure
 from jensen.models.mixtures.base import MixtureModel
 from jensen.models.mixtures.conjugate_prior import ConjugatePrior
 from jensen.models.mixtures.em import MixtureTheta
+from jensen.models.mixtures.given_rest import beside_constants, gaussian_cells
 from jensen.models.mixtures.inference import answers, responsibilities
 
 
@@ -98,6 +100,11 @@ class SubspaceMixture(MixtureModel):
         gaussians = torch.distributions.MultivariateNormal(mean, scale_tril=tril, validate_args=False)
         component = torch.distributions.Categorical(probs=responsibilities(self.theta_, x))
         return torch.distributions.MixtureSameFamily(component, gaussians)
+
+    def given_rest(self, X: Any, coverage: float = 0.9) -> GivenRest:
+        """How likely every cell is given the rest of its row, and what it should have been."""
+        x, kind = self._read(X)
+        return beside_constants(gaussian_cells(self.theta_, covariances_of, x.double(), check_coverage(coverage)), kind)
 
     def reconstruct(self, X: Any) -> Any:
         """Every row's nearest point of each subspace, in the metric of its noise, averaged by q(k|x)."""

@@ -22,6 +22,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from jensen.contract import Problem, Rows
+from jensen.contract.given_rest import GivenRest, check_coverage
 from jensen.data.container import Kind
 from jensen.engines.em import loop as em
 from jensen.engines.em.frame import Frame
@@ -32,6 +33,7 @@ from jensen.models.mixtures.em import MixtureVerbs
 from jensen.models.mixtures.fit import mixture_problem, n_components_of, start_by
 from jensen.models.mixtures.gaussians import MCLUST, STRUCTURES, AnyGaussians
 from jensen.models.mixtures.gaussians.family import GaussianFamily
+from jensen.models.mixtures.given_rest import beside_constants, gaussian_cells
 from jensen.models.mixtures.inference import condition, marginal
 from jensen.models.mixtures.parameters import GaussianTheta, Given, parameter, theta_from, theta_record
 from jensen.runtime.memory import need_memory
@@ -180,6 +182,13 @@ class GaussianMixture(MixtureModel):
         if len(rest) in (0, len(x)):
             raise ValueError(f"given names {len(given)} of {len(x)} features; give at least one and leave at least one")
         return self._derived(condition(self.theta_, self._kind.narrow(x, 0)), rest)
+
+    def given_rest(self, X: Any, coverage: float = 0.9) -> GivenRest:
+        """How likely every cell is given the rest of its row, and what it should have been; without noise."""
+        x, kind = self._read(X)
+        return beside_constants(
+            gaussian_cells(self.theta_, lambda local: local.full(), x.double(), check_coverage(coverage)), kind
+        )
 
     @classmethod
     def from_parameters(

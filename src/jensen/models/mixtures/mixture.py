@@ -23,6 +23,7 @@ from torch import Tensor
 
 from jensen.bound import Bound
 from jensen.contract import Rows, whole_number
+from jensen.contract.given_rest import GivenRest
 from jensen.data.cells import Cells, check_finite
 from jensen.data.codes import Codes, warn_of_impossible
 from jensen.data.columns import Columns
@@ -53,6 +54,7 @@ from jensen.models.mixtures.growth import with_levels_of
 from jensen.models.mixtures.inference import bound_terms, draw, fill, fill_draws, log_evidence
 from jensen.models.mixtures.noise import Noise
 from jensen.models.mixtures.product import Product, ProductFamily
+from jensen.models.mixtures.product_cells import table_cells
 from jensen.models.mixtures.subset import check_possible, condition, derived, marginal
 from jensen.runtime.messages import own_filters
 
@@ -237,6 +239,11 @@ class Mixture(MixtureModel):
         n, generator = whole_number("n_draws", n_draws), self._generator(random_state)
         drawn = fill_draws(self.theta_, self._coordinates.expand(codes.x), n, generator)
         return [self._columns.restore(X, self._coordinates.contract(y), codes.missing) for y in drawn]
+
+    def given_rest(self, X: Table, coverage: float = 0.9) -> GivenRest:
+        """How likely every cell is given the rest of its row, and what it should have been; without noise."""
+        codes, kind = self._codes(X)
+        return table_cells(self.theta_, self._coordinates, self._columns, codes, kind, coverage)
 
     def sample(self, n_samples: int = 1, y: Any = None, random_state: Any = None) -> tuple[Any, Any]:
         """Rows and the component that generated each; y selects a class (or component), one for all or one per row."""
