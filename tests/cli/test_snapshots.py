@@ -36,6 +36,7 @@ JSON = {
     "transform": "transform k.jensen x.csv",
     "select": "select gaussian-mixture x.csv --drop kind --grid n-components=1:2 -o best.jensen",
     "compare": "compare x.csv --models kmeans,gaussian-mixture --drop kind --cv 2 -o board.csv",
+    "outliers": "outliers x.csv --effort quick --cells --level 0.5 -o scored.csv",
     "models": "models",
     "models-gaussian-mixture": "models gaussian-mixture",
 }

@@ -353,6 +353,11 @@ def test_too_few_rows():
         jensen.outliers(np.zeros((5, 2)))
 
 
+def test_a_name_that_is_taken():
+    with pytest.raises(ValueError, match="the table has a column 'is_outlier', a name that outliers adds; rename it"):
+        jensen.outliers(people().assign(is_outlier=False))
+
+
 def test_the_pool_is_a_mean_of_standardised_costs():
     X = np.random.default_rng(0).normal(size=(50, 2))
     models = {"a": GaussianMixture(1).fit(X), "b": GaussianMixture(1, covariance_type="diag").fit(X)}
