@@ -298,9 +298,11 @@ def test_cells_by_draws_agree_with_the_exact_ones():
     model = GaussianMixture(1, random_state=0).fit(people()[["height", "weight"]].dropna())
     X = people()[["height", "weight"]].iloc[:10]
     exact, drawn = given_rest(model, X), given_rest(Imputes(model), X)
-    usual = exact.tail > 0.02
+    # Near the top of a density the order of values by a kernel is noise, and the tail with it.
+    usual = (exact.tail > 0.02) & (exact.tail < 0.5)
+    assert usual.sum() >= 4
     # 200 draws and a kernel: standard errors of 0.04 in a probability, and of σ/14 in a mean.
-    np.testing.assert_allclose(drawn.tail[usual], exact.tail[usual], atol=0.15)
+    np.testing.assert_allclose(drawn.tail[usual], exact.tail[usual], atol=0.12)
     np.testing.assert_allclose(drawn.expected.astype(float), exact.expected, atol=1.5)
     assert drawn.tail[7, 1] == 1 / 201
     assert drawn.nats[7, 1] < -10
@@ -349,6 +351,11 @@ def test_bad_arguments(options, match):
 def test_too_few_rows():
     with pytest.raises(ValueError, match="the table has 5 rows, and outliers needs 20 or more"):
         jensen.outliers(np.zeros((5, 2)))
+
+
+def test_a_name_that_is_taken():
+    with pytest.raises(ValueError, match="the table has a column 'is_outlier', a name that outliers adds; rename it"):
+        jensen.outliers(people().assign(is_outlier=False))
 
 
 def test_the_pool_is_a_mean_of_standardised_costs():

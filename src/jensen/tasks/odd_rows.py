@@ -27,7 +27,7 @@ from jensen.runtime.messages import own_filters
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-SCORE, P_VALUE, FLAG = "outlier_score", "outlier_p_value", "is_outlier"
+ADDED = SCORE, P_VALUE, FLAG = "outlier_score", "outlier_p_value", "is_outlier"
 # Columns that are named as the reason of a row, at most; and how much more likely than the worst they may be.
 MOST_REASONS, NEAR_WORST, UNLIKELY = 3, 100.0, 0.05
 # Rows and cells on a page.

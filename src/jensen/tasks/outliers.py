@@ -23,7 +23,7 @@ import numpy as np
 import pandas as pd
 
 from jensen.data.columns import Columns
-from jensen.data.container import is_frame, n_rows, take
+from jensen.data.container import is_frame, n_rows, names_in, take
 from jensen.data.infer import learn_columns
 from jensen.evaluate.blame import as_pandas
 from jensen.evaluate.outliers import discoveries, tail_p_values
@@ -46,7 +46,7 @@ from jensen.models.mixtures.mixture import Mixture
 from jensen.runtime.interrupt import InterruptedFitWarning
 from jensen.runtime.messages import levels_inside, own_filters
 from jensen.runtime.progress import Bar
-from jensen.tasks.odd_rows import Outliers, modelled
+from jensen.tasks.odd_rows import ADDED, Outliers, modelled
 
 # Share of the rows that may be odd without bending a fit.
 TRIM = 0.1
@@ -101,6 +101,9 @@ def outliers(
     check_arguments(level, effort)
     X = read_file(table) if isinstance(table, str | os.PathLike) else table
     X = np.asarray(X) if isinstance(X, list | tuple) else X
+    taken = [name for name in ADDED if is_frame(X) and name in names_in(X)]
+    if taken:
+        raise ValueError(f"the table has a column {taken[0]!r}, a name that outliers adds; rename it or leave it out")
     if n_rows(X) < FEWEST_ROWS:
         raise ValueError(f"the table has {n_rows(X)} rows, and outliers needs {FEWEST_ROWS} or more; add rows")
     columns = columns_of(X)
