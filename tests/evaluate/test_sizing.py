@@ -58,7 +58,7 @@ def test_the_caption_says_what_is_smaller():
     rows = np.random.default_rng(0).normal(size=(60_000, 20))
     board = compare(rows, ["probabilistic-pca"], effort="quick")
     assert "1000 of 60000 rows held out; effort='quick' trains on 50000 of the other 59000" in board.caption
-    reduced = entrants(footing_of((180, 3, 32, 32)), 144, 0, EFFORTS["quick"], 0).reduced
+    reduced = entrants(footing_of((60, 3, 128, 128)), 48, 0, EFFORTS["quick"], 0, 12).reduced
     assert reduced.startswith("networks are sized to the effort: ")
     assert "no U-Net" in reduced
 

@@ -27,9 +27,9 @@ from jensen.evaluate.footing import Footing
 
 # Seconds of one step of a small network, of one multiply-add, of one pixel and channel in a U-Net, and of one level of
 # one entry on a grid; forward, in one thread.
-STEP, RATE, PIXEL, CELL = 5e-3, 5e-11, 1e-7, 1.2e-8
+STEP, RATE, PIXEL, CELL = 5e-3, 5e-11, 8e-8, 1.2e-8
 # One step of a U-Net of small images.
-UNET_STEP = 2e-2
+UNET_STEP = 1.2e-2
 # Steps of a fit by EM, and how many of them the search for starts and neighbours takes as often.
 EM_STEPS, STARTS = 100, 8
 # Batches of networks; diffusions take smaller ones before they take fewer steps.
@@ -74,7 +74,7 @@ class Effort:
 
 
 EFFORTS = {
-    "quick": Effort(1000, 300, (16, 32), (1, 2, 5, 10), 128, 12.0, 1e6, 1000, 100),
+    "quick": Effort(1000, 300, (16, 32), (1, 2, 5, 10), 128, 18.0, 1e6, 1000, 100),
     "normal": Effort(5000, 2000, (32, 64), (1, 2, 3, 5, 10, 20), 256, 60.0, 5e6, 5000, 300),
     "thorough": Effort(20_000, 10_000, (32, 64), (1, 2, 3, 5, 8, 12, 20, 30, 50), 256),
 }
