@@ -6,7 +6,7 @@ import pytest
 from jensen import compare
 from jensen.evaluate.candidates import entrants
 from jensen.evaluate.footing import find_footing
-from jensen.evaluate.sizing import EFFORTS, affordable, factor_work, image_training, sized_split, table_training
+from jensen.evaluate.sizing import EFFORTS, affordable, diffusion_training, factor_work, sized_split, table_training
 
 SHAPES = [(300, 6), (20_000, 20), (2000, 28, 28), (180, 3, 32, 32), (60, 3, 128, 128)]
 
@@ -19,13 +19,13 @@ def footing_of(shape, levels=256):
 @pytest.mark.parametrize("effort", ["quick", "normal"])
 def test_no_grid_is_above_its_share(shape, effort):
     size, d = EFFORTS[effort], int(np.prod(shape[1:]))
-    trained, scored = sized_split(shape[0], d, 0.2, size)
+    trained, scored = sized_split(shape[0], footing_of(shape), 0.2, size)
     assert trained * d <= max(size.most_entries, 200 * d)
     assert scored <= size.most_held_out
     auto = entrants(footing_of(shape), trained, 0, size, 0, scored)
     grid = auto["factor analysis"].grid["n_components"]
     assert grid == sorted(grid)
-    work = [factor_work(trained, d, m) for m in grid]
+    work = [factor_work(trained, d, m, size.em_steps) for m in grid]
     assert len(work) == 1 or sum(work) <= size.share
     assert max(grid) < max(trained, 2)
     many = entrants(footing_of(shape), trained, 0, size, 0, scored, n_folds=5)
@@ -41,12 +41,12 @@ def test_small_tables_have_what_the_effort_has():
 
 
 def test_images_have_a_unet_if_it_can_be_trained():
-    digits = image_training(footing_of((1797, 8, 8), 17), 1437, 360, EFFORTS["quick"])
+    digits = diffusion_training(footing_of((1797, 8, 8), 17), 1437, 360, EFFORTS["quick"])
     assert digits.is_unet
     assert digits.steps == EFFORTS["quick"].image_steps
-    large = image_training(footing_of((2000, 28, 28)), 1275, 400, EFFORTS["quick"])
+    large = diffusion_training(footing_of((2000, 28, 28)), 1275, 400, EFFORTS["quick"])
     assert not large.is_unet
-    assert image_training(footing_of((2000, 28, 28)), 1275, 400, EFFORTS["thorough"]).is_unet
+    assert diffusion_training(footing_of((2000, 28, 28)), 1275, 400, EFFORTS["thorough"]).is_unet
 
 
 def test_sizes_share_the_work():
@@ -58,6 +58,15 @@ def test_the_caption_says_what_is_smaller():
     rows = np.random.default_rng(0).normal(size=(60_000, 20))
     board = compare(rows, ["probabilistic-pca"], effort="quick")
     assert "1000 of 60000 rows held out; effort='quick' trains on 50000 of the other 59000" in board.caption
-    reduced = entrants(footing_of((180, 3, 32, 32)), 144, 0, EFFORTS["quick"], 0).reduced
+    reduced = entrants(footing_of((60, 3, 128, 128)), 48, 0, EFFORTS["quick"], 0, 12).reduced
     assert reduced.startswith("networks are sized to the effort: ")
     assert "no U-Net" in reduced
+
+
+def test_a_grid_whose_levels_are_too_many_to_add_up_has_none():
+    small, large = footing_of((2000, 28, 28)), footing_of((60, 3, 128, 128))
+    trained, scored = sized_split(2000, small, 0.2, EFFORTS["quick"])
+    assert scored < 400
+    found = diffusion_training(small, trained, scored, EFFORTS["quick"])
+    assert (found.has_levels, found.batch_size, found.is_stopped) == (True, 16, False)
+    assert not diffusion_training(large, 200, 100, EFFORTS["quick"]).has_levels

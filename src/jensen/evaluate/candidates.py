@@ -17,8 +17,8 @@ from jensen.evaluate.sizing import (
     Effort,
     Training,
     affordable,
+    diffusion_training,
     factor_work,
-    image_training,
     mixture_work,
     reduction,
     subspaces_work,
@@ -118,7 +118,11 @@ def entrants(
     m = sorted({max(1, d // 8), max(1, d // 4), max(1, d // 2)} - {d}) or [1]
     # Rows have no more directions than there are rows.
     m = [k for k in m if 2 * k < n_rows] or [max(1, n_rows // 4)]
-    m = affordable([*m, *SMALL_LATENT] if max(m) > SMALL_LATENT[-1] else m, lambda k: factor_work(n_rows, d, k), share)
+
+    def factors(k: int) -> float:
+        return factor_work(n_rows, d, k, effort.em_steps)
+
+    m = affordable([*m, *SMALL_LATENT] if max(m) > SMALL_LATENT[-1] else m, factors, share)
     few = [k for k in sorted(m) if k <= MOST_LATENT] or sorted(m)[:1]
     few = affordable(few, lambda k: subspaces_work(n_rows, d, counts[0], k), share)
     many = affordable(counts, lambda k: subspaces_work(n_rows, d, k, few[-1]), share)
@@ -130,7 +134,8 @@ def entrants(
         def make() -> Chosen:
             from jensen.models.mixtures.conjugate_prior import ConjugatePrior
 
-            return chosen(name, grid, prior=ConjugatePrior(), **options)()
+            # A pixel that hardly varies in the training rows may vary in others; pixels have the same unit.
+            return chosen(name, grid, prior=ConjugatePrior(scale="pooled" if footing.is_image else None), **options)()
 
         return make
 
@@ -162,7 +167,7 @@ def entrants(
     if d > 1:
         exact |= {
             "PPCA": chosen("probabilistic-pca", {"n_components": sorted(m)}),
-            "factor analysis": chosen("factor-analysis", {"n_components": sorted(m)}),
+            "factor analysis": chosen("factor-analysis", {"n_components": sorted(m)}, max_iter=effort.em_steps),
             "mixture of PPCA": chosen_mixture("mixture-of-ppca", subspaces),
             "latent curve": lambda: model_class("latent-curve")(random_state=seed),
         }
@@ -175,17 +180,20 @@ def deep_entrants(
     d, levels = footing.n_entries, footing.n_levels
     n_outputs = d * levels if 2 < levels <= FEW_LEVELS else 2 * d
     of_table = table_training(d, n_outputs, n_scored, effort)
-    of_image = (
-        image_training(footing, n_rows, n_scored, effort)
-        if footing.is_image
-        else table_training(d, n_outputs, n_scored, effort, levels)
-    )
+    diffused = diffusion_training(footing, n_rows, n_scored, effort)
 
     def epochs(training: Training) -> int:
-        return max(1, round(training.steps / max(1, int(0.9 * n_rows) // training.batch_size)))
+        n_trained = 0.9 * n_rows if training.is_stopped else n_rows
+        return max(1, int(training.steps / max(1, n_trained // training.batch_size)))
+
+    def trainer(training: Training) -> Any:
+        from jensen.engines.sgd.plan import Trainer
+
+        # The learning rate rises in a tenth of few steps, and no row is taken from so short a training.
+        stopping = {} if training.is_stopped else {"validation_fraction": 0.0}
+        return Trainer(patience=10, warm_up=min(100, training.steps // 10), **stopping)
 
     def vae() -> Any:
-        from jensen.engines.sgd.plan import Trainer
         from jensen.models.autoencoders.vae import VAE
         from jensen.nets.mlp import MLP
 
@@ -196,28 +204,27 @@ def deep_entrants(
             decoder=network,
             max_epochs=epochs(of_table),
             evaluation_samples=of_table.levels,
-            trainer=Trainer(patience=10),
+            trainer=trainer(of_table),
             random_state=seed,
         )
 
     def diffusion() -> Any:
-        from jensen.engines.sgd.plan import Trainer
         from jensen.models.diffusion.diffusion import Diffusion
         from jensen.nets.mlp import ResidualMLP
         from jensen.nets.unet import UNet
 
         return Diffusion(
-            network=UNet(channels=effort.channels) if of_image.is_unet else ResidualMLP(effort.width),
-            max_epochs=epochs(of_image),
-            batch_size=of_image.batch_size,
-            evaluation_levels=of_image.levels,
+            network=UNet(channels=effort.channels) if diffused.is_unet else ResidualMLP(effort.width),
+            prediction="auto" if diffused.has_levels else "velocity",
+            max_epochs=epochs(diffused),
+            batch_size=diffused.batch_size,
+            evaluation_levels=diffused.levels,
             learning_rate=2e-3,
-            trainer=Trainer(patience=10),
+            trainer=trainer(diffused),
             random_state=seed,
         )
 
     def latent_diffusion() -> Any:
-        from jensen.engines.sgd.plan import Trainer
         from jensen.models.diffusion.diffusion import Diffusion
         from jensen.models.latent_diffusion.latent_diffusion import LatentDiffusion
         from jensen.nets.mlp import ResidualMLP
@@ -227,9 +234,9 @@ def deep_entrants(
             network=ResidualMLP(effort.width),
             max_epochs=epochs(of_table),
             evaluation_levels=of_table.levels,
-            trainer=Trainer(patience=10),
+            trainer=trainer(of_table),
         )
         return LatentDiffusion(vae(), prior, random_state=seed)
 
     makers = {"VAE": vae, "diffusion": diffusion, "latent diffusion": latent_diffusion}
-    return makers, reduction(of_table, of_image, footing.is_image, effort)
+    return makers, reduction(of_table, diffused, footing.is_image, effort)

@@ -106,7 +106,7 @@ def compare(
     given = read_weights(sample_weight, n)
     ground = find_ground(X, discrete, models)
     X, footing = ground.X, ground.footing
-    sizes = sized_split(n, footing.n_entries, HELD_OUT, EFFORTS[effort] if is_sized(models) else EFFORTS["thorough"])
+    sizes = sized_split(n, footing, HELD_OUT, EFFORTS[effort] if is_sized(models) else EFFORTS["thorough"])
     folds = default_cv(n, effort, seed, sizes) if cv is None else cv
     task = Task(X, y, None if given is None else given.numpy(), folds, 0, seed)
     splits, names = task.splits, names_of(X)

@@ -1,15 +1,15 @@
 """Sizes of a comparison: how many rows, components, latent dimensions, training steps and levels an effort pays for.
 
 An effort is an amount of work, not of time: sizes follow from the shape of the rows alone, so a seed gives the same
-result on every machine. Work is counted in seconds of one core of the machine that the constants below were measured
-on (two cores at 2.6 GHz, AVX2, one thread each), by these formulas, for n rows of d entries:
+result on every machine. Work is counted in seconds of one thread, with constants that were measured, by these formulas
+for n rows of d entries:
 
-    networks of tables   steps (STEP + 3 b P RATE),       P weights, batches of b rows; a diffusion of d entries
-                                                          with G levels each has d G CELL beside P RATE
-    networks of images   steps 3 b h w PIXEL,             h w pixels, any number of channels
-    levels of a score    n L P RATE, or n L h w PIXEL,    L levels
-    factor analysis      10 EM_STEPS (n + m) d m RATE,    m latent dimensions
-    mixtures             STARTS EM_STEPS n d K 8 RATE,    K components; with full covariances d for 8
+    a row in a network   f = P RATE, or h w C PIXEL    P weights; a U-Net of h w pixels with C channels
+    of a diffusion       f + d G CELL                  G levels of a grid; all levels of an entry are added up
+    training             steps (STEP + 3 b f)          batches of b rows; the rows that stop the training beside it
+    levels of a score    n L f                         L levels
+    factor analysis      em_steps 20 (n + m) d m RATE  m latent dimensions
+    mixtures             STARTS EM_STEPS n d K 8 RATE  K components; with full covariances d for 8
 
 A model whose work is above its share gets fewer steps, components or levels; the sizes that are tried share it. A table
 with more entries than an effort pays for is trained on some of its rows, the same for all models.
@@ -25,17 +25,24 @@ from typing import TypeVar
 
 from jensen.evaluate.footing import Footing
 
-# Seconds of one step of a small network, of one multiply-add, of one pixel in a U-Net, and of one cell of a grid.
-STEP, RATE, PIXEL, CELL = 5e-3, 5e-11, 5e-6, 7e-10
+# Seconds of one step of a small network, of one multiply-add, of one pixel and channel in a U-Net, and of one level of
+# one entry on a grid; forward, in one thread.
+STEP, RATE, PIXEL, CELL = 5e-3, 5e-11, 8e-8, 1.2e-8
+# One step of a U-Net of small images.
+UNET_STEP = 1.2e-2
 # Steps of a fit by EM, and how many of them the search for starts and neighbours takes as often.
 EM_STEPS, STARTS = 100, 8
-# Batches of networks; images take smaller ones before they take fewer steps.
-BATCH, IMAGE_BATCHES = 128, (128, 64, 32)
+# Batches of networks; diffusions take smaller ones before they take fewer steps.
+BATCH, SMALLER_BATCHES = 128, (128, 64, 32, 16)
 # Of the steps that an effort has for images a U-Net needs this share, or else a network of tables is trained.
 ENOUGH = 0.25
 FEWEST_STEPS, FEWEST_LEVELS, MOST_LEVELS = 50, 10, 100
-# Fewer rows are not worth training on.
-FEWEST_ROWS = 200
+# Fewer rows are not worth training on, or do not rank models.
+FEWEST_ROWS, FEWEST_HELD_OUT = 200, 100
+# With as many steps some rows are held out to stop the training, and scored at so many levels every so many steps.
+STEPS_TO_STOP, STOPPING_ROWS, STOPPING_LEVELS, ROUND = 200, 0.1, 16, 50
+# Outputs per entry of a diffusion on a grid, at most.
+MOST_OUTPUTS = 32
 
 Size = TypeVar("Size")
 
@@ -52,6 +59,7 @@ class Effort:
         share: seconds of work of one model in one fold.
         most_entries: entries of the rows to train on.
         most_held_out: rows to score.
+        em_steps: of factor analysis, at most.
     """
 
     steps: int
@@ -62,18 +70,22 @@ class Effort:
     share: float = math.inf
     most_entries: float = math.inf
     most_held_out: float = math.inf
+    em_steps: int = 1000
 
 
 EFFORTS = {
-    "quick": Effort(1000, 300, (16, 32), (1, 2, 5, 10), 128, 12.0, 1e6, 1000),
-    "normal": Effort(5000, 2000, (32, 64), (1, 2, 3, 5, 10, 20), 256, 60.0, 5e6, 5000),
+    "quick": Effort(1000, 300, (16, 32), (1, 2, 5, 10), 128, 18.0, 1e6, 1000, 100),
+    "normal": Effort(5000, 2000, (32, 64), (1, 2, 3, 5, 10, 20), 256, 60.0, 5e6, 5000, 300),
     "thorough": Effort(20_000, 10_000, (32, 64), (1, 2, 3, 5, 8, 12, 20, 30, 50), 256),
 }
 
 
-def sized_split(n: int, d: int, share_held_out: float, effort: Effort) -> tuple[int, int]:
-    """How many rows are trained on and how many are scored, of n rows of d entries."""
-    held_out = min(math.ceil(share_held_out * n), effort.most_held_out)
+def sized_split(n: int, footing: Footing, share_held_out: float, effort: Effort) -> tuple[int, int]:
+    """How many of n rows are trained on, and how many are scored."""
+    d = footing.n_entries
+    by_levels = 0.5 * effort.share / (FEWEST_LEVELS * d * footing.n_levels * CELL) if footing.n_levels else math.inf
+    most = min(effort.most_held_out, max(FEWEST_HELD_OUT, by_levels))
+    held_out = min(math.ceil(share_held_out * n), most)
     trained = min(n - held_out, max(FEWEST_ROWS, effort.most_entries // d))
     return int(trained), int(held_out)
 
@@ -89,8 +101,8 @@ def mixture_work(n: int, d: int, k: int, is_full: bool) -> float:
     return STARTS * EM_STEPS * k * n * d * ((d if is_full else 8) * RATE)
 
 
-def factor_work(n: int, d: int, m: int) -> float:
-    return EM_STEPS * 10 * (n + m) * d * m * RATE
+def factor_work(n: int, d: int, m: int, em_steps: int) -> float:
+    return em_steps * 20 * (n + m) * d * m * RATE
 
 
 def subspaces_work(n: int, d: int, k: int, m: int) -> float:
@@ -105,48 +117,91 @@ class Training:
         batch_size: rows per step.
         levels: of the score of every row.
         is_unet: whether the network is a U-Net.
+        has_levels: whether a diffusion on a grid adds up the levels of every entry.
     """
 
     steps: int
     batch_size: int
     levels: int
     is_unet: bool = False
+    has_levels: bool = True
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether rows are held out to stop the training."""
+        return self.steps >= STEPS_TO_STOP
 
 
-def table_training(d: int, n_outputs: int, n_scored: int, effort: Effort, n_levels: int = 0) -> Training:
-    """Of a network that takes d entries to n_outputs, with two hidden layers; a diffusion adds up cells of a grid."""
-    weights = effort.width * (d + 2 * effort.width + n_outputs)
-    steps = effort.share / (STEP + 3 * BATCH * (weights * RATE + d * n_levels * CELL))
-    levels = 0.5 * effort.share / (n_scored * weights * RATE)
+def table_training(d: int, n_outputs: int, n_scored: int, effort: Effort) -> Training:
+    """Of a network that takes d entries to n_outputs, with two hidden layers."""
+    row = network_work(d, n_outputs, effort)
+    steps = effort.share / (STEP + 3 * BATCH * row)
+    levels = 0.5 * effort.share / (n_scored * row)
     return Training(bounded(steps, FEWEST_STEPS, effort.steps), BATCH, bounded(levels, FEWEST_LEVELS, MOST_LEVELS))
 
 
-def image_training(footing: Footing, n_trained: int, n_scored: int, effort: Effort) -> Training:
-    """Of a U-Net, or of a network of tables where a U-Net could not be trained enough."""
-    pixels = math.prod(footing.shape[-2:])
-    for batch_size in IMAGE_BATCHES:
-        steps = effort.share / (STEP + 3 * batch_size * pixels * PIXEL)
-        if steps >= ENOUGH * effort.image_steps and (steps >= effort.image_steps or batch_size == IMAGE_BATCHES[-1]):
-            levels = 0.5 * effort.share / (n_scored * pixels * PIXEL)
-            steps = bounded(steps, FEWEST_STEPS, effort.image_steps)
-            return Training(steps, batch_size, bounded(levels, FEWEST_LEVELS, MOST_LEVELS), is_unet=True)
-    return table_training(footing.n_entries, footing.n_entries, n_scored, effort, footing.n_levels)
+def diffusion_training(footing: Footing, n_trained: int, n_scored: int, effort: Effort) -> Training:
+    """Of a U-Net for images, or of a network of tables where a U-Net could not be trained enough."""
+    d, n_levels = footing.n_entries, footing.n_levels
+    cells = d * n_levels * CELL
+    # One pass over the rows, and their score, have to be paid in any case.
+    has_levels = max(3 * n_trained, FEWEST_LEVELS * n_scored) * cells <= effort.share
+    cells = cells if has_levels else 0.0
+    if footing.is_image:
+        row = math.prod(footing.shape[-2:]) * sum(effort.channels) * PIXEL + cells
+        steps, batch_size = affordable_steps(row, UNET_STEP, n_trained, effort.image_steps, effort)
+        if steps >= ENOUGH * effort.image_steps:
+            return trained_and_scored(steps, batch_size, effort.image_steps, row, n_scored, effort, True, has_levels)
+    row = network_work(d, d * (min(n_levels, MOST_OUTPUTS) if has_levels and n_levels else 1), effort) + cells
+    steps, batch_size = affordable_steps(row, STEP, n_trained, effort.steps, effort)
+    return trained_and_scored(steps, batch_size, effort.steps, row, n_scored, effort, False, has_levels)
+
+
+def network_work(d: int, n_outputs: int, effort: Effort) -> float:
+    """f of a network with two hidden layers."""
+    return effort.width * (d + 2 * effort.width + n_outputs) * RATE
+
+
+def affordable_steps(row: float, step: float, n: int, wanted: int, effort: Effort) -> tuple[float, int]:
+    """Steps and the size of their batches, for n rows of this work each."""
+    for batch_size in SMALLER_BATCHES:
+        to_stop = STOPPING_LEVELS * STOPPING_ROWS * n / max(ROUND, n / batch_size)
+        steps = effort.share / (step + (3 * batch_size + to_stop) * row)
+        if steps >= wanted:
+            break
+    if steps < STEPS_TO_STOP:
+        steps = min(effort.share / (step + 3 * batch_size * row), STEPS_TO_STOP - 1)
+    return steps, batch_size
+
+
+def trained_and_scored(
+    steps: float,
+    batch_size: int,
+    most_steps: int,
+    row: float,
+    n_scored: int,
+    effort: Effort,
+    is_unet: bool,
+    has_levels: bool,
+) -> Training:
+    levels = bounded(0.5 * effort.share / (n_scored * row), FEWEST_LEVELS, MOST_LEVELS)
+    return Training(bounded(steps, FEWEST_STEPS, most_steps), batch_size, levels, is_unet, has_levels)
 
 
 def bounded(value: float, low: int, high: int) -> int:
     return high if value >= high else max(low, int(value))
 
 
-def reduction(of_table: Training, of_image: Training, is_image: bool, effort: Effort) -> str:
+def reduction(of_table: Training, diffused: Training, is_image: bool, effort: Effort) -> str:
     """For a caption: which networks are smaller than an effort has them for small tables; empty if none is."""
     parts = []
     if of_table.steps < effort.steps:
         parts.append(f"{of_table.steps} training steps")
-    if is_image and not of_image.is_unet:
-        parts.append(f"no U-Net, but {of_image.steps} training steps of a network of tables")
-    elif is_image and of_image.steps < effort.image_steps:
-        parts.append(f"{of_image.steps} training steps of a U-Net")
-    levels = min(of_table.levels, of_image.levels)
+    if is_image and not diffused.is_unet:
+        parts.append(f"no U-Net, but {diffused.steps} training steps of a network of tables")
+    elif diffused.steps < (effort.image_steps if is_image else effort.steps):
+        parts.append(f"{diffused.steps} training steps of the diffusion")
+    levels = min(of_table.levels, diffused.levels)
     if levels < MOST_LEVELS:
         parts.append(f"scores from {levels} levels")
     return f"networks are sized to the effort: {', '.join(parts)}" if parts else ""

@@ -17,6 +17,9 @@ from jensen.formulas.gamma import digamma_rise, log_rise
 
 # Beyond the largest size a negative binomial differs from a Poisson distribution by less than rounding of a likelihood.
 SMALLEST_SIZE, LARGEST_SIZE = 1e-8, 1e8
+# Below the first, a size by moments shows that there is a finite one; a step of Newton's method below the second, as a
+# share of 1/s, is the last.
+PLAIN, SHORT = 1e4, 1e-8
 
 
 def log_poisson(count: Tensor, rate: Tensor) -> Tensor:
@@ -52,7 +55,7 @@ def negative_binomial_size(
 ) -> Tensor:
     """The sizes s (K, d) with Σ_u t_u D_u(s) = N ln(1 + μ/s), μ = Σ_u t_u u / N; infinite where there is no finite one.
 
-    Newton's method on ln s, within a bracket that is halved where a step leaves it.
+    Newton's method on 1/s, within a bracket that is halved where a step leaves it.
 
     Args:
         tally: weight t (K, U) of every count.
@@ -72,23 +75,30 @@ def negative_binomial_size(
         return in_columns(tally * digamma_rise(s[:, column], count)) - mass * torch.log1p(mean / s)
 
     def slope(s: Tensor) -> Tensor:
-        of_rise = torch.polygamma(1, s[:, column] + count) - torch.polygamma(1, s[:, column])
+        of_rise = torch.polygamma(1, s[:, column] + count) - torch.polygamma(1, s)[:, column]
         return in_columns(tally * of_rise) + mass * mean / (s * (s + mean))
 
     # N (variance - mean): what the equation tends to for large sizes, times -2s².
     excess = in_columns(tally * count * (count - 1)) - mass * mean.square()
     low, high = (torch.full_like(mass, math.log(bound)) for bound in (SMALLEST_SIZE, LARGEST_SIZE))
-    is_poisson = (excess <= 0) | (equation(high.exp()) >= 0)
-    stays = mass <= 0
-    guess = torch.where(start.isfinite(), start, mass * mean.square() / excess)
+    by_moments = mass * mean.square() / excess
+    is_poisson, stays = excess <= 0, mass <= 0
+    if bool((is_poisson | (by_moments < PLAIN) | stays).logical_not().any()):
+        is_poisson = is_poisson | (equation(high.exp()) >= 0)
+    done = is_poisson | stays
+    guess = torch.where(start.isfinite(), start, by_moments)
     t = guess.nan_to_num(nan=1.0).clamp(SMALLEST_SIZE, LARGEST_SIZE).log()
     for _ in range(n_steps):
+        if bool(done.all()):
+            break
         s = t.exp()
         value = equation(s)
         low, high = torch.where(value > 0, t, low), torch.where(value < 0, t, high)
-        step = (-value / (s * slope(s))).where(value != 0, 0.0)
-        new = t + step
-        t, old = torch.where((new > low) & (new < high) | (value == 0), new, (low + high) / 2), t
-        if bool((((t - old).abs() < 1e-13 * (1 + t.abs())) | is_poisson | stays).all()):
-            break
+        # s² times the equation is nearly linear in 1/s, which a step multiplies by 1 + step.
+        step = (value / (2 * value + s * slope(s))).where(value != 0, 0.0)
+        new = t - torch.log1p(step)
+        is_newton = (new > low) & (new < high) | (value == 0)
+        t, old = torch.where(is_newton, new, (low + high) / 2), t
+        # Newton's error is squared by a step: after a short one it is below rounding.
+        done = done | (is_newton & (step.abs() < SHORT)) | ((t - old).abs() < 1e-13 * (1 + t.abs()))
     return torch.where(stays, start, t.exp().masked_fill(is_poisson, math.inf))

@@ -119,3 +119,19 @@ def test_rows_without_any_spread_have_a_mode():
     assert model.lower_bound_ == pytest.approx(
         FactorAnalysis(prior=ConjugatePrior()).partial_fit(np.ones((10, 1))).lower_bound_
     )
+
+
+@pytest.mark.parametrize("structure", ["full", "diag", "spherical"])
+def test_a_pooled_scale_is_the_mean_variance_of_the_features(structure):
+    x = np.random.default_rng(0).normal(size=(50, 3)) * [1e-3, 1.0, 10.0]
+    usual = x.var(0).mean()
+    scale = {"full": usual * np.eye(3), "diag": np.full(3, usual), "spherical": usual}[structure]
+    pooled, given = (
+        GaussianMixture(covariance_type=structure, prior=ConjugatePrior(scale=one)).fit(x) for one in ("pooled", scale)
+    )
+    np.testing.assert_allclose(pooled.covariances_, given.covariances_, rtol=1e-7)
+
+
+def test_a_scale_with_an_unknown_name_is_refused():
+    with pytest.raises(ValueError, match="scale='common' is not known; give 'pooled', numbers or None"):
+        GaussianMixture(prior=ConjugatePrior(scale="common")).fit(np.eye(4))

@@ -165,11 +165,11 @@ class Space(nn.Module):
     def moments(self, log_levels: Tensor, at: Noising) -> tuple[Tensor, Tensor]:
         """x̂_0 and ln σ_t² (b, D) of levels with these probabilities."""
         share = (log_levels.detach() if self.is_trained_by_levels else log_levels).exp()
-        mean = self.gather(share, self.size)
         if self.level_variance != "own":
-            return mean, at.log_variance(self.level_variance)
+            return self.gather(share, self.size[None])[0], at.log_variance(self.level_variance)
+        mean, square = self.gather(share, torch.stack([self.size, self.size.square()]))
         # The best Gaussian for x_{t-1}: β̃ plus the variance of x_0 under its probabilities.
-        left = (self.gather(share, self.size.square()) - mean.square()).clamp_min(0.0)
+        left = (square - mean.square()).clamp_min(0.0)
         return mean, torch.log(at.log_posterior.exp() + at.of_data.square() * left)
 
     def between(self, output: Tensor, at: Noising) -> Tensor:
@@ -193,12 +193,14 @@ class Space(nn.Module):
         scores = logits + point * (xt[:, self.place] - 0.5 * point) / noise**2
         return log_softmax(scores.masked_fill(~self.is_level, -math.inf), -2)
 
-    def gather(self, share: Tensor, size: Tensor) -> Tensor:
-        """Σ_k share_k size_k (b, D) over the levels of each dimension."""
+    def gather(self, share: Tensor, values: Tensor) -> Tensor:
+        """Σ_k share_k v_k (m, b, D) over the levels of each dimension, for m tables of values v (m, L, J)."""
         if self.is_line:
-            return torch.einsum("blj,l->bj", share, size[:, 0])
-        values = (share * size).flatten(1)
-        return values.new_zeros(len(values), self.n_dims).index_add(-1, self.place.flatten(), values)
+            # A product of matrices reads the largest tensor once, and einsum would transpose it first.
+            return (values[:, :, 0] @ share).movedim(1, 0)
+        weighted = (share * values[:, None]).flatten(2)
+        none = weighted.new_zeros(*weighted.shape[:2], self.n_dims)
+        return none.index_add(-1, self.place.flatten(), weighted)
 
     def cross_entropy(self, belief: Belief, x: Tensor) -> Tensor:
         """-ln P(level of x | x_t), (b, J)."""

@@ -33,7 +33,9 @@ class ConjugatePrior(BaseEstimator):
         scale: Λ in the units of X: (d, d) for "full" and "tied", (d,) for "diag" and factor analysis, a number for
             "spherical" and probabilistic PCA; None is the spread of the data divided by K^(2/d). Other structures have
             the prior of "full", or of "diag" if their name ends in I, restricted to what they allow; EII and EEI have
-            one variance and one for every feature.
+            one variance and one for every feature. "pooled" is the mean variance over features, the same for all,
+            without correlations: for the pixels of images, whose unit is the same, so that a pixel that hardly varies
+            in the training rows may vary in others.
 
     Example:
         >>> from jensen import ConjugatePrior, GaussianMixture
@@ -82,7 +84,9 @@ class ConjugatePrior(BaseEstimator):
         if self.mean is not None and np.shape(self.mean) != (d,):
             raise ValueError(f"the prior's mean has shape {np.shape(self.mean)}; X has {d} features")
         shape = structure.scale_shape(d)
-        if self.scale is not None and np.shape(self.scale) != shape:
+        if isinstance(self.scale, str) and self.scale != "pooled":
+            raise ValueError(f"the prior's scale={self.scale!r} is not known; give 'pooled', numbers or None")
+        if self.scale is not None and not isinstance(self.scale, str) and np.shape(self.scale) != shape:
             raise ValueError(f"the prior's scale has shape {np.shape(self.scale)}; this model needs {shape}")
 
     def resolve(self, structure: Structure, n_components: int, frame: Frame, spread: Tensor) -> NormalInverseWishart:
@@ -93,12 +97,15 @@ class ConjugatePrior(BaseEstimator):
         mean = torch.zeros(d, dtype=torch.float64)
         if self.mean is not None:
             mean = (torch.from_numpy(np.array(self.mean, dtype=np.float64)) - frame.origin) / frame.scale
-        if self.scale is not None:
+        unit = outer(frame.scale, frame.scale) if n_axes == 2 else frame.scale.square()
+        variances = spread.diagonal() if spread.ndim == 2 else spread
+        if isinstance(self.scale, str):
+            pooled = (variances * frame.scale.square()).mean() / frame.scale.square()
+            scale = (pooled[:1], pooled, pooled.diag())[n_axes] / n_components ** (2 / d)
+        elif self.scale is not None:
             given = torch.from_numpy(np.array(self.scale, dtype=np.float64))
-            unit = outer(frame.scale, frame.scale) if n_axes == 2 else frame.scale.square()
             scale = given / (unit if n_axes else unit[:1])
         else:
-            variances = spread.diagonal() if spread.ndim == 2 else spread
             # A constant feature has no spread of its own: it gets the average one.
             extends = variances > 0
             usual = variances[extends].mean() if extends.any() else torch.ones_like(variances[0])
