@@ -190,7 +190,7 @@ def deep_entrants(
         from jensen.engines.sgd.plan import Trainer
 
         # The learning rate rises in a tenth of few steps, and no row is taken from so short a training.
-        stopping = {} if training.is_stopped else {"validation_fraction": 0.0}
+        stopping: dict[str, Any] = {} if training.is_stopped else {"validation_fraction": 0.0}
         return Trainer(patience=10, warm_up=min(100, training.steps // 10), **stopping)
 
     def vae() -> Any:
