@@ -53,7 +53,7 @@ for label, (beta, variance) in rows.items():
     print(f"{label:24}" + "".join(f"{b:9.3f} ± {s:.3f} " for b, s in zip(beta, np.sqrt(variance), strict=True)))
 print("degrees of freedom", pooled.degrees_of_freedom.round(1), "share due to missing", pooled.missing_share.round(2))
 
-fig = figure(11, 3)
+fig = figure(11, 3.8)
 for j, (name, panel) in enumerate(zip(names, fig.subplots(1, 3, sharey=True), strict=True)):
     for i, (beta, variance) in enumerate(rows.values()):
         half = 1.96 * np.sqrt(variance[j])

@@ -535,7 +535,7 @@ def test_parquet_without_pyarrow_names_the_extra(folder, tmp_path, monkeypatch):
         (
             "x.txt",
             b"a\n1\n",
-            r"has the suffix '.txt'; give a file that ends in .csv, .tsv, .jsonl, .*packed, as in .csv.gz",
+            r"has the suffix '.txt'; give a file that ends in .csv, .tsv, .*packed, as in .csv.gz",
         ),
         ("x.csv", b"", "is empty: it has no header line"),
         ("x.csv", b"a,b\n", "is empty: it has 0 rows and 2 columns"),

@@ -81,7 +81,7 @@ class TestFiles:
         assert "new.csv must be an image file (.png) for images of shape (3, 3)" in fail(
             "compare", tmp_path / "x.npy", "--samples", tmp_path / "new.csv"
         )
-        assert "has the suffix '.xlsx'" in fail("compare", "iris", "-o", tmp_path / "board.xlsx")
+        assert "has the suffix '.docx'" in fail("compare", "iris", "-o", tmp_path / "board.docx")
         for option in ("--output", "--samples"):
             assert "x.npy cannot hold text" in fail("compare", "iris", option, tmp_path / "x.npy")
         assert "--report y.pdf must end in .html" in fail("compare", "iris", "--report", "y.pdf")

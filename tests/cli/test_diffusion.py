@@ -351,7 +351,7 @@ class TestSample:
         ("model", "options", "message"),
         [
             ("people", ("-o", "a.png"), "a.png is a picture, but Diffusion was fitted on a table and not on images; "),
-            ("people", ("-o", "a.png"), "give a file that ends in .csv, .tsv, .parquet or .npy"),
+            ("people", ("-o", "a.png"), "give a file that ends in .csv, .tsv, .jsonl, .parquet"),
             ("people", ("-o", "a.jpg"), "a.jpg has the suffix '.jpg'; give a file that ends in .csv, .tsv"),
             ("digits", ("-o", "a.csv"), "rows of shape (8, 8) are not a table; write them to an .npy or .png file"),
             ("digits", (), "rows of shape (8, 8) are not a table; write them to an .npy or .png file"),

@@ -146,7 +146,7 @@ class TestCommands:
 
     def test_comparisons_and_searches_tell_what_is_done(self, folder):
         compared = run("compare", folder / "x.npy", "--models", "factor-analysis,vae", "--effort", "quick")
-        assert "compare, model 1 of 2, vae" in compared.stderr
+        assert "compare, fit 1 of 2, vae" in compared.stderr
         searched = run("select", "gaussian-mixture", folder / "x.npy", "--grid", "n-components=1:2")
         assert "select, entry 2 of 2" in searched.stderr
 

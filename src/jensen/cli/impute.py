@@ -82,7 +82,7 @@ def impute(
 
     Examples:
       jensen impute data.csv -o filled.csv
-      jensen impute data.csv --effort quick --drop id --report page.html -o filled.csv
+      jensen impute data.csv --effort quick --drop id --report p.html -o new.csv
       jensen impute data.csv --draws 5 -o filled.csv
       jensen impute iris.jensen gaps.csv > filled.csv
       jensen impute iris.jensen gaps.csv --draws 5 --seed 0 --output filled.csv

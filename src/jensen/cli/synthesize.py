@@ -61,8 +61,8 @@ def synthesize(
 
     Examples:
       jensen synthesize data.csv -n 1000 -o new.csv
-      jensen synthesize data.csv -n 1000 -o new.csv --given 'income=>50K,age=30:40'
-      jensen synthesize data.csv -n 1000 -o new.csv --label income --report page.html
+      jensen synthesize data.csv -n 500 -o new.csv --given 'income=>50K,age=30:40'
+      jensen synthesize data.csv -n 500 -o new.csv --label income --report p.html
     """
     check_safe(safe_csv, output, is_printed=False)
     check_writable(output)

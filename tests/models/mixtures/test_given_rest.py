@@ -138,7 +138,9 @@ def test_what_is_expected_is_what_would_be_imputed(model, table):
     for name in ("size", "gain", "town", "member"):
         filled = model.impute(without(table, name))[name]
         if name in ("size", "gain"):
-            np.testing.assert_allclose(found.expected[name].astype(float), filled.astype(float), atol=1e-6)
+            # A data frame gets no number outside of the observed range.
+            expected = found.expected[name].astype(float).clip(table[name].min(), table[name].max())
+            np.testing.assert_allclose(expected, filled.astype(float), atol=1e-6)
         else:
             assert found.expected[name].astype(str).tolist() == filled.astype(str).tolist()
 

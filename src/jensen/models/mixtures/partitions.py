@@ -111,10 +111,13 @@ def is_wide(verbs: AnyVerbs) -> bool:
     return verbs.n_features > WIDE
 
 
-def scalings(verbs: AnyVerbs, sample: Sample) -> Iterator[Tensor]:
-    """Raw, standardised, and sphered by the principal axes of the data unless there are many."""
+def scalings(verbs: AnyVerbs, sample: Sample, thorough: bool) -> Iterator[Tensor]:
+    """Raw, standardised, and sphered by the principal axes of the data unless there are many.
+
+    Where the first two are the same, only a thorough search looks twice.
+    """
     yield raw(sample)
-    if not (sample.scale == sample.scale[0]).all():
+    if thorough or not (sample.scale == sample.scale[0]).all():
         yield sample.x
     if is_wide(verbs):
         return

@@ -66,7 +66,7 @@ def portfolio(verbs: AnyVerbs, sample: Sample, generator: torch.Generator, means
         thorough, step = False, max(1, len(sample.weight) // rows_to_compare(verbs))
     some = sample if step == 1 else sample.every(step, verbs)
     partitions: dict[bytes, tuple[Tensor, Tensor]] = {}
-    for x in scalings(verbs, sample):
+    for x in scalings(verbs, sample, thorough):
         for _ in range(DRAWS_PER_SCALING[thorough]):
             assignment = assign(verbs, some, generator, x[:, ::step].contiguous(), None, 10)
             partitions.setdefault(fingerprint(assignment), (x, assignment))
@@ -75,7 +75,7 @@ def portfolio(verbs: AnyVerbs, sample: Sample, generator: torch.Generator, means
             assignment = assign(verbs, some, generator, some.x, random_centres(verbs, some, generator), 0)
             partitions.setdefault(fingerprint(assignment), (sample.x, assignment))
     if verbs.noise is not None:
-        for x in scalings(verbs, sample):
+        for x in scalings(verbs, sample, thorough):
             assignment = assign_dense(verbs, some, generator, x[:, ::step].contiguous())
             partitions.setdefault(fingerprint(assignment), (x, assignment))
     tried = list(partitions.values())
