@@ -10,7 +10,7 @@ from sklearn.datasets import load_digits
 from sklearn.mixture import GaussianMixture as Theirs
 
 from jensen import GaussianMixture
-from jensen.engines.em.frame import sharp_units
+from jensen.engines.em.frame import ROOM, sharp_units
 
 
 def units(x):
@@ -26,7 +26,14 @@ def test_an_ordinary_column_keeps_its_deviation():
 def test_a_column_of_zeros_but_for_one_has_its_range():
     x = np.zeros((1000, 2))
     x[0, 0], x[:, 1] = 0.2, np.arange(1000)
-    assert_allclose(units(x), [0.2, x[:, 1].std()])
+    assert_allclose(units(x), [0.2 * np.sqrt(ROOM), x[:, 1].std()])
+
+
+def test_a_column_with_a_few_other_values_keeps_its_deviation():
+    """One row in a hundred is enough for components of their own, as in columns of counts that are mostly 0."""
+    x = np.zeros((2000, 1))
+    x[::100] = 1.0
+    assert_allclose(units(x), x.std(0))
 
 
 def test_pixels_share_their_range_and_other_columns_do_not():
@@ -37,9 +44,13 @@ def test_pixels_share_their_range_and_other_columns_do_not():
     dark[7] = 3
     other = rng.normal(size=(500, 1))
     found = units(np.hstack([pixels, dark, other]))
-    assert_allclose(found, [16] * 22 + [other.std()])
+    assert_allclose(found, [16 * np.sqrt(ROOM)] * 22 + [other.std()])
     # Too few columns to tell a unit.
-    assert_allclose(units(np.hstack([pixels[:, :5], dark])), [*pixels[:, :5].std(0), 3, 3])
+    assert_allclose(
+        units(np.hstack([pixels[:, :5], dark])), [*pixels[:, :5].std(0), dark[:, 0].std(), dark[:, 1].std()]
+    )
+    dark = np.vstack([dark, np.zeros((500, 2))])
+    assert_allclose(units(dark), 3 * np.sqrt(ROOM))
 
 
 @pytest.mark.parametrize("unit", [1.0, 1 / 16, 1000.0])

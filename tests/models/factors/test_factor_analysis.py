@@ -135,6 +135,16 @@ def test_the_start_is_what_was_asked_for():
     assert len(FactorAnalysis(2, max_iter=4, tol=0).fit(x).loglike_) == 4
 
 
+def test_a_second_start_where_the_first_ends_lower():
+    """Two features are nearly the same, so that one factor holds all of them, and there are several maxima."""
+    rng = np.random.default_rng(6)
+    z = rng.normal(size=(1000, 2))[:, :1]
+    x = z * np.linspace(0.5, 1.0, 7) + 0.3 * rng.normal(size=(1000, 7))
+    x[:, 1] = x[:, 0] + 0.02 * rng.normal(size=1000)
+    peer = sklearn.decomposition.FactorAnalysis(3, tol=1e-6, max_iter=5000).fit(x).score(x)
+    assert FactorAnalysis(3).fit(x).score(x) > peer - 1e-3
+
+
 def test_mistakes_have_a_way_out():
     x = factors(50)
     with pytest.raises(ValueError, match="n_components=9 is more than the 8 features of X; lower it"):

@@ -69,6 +69,35 @@ def test_densities_against_scipy(family, x, direct, monkeypatch):
     assert_allclose(gaussians.log_density(view), scipy_densities(gaussians, x), rtol=1e-10)
 
 
+@pytest.mark.parametrize("offset", [1.0, 30.0, 3000.0])
+def test_diagonal_densities_of_dark_pixels_against_scipy(offset):
+    """Variances near 1e-6 far from the origin: expanded squares lose digits there, so the direct form takes over."""
+    rng, d = np.random.default_rng(0), 200
+    means = offset * rng.normal(size=(K, d))
+    variances = 10 ** rng.uniform(-6, 0, size=(K, d))
+    gaussians = STRUCTURES["diag"](torch.tensor(means), torch.tensor(variances))
+    assert len(gaussians.ill_conditioned) == (0 if offset == 1.0 else K)
+    x = torch.tensor(means[rng.integers(K, size=N)] + np.sqrt(variances[0]) * rng.normal(size=(N, d))).T.contiguous()
+    own = gaussians.log_density(gaussians.view(batch_of(x)))
+    theirs = scipy.stats.norm.logpdf(x.T.numpy(), means[:, None], np.sqrt(variances)[:, None]).sum(-1)
+    # Rows near a component, where a lost digit would show: the others are 1e8 nats away.
+    assert_allclose(own.amax(0), theirs.max(0), rtol=0, atol=1e-6)
+    assert_allclose(own, theirs, rtol=1e-8)
+
+
+def test_only_components_that_need_it_are_not_expanded():
+    rng, d = np.random.default_rng(0), 200
+    means, std = rng.normal(size=(K, d)), np.full((K, d), 1e-2)
+    means[1] *= 1e4
+    gaussians = STRUCTURES["diag"](torch.tensor(means), torch.tensor(std**2))
+    assert gaussians.ill_conditioned.tolist() == [1]
+    x = torch.tensor(np.repeat(means, 20, axis=0) + 1e-2 * rng.normal(size=(20 * K, d))).T.contiguous()
+    theirs = scipy.stats.norm.logpdf(x.T.numpy(), means[:, None], std[:, None]).sum(-1)
+    own = gaussians.log_density(gaussians.view(batch_of(x)))
+    assert_allclose(own.amax(0), theirs.max(0), rtol=0, atol=1e-6)
+    assert_allclose(own, theirs, rtol=1e-8)
+
+
 def kept(second, family):
     """What a structure keeps of Σ r x xᵀ (K, d, d)."""
     if family.is_dense:

@@ -19,8 +19,11 @@ from jensen.formulas.moments import Spread
 
 # Rows of a chunk: its temporaries stay in the cache.
 CHUNK = 2**14
-# The range of a Gaussian column is less than so many deviations, up to millions of rows.
-SHARP = 10.0
+# A column has so many deviations between its least and greatest value if one row in 900 differs from all others.
+SHARP = 30.0
+# The squared unit of such a column is so many times its squared range: a floor of 2 ε is no lower than s² + ε, the
+# variance in scikit-learn, wherever s² < ε. With ε alone rare pixels of new rows cost more than there.
+ROOM = 2.0
 # Columns share a unit if so many, and so large a share of all, have one least value and nearly the widest range.
 MANY_COLUMNS, MANY, NEARLY = 16, 0.25, 0.9
 
@@ -80,8 +83,8 @@ def sharp_units(variance: Tensor, low: Tensor, high: Tensor) -> Tensor:
     """Squared units (d,) of columns with these variances, least and greatest values.
 
     A pixel that is 0 in nearly all rows has a tiny variance, and a share of that is no floor: the next row may hold
-    any value. Its unit is the range of its values. Pixels also share their unit: where many columns have one least
-    value and nearly one range, that is the range of all columns with this least value.
+    any value. Its unit is √2 times the range of its values. Pixels also share their unit: where many columns have one
+    least value and nearly one range, that is the range of all columns with this least value.
     """
     reach, is_shared = high - low, torch.zeros_like(low, dtype=torch.bool)
     if len(reach) >= MANY_COLUMNS:
@@ -90,7 +93,7 @@ def sharp_units(variance: Tensor, low: Tensor, high: Tensor) -> Tensor:
         widest = reach[same].max()
         if int((same & (reach >= NEARLY * widest)).sum()) >= max(MANY_COLUMNS, MANY * len(reach)):
             reach, is_shared = torch.where(same, widest, reach), same
-    return torch.where(is_shared | (reach.square() > SHARP**2 * variance), reach.square(), variance)
+    return torch.where(is_shared | (reach.square() > SHARP**2 * variance), ROOM * reach.square(), variance)
 
 
 def one_unit(variance: Tensor) -> Tensor:

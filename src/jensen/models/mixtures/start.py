@@ -42,14 +42,16 @@ FEW_NUMBERS = 10_000
 DRAWS_PER_SCALING = {True: 4, False: 2}
 # EM steps of a round, and how many candidates are left after it: some climb slowly and overtake.
 ROUNDS = ((5, 4), (20, 1))
+# The same among many numbers, where the partition of the winner is refined: one step tells most of them apart.
+ROUNDS_OF_MANY = ((1, 2), (3, 1))
 # Among levels distances mean little, and likelihoods have many maxima: partitions around random rows are tried as well.
 RANDOM_PARTITIONS, ROUNDS_OF_LEVELS = {True: 24, False: 6}, ((10, 8), (60, 1))
 # So many where most columns are numbers.
 FEW_RANDOM_PARTITIONS = 4
 # Partitions are compared on so many rows, or so many per component.
-COMPARED, COMPARED_PER_COMPONENT = 2000, 100
-# Of wide rows fewer, and fewer steps, compare partitions as well.
-COMPARED_IF_WIDE, ROUNDS_IF_WIDE = 1000, ((2, 1),)
+COMPARED, COMPARED_PER_COMPONENT = 1000, 100
+# Wide rows are compared after one short round.
+ROUNDS_IF_WIDE = ((2, 1),)
 
 AnyTheta = MixtureTheta[Any]
 Start = Callable[[AnyVerbs, Sample, torch.Generator, Tensor | None], AnyTheta]
@@ -82,7 +84,8 @@ def portfolio(verbs: AnyVerbs, sample: Sample, generator: torch.Generator, means
     starts = [from_assignment(verbs, some, assignment) for _, assignment in tried]
     rounds: tuple[tuple[int, int], ...] = ROUNDS_OF_LEVELS if is_of_levels else ROUNDS
     if not thorough:
-        rounds = ROUNDS_IF_WIDE if is_of_numbers and is_wide(verbs) else rounds[:1]
+        of_many = ROUNDS_IF_WIDE if is_wide(verbs) else ROUNDS_OF_MANY
+        rounds = of_many if is_of_numbers else rounds[:1]
 
     def run(theta: AnyTheta, n_steps: int) -> tuple[AnyTheta, float]:
         fitted = em.short_run(verbs, theta, some.source, n_steps)
@@ -143,9 +146,8 @@ STARTS: dict[str, Start] = {
 
 def rows_to_compare(verbs: AnyVerbs) -> int:
     """How many rows tell good partitions from bad ones: 5 numbers for every parameter, as a row has d of them."""
-    least = COMPARED_IF_WIDE if is_wide(verbs) else COMPARED
     per_parameter = 5 * int(verbs.standard.n_parameters) // verbs.n_features
-    return max(least, COMPARED_PER_COMPONENT * verbs.n_components, per_parameter)
+    return max(COMPARED, COMPARED_PER_COMPONENT * verbs.n_components, per_parameter)
 
 
 def from_assignment(verbs: AnyVerbs, sample: Sample, assignment: Tensor) -> AnyTheta:

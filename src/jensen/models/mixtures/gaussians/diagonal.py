@@ -44,9 +44,10 @@ class DiagonalGaussians(Gaussians[View]):
         return self.covariances.expand(self.means.shape)
 
     @cached_property
-    def is_well_conditioned(self) -> bool:
+    def ill_conditioned(self) -> Tensor:
+        """The numbers of the components whose squares are not to be expanded."""
         # (x-μ)²/σ² expanded loses ε (μ² + (x-μ)²)/σ²; of that only ε μ²/σ² matters where the square itself is small.
-        return bool(((self.means.square() / self.covariances).sum(-1) < LARGEST_EXPANDED_PRECISION).all())
+        return ((self.means.square() / self.covariances).sum(-1) >= LARGEST_EXPANDED_PRECISION).nonzero().squeeze(-1)
 
     def view(self, batch: Batch) -> View:
         seen = None if batch.observed is None else batch.observed.to(batch.x.dtype)[:, None, :]
@@ -57,12 +58,13 @@ class DiagonalGaussians(Gaussians[View]):
         precision = 1 / self.variances if seen is None else seen / self.variances
         log_det = (self.variances.log() if seen is None else self.variances.log() * seen).sum(-1)
         constant = -0.5 * ((self.n_features if seen is None else seen.sum(-1)) * LOG_2PI + log_det)
-        if not self.is_well_conditioned:
-            deviation = view.batch.x[..., None, :, :] - self.means[..., None]
-            return constant[..., None] - 0.5 * (deviation.square() * precision[..., None]).sum(-2)
         linear = self.means * precision
-        constant = constant - 0.5 * (linear * self.means).sum(-1)
-        return (linear @ view.batch.x).add_(-0.5 * precision @ view.squares).add_(constant[..., None])
+        offset = constant - 0.5 * (linear * self.means).sum(-1)
+        found = (linear @ view.batch.x).add_(-0.5 * precision @ view.squares).add_(offset[..., None])
+        for k in self.ill_conditioned.tolist():
+            square = (view.batch.x - self.means[k, :, None]).square_()
+            found[..., k, :] = constant[..., k, None] - 0.5 * (precision[..., k, None, :] @ square).squeeze(-2)
+        return found
 
     def moments(self, responsibilities: Tensor, view: View) -> Moments:
         mass, first, second = view.sums(responsibilities)
