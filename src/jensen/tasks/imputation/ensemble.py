@@ -19,6 +19,8 @@ from jensen.tasks.imputation.nearest import Nearest
 
 # Rounds in which nearest rows are found for completed rows, and rounds over the columns of a draw.
 ROUNDS, SWEEPS = 2, 3
+# Draws of which a median is taken, an odd number so that it is one of them, and the rows that are drawn together.
+N_DRAWS, BLOCK = 101, 1000
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,24 +117,35 @@ class Ensemble:
     def marginal_draws(self, x: np.ndarray, n: int, seed: int) -> np.ndarray:
         """n draws (n, rows, d) of every missing cell by itself, given the observed cells of its row."""
         rng = np.random.default_rng(seed)
-        out, z = np.repeat(x[None], n, 0), self.expected(x)
-        by_member: dict[int, np.ndarray] = {}
-        for j in range(self.coding.d):
-            gaps = np.flatnonzero(np.isnan(x[:, j]))
-            if not len(gaps):
-                continue
-            picked = rng.choice(len(self.weights), (n, len(gaps)), p=self.weights[:, j])
-            for m in np.unique(picked):
-                if m < len(self.members):
-                    if m not in by_member:
-                        by_member[m] = self.members[m].drawn(x, n, int(rng.integers(2**31)))
-                    found = by_member[m][:, gaps, j]
-                else:
-                    assert self.nearest is not None
-                    generator = torch.Generator().manual_seed(int(rng.integers(2**31)))
-                    found = self.nearest.drawn(z[gaps], j, generator, n)
-                out[:, gaps, j] = np.where(picked == m, found, out[:, gaps, j])
+        out, gaps = np.repeat(x[None], n, 0), [np.flatnonzero(np.isnan(column)) for column in x.T]
+        targets = [j for j in range(self.coding.d) if len(gaps[j])]
+        picked = {j: rng.choice(len(self.weights), (n, len(gaps[j])), p=self.weights[:, j]) for j in targets}
+        for m, member in enumerate(self.members):
+            asked = [j for j in targets if (picked[j] == m).any()]
+            if asked:
+                drawn = member.drawn(x, n, int(rng.integers(2**31)))
+                for j in asked:
+                    out[:, gaps[j], j] = np.where(picked[j] == m, drawn[:, gaps[j], j], out[:, gaps[j], j])
+        asked = [j for j in targets if (picked[j] == len(self.members)).any()]
+        if asked:
+            assert self.nearest is not None
+            generator, z = torch.Generator().manual_seed(int(rng.integers(2**31))), self.expected(x)
+            for j in asked:
+                drawn = self.nearest.drawn(z[gaps[j]], j, generator, n)
+                out[:, gaps[j], j] = np.where(picked[j] == len(self.members), drawn, out[:, gaps[j], j])
         return out
+
+    def medians(self, x: np.ndarray, seed: int = 0) -> np.ndarray:
+        """Codes (n, d), completed with medians of numbers, by draws, and the most probable levels."""
+        codes = self.coding.codes(self.expected(x))
+        numbers = [j for j in range(self.coding.d) if not self.coding.is_level(j)]
+        rows = np.flatnonzero(np.isnan(x[:, numbers]).any(1))
+        rng = np.random.default_rng(seed)
+        for start in range(0, len(rows), BLOCK):
+            own = rows[start : start + BLOCK]
+            found = np.median(self.marginal_draws(x[own], N_DRAWS, int(rng.integers(2**31)))[:, :, numbers], 0)
+            codes[np.ix_(own, numbers)] = np.where(np.isnan(x[np.ix_(own, numbers)]), found, x[np.ix_(own, numbers)])
+        return codes
 
     def reweighted(self, x: np.ndarray, weight: np.ndarray) -> Ensemble:
         """The models of other row weights, by EM from where they are: of training rows x (n, d)."""
