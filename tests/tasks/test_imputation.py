@@ -131,7 +131,7 @@ def test_medians_are_those_of_the_average_of_the_distributions():
     coding = Coding(("number", "number"), (1, 1), np.zeros(2), np.ones(2))
     rng = np.random.default_rng(0)
     low = np.c_[rng.normal(0, 1, 4000), rng.normal(0, 1, 4000)]
-    members = tuple(fitted_member(f"{m}", (0, 1), coding, GaussianMixture(1), low + [0, m]) for m in (0, 10))
+    members = tuple(fitted_member(f"{m}", (0, 1), coding, GaussianMixture(1), low + np.array([0, m])) for m in (0, 10))
     weights = np.array([[0.75, 0.75], [0.25, 0.25], [0.0, 0.0]])
     whole = Ensemble(coding, members, None, weights[:2], weights)
     x = np.c_[np.zeros(400), np.full(400, np.nan)]

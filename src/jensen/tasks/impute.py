@@ -187,7 +187,7 @@ def impute(
     Args:
         table: a data frame, an array, or the path of a file.
         effort: "quick" (seconds), "normal" (a minute or two for 5000 rows of 15 columns) or "thorough".
-        fill: "mean", whose squared error is smallest, or "median", whose absolute error is.
+        fill: "mean", which has the smallest squared error, or "median", which has the smallest absolute error.
         columns: {column: kind} for columns that are not what they look like, as in `Mixture`.
         random_state: seed of the comparison and of draws.
         verbose: 1 shows a progress bar on a terminal.

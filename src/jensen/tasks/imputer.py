@@ -40,8 +40,8 @@ class Imputer(TransformerMixin, BaseEstimator):
 
     Args:
         effort: "quick", "normal" or "thorough": how many models are tried, and on how many rows.
-        fill: "mean" or "median": numbers are filled with their expectation, whose squared error is smallest, or with the
-            median of draws, whose absolute error is. Levels are filled with the most probable one.
+        fill: "mean" or "median": numbers are filled with their expectation, which has the smallest squared error, or
+            with the median of draws, which has the smallest absolute error. Levels are filled with the most probable.
         columns: {column: kind} for columns that are not what they look like, as in `Mixture`.
         add_indicator: whether `transform` adds a column per feature that had missing values in `fit`: 1 where missing.
         keep_empty_features: whether columns without any value stay, filled with 0, or are dropped.
@@ -131,8 +131,8 @@ class Imputer(TransformerMixin, BaseEstimator):
     def transform(self, X: Table) -> Any:
         """X with its missing values filled; other cells are returned bit for bit, in the container that came in.
 
-        Numbers are expectations or medians, as `fill` says. Data frames get whole numbers where all training values were whole, and levels, truth
-        values and dates of the types that came in.
+        Numbers are expectations or medians, see `fill`. Data frames get whole numbers where all training values were
+        whole, and levels, truth values and dates of the types that came in.
         """
         cells, codes = self._read(X)
         filled = self._restored(X, codes)
