@@ -5,8 +5,6 @@ import pandas as pd
 import pytest
 import torch
 from numpy.testing import assert_allclose, assert_array_equal
-from scipy.optimize import brentq
-from scipy.stats import norm
 
 from jensen import ConjugatePrior, GaussianMixture, Mixture, pool
 from jensen.data.infer import learn_columns
@@ -124,26 +122,6 @@ def test_a_single_model_draws_all_cells_of_a_row_at_once():
     # An average of two equal models draws by turns: the cells fit each other after some rounds.
     twin = Ensemble(coding, (member, member), None, np.full((2, 2), 0.5), np.array([[0.5] * 2, [0.5] * 2, [0.0] * 2]))
     assert 0.6 < np.corrcoef(twin.drawn(empty, 1, 0)[0].T)[0, 1] < 0.95
-
-
-def test_medians_are_those_of_the_average_of_the_distributions():
-    """Three quarters of N(0, 1) and a quarter of N(10, 1), against the root of their distribution function."""
-    coding = Coding(("number", "number"), (1, 1), np.zeros(2), np.ones(2))
-    rng = np.random.default_rng(0)
-    low = np.c_[rng.normal(0, 1, 4000), rng.normal(0, 1, 4000)]
-    members = tuple(fitted_member(f"{m}", (0, 1), coding, GaussianMixture(1), low + np.array([0, m])) for m in (0, 10))
-    weights = np.array([[0.75, 0.75], [0.25, 0.25], [0.0, 0.0]])
-    whole = Ensemble(coding, members, None, weights[:2], weights)
-    x = np.c_[np.zeros(400), np.full(400, np.nan)]
-    x[0] = [0.0, 7.0]
-    found = whole.medians(x)
-    assert_array_equal(found[0], x[0])
-    exact = brentq(lambda t: 0.75 * norm.cdf(t) + 0.25 * norm.cdf(t - 10) - 0.5, -5, 15)
-    # √(1/4 / 101) / density is the standard error of a median of 101 draws; the mean is 2.5.
-    error = 0.5 / np.sqrt(101) / (0.75 * norm.pdf(exact))
-    assert_allclose(found[1:, 1].mean(), exact, atol=0.06)
-    assert_allclose(found[1:, 1].std(), error, rtol=0.2)
-    assert_allclose(whole.expected(x)[1:, 1], 2.5, atol=0.06)
 
 
 def test_new_weights_change_the_models():

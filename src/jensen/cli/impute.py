@@ -51,10 +51,6 @@ def impute(
             metavar="quick|normal|thorough", help="Without a model: how many models are tried. Default: normal."
         ),
     ] = None,
-    fill: Annotated[
-        str | None,
-        typer.Option(metavar="mean|median", help="Without a model: what numbers are filled with. Default: mean."),
-    ] = None,
     draws: Annotated[
         int | None, typer.Option(min=1, help="Number of tables to draw instead of the posterior mean.")
     ] = None,
@@ -76,10 +72,10 @@ def impute(
     """Fill missing values.
 
     With one file, several models of the table are compared on hidden entries and
-    averaged: numbers are filled with their expectation (with --fill median, their
-    median), levels with the most probable one, and the error on hidden entries is
-    printed. With a model file first, values are filled with their posterior mean
-    under that model. All other cells and columns stay as they are.
+    averaged: numbers are filled with their expectation, levels with the most
+    probable one, and the error on hidden entries is printed. With a model file
+    first, values are filled with their posterior mean under that model. All other
+    cells and columns stay as they are.
 
     With --draws N, N tables are drawn, for multiple imputation, and written to
     filled-1.csv to filled-N.csv. Missing pixels of images are NaN.
@@ -101,7 +97,7 @@ def impute(
     check_place(output)
     check_safe(safe_csv, output, is_printed=not as_json)
     if len(files) == 2:
-        unused = {"--effort": effort, "--fill": fill, "--report": report_to, "--drop": drop}
+        unused = {"--effort": effort, "--report": report_to, "--drop": drop}
         for flag, value in unused.items():
             if value:
                 raise ValueError(
@@ -122,17 +118,14 @@ def impute(
     if output:
         check_writable(output)
         known_suffix(output)
-    if fill and draws:
-        raise ValueError("--fill is for one table, and --draws draws several; leave one of them out")
-    reading, how = table_options(missing, header, types, aside=drop or []), (effort or "normal", fill or "mean")
-    impute_table(files[0], reading, *how, draws, drop or [], seed or 0, output, report_to, safe_csv, as_json)
+    reading, asked = table_options(missing, header, types, aside=drop or []), effort or "normal"
+    impute_table(files[0], reading, asked, draws, drop or [], seed or 0, output, report_to, safe_csv, as_json)
 
 
 def impute_table(
     data: Path,
     reading: Reading,
     effort: str,
-    fill: str,
     draws: int | None,
     drop: list[str],
     seed: int,
@@ -155,8 +148,8 @@ def impute_table(
     separator = kept_separator(read.understood) if as_written else None
     need_table(data, read.table)
     X, _, _ = split_columns(read.table, drop=drop)
-    X = typed(Imputer(effort, fill=fill), X)
-    result = impute_rows(X, effort, fill=fill, random_state=seed, verbose=int(not as_json))
+    X = typed(Imputer(effort), X)
+    result = impute_rows(X, effort, random_state=seed, verbose=int(not as_json))
     own = modelled(result.model, X)
     is_missing = np.asarray(pd.isna(own))
     tables = [result.table] if draws is None else result.draws(draws, verbose=int(not as_json))

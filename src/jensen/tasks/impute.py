@@ -172,7 +172,6 @@ def impute(
     table: Table | str | os.PathLike[str],
     effort: str = "normal",
     *,
-    fill: str = "mean",
     columns: Mapping[str | int, Any] | None = None,
     random_state: Any = 0,
     verbose: int = 0,
@@ -181,13 +180,12 @@ def impute(
 
     Several models of the table are compared on entries that are hidden from them and averaged, with weights for each
     column: mixtures of all columns and of few, factor analysers, nearest rows; a VAE as well if effort="thorough".
-    Numbers are filled with their expectation or median, levels with the most probable one. Columns that name rows
-    (identifiers, free text) and columns without any value stay as they are.
+    Numbers are filled with their expectation, levels with the most probable one. Columns that name rows (identifiers,
+    free text) and columns without any value stay as they are.
 
     Args:
         table: a data frame, an array, or the path of a file.
         effort: "quick" (seconds), "normal" (a minute or two for 5000 rows of 15 columns) or "thorough".
-        fill: "mean", which has the smallest squared error, or "median", which has the smallest absolute error.
         columns: {column: kind} for columns that are not what they look like, as in `Mixture`.
         random_state: seed of the comparison and of draws.
         verbose: 1 shows a progress bar on a terminal.
@@ -201,7 +199,7 @@ def impute(
         ['a', 'a', 'b', 'b', 'b']
     """
     rows: Any = read_file(table) if isinstance(table, (str, Path)) else table
-    model = Imputer(effort, fill=fill, columns=columns, random_state=random_state, verbose=verbose).fit(rows)
+    model = Imputer(effort, columns=columns, random_state=random_state, verbose=verbose).fit(rows)
     seed = int(np.random.default_rng(random_state if isinstance(random_state, int) else None).integers(2**31))
     return Imputed(model.impute(rows), model, rows, seed)
 

@@ -40,8 +40,6 @@ class Imputer(TransformerMixin, BaseEstimator):
 
     Args:
         effort: "quick", "normal" or "thorough": how many models are tried, and on how many rows.
-        fill: "mean" or "median": numbers are filled with their expectation, which has the smallest squared error, or
-            with the median of draws, which has the smallest absolute error. Levels are filled with the most probable.
         columns: {column: kind} for columns that are not what they look like, as in `Mixture`.
         add_indicator: whether `transform` adds a column per feature that had missing values in `fit`: 1 where missing.
         keep_empty_features: whether columns without any value stay, filled with 0, or are dropped.
@@ -51,7 +49,7 @@ class Imputer(TransformerMixin, BaseEstimator):
     Attributes:
         columns_: what every column is.
         tried_: the models that were tried, with their errors on hidden entries, and their weights.
-        column_errors_: the error of every column on hidden entries; of means, whatever `fill` is.
+        column_errors_: the error of every column on hidden entries.
         theta_: the fitted average.
         n_features_in_, feature_names_in_: as in scikit-learn.
 
@@ -72,7 +70,6 @@ class Imputer(TransformerMixin, BaseEstimator):
     _kind: Kind
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "effort": [StrOptions(set(EFFORTS))],
-        "fill": [StrOptions({"mean", "median"})],
         "columns": [Mapping, None],
         "add_indicator": ["boolean"],
         "keep_empty_features": ["boolean"],
@@ -84,7 +81,6 @@ class Imputer(TransformerMixin, BaseEstimator):
         self,
         effort: str = "normal",
         *,
-        fill: str = "mean",
         columns: Mapping[str | int, Any] | None = None,
         add_indicator: bool = False,
         keep_empty_features: bool = False,
@@ -92,7 +88,6 @@ class Imputer(TransformerMixin, BaseEstimator):
         verbose: int = 0,
     ) -> None:
         self.effort = effort
-        self.fill = fill
         self.columns = columns
         self.add_indicator = add_indicator
         self.keep_empty_features = keep_empty_features
@@ -131,8 +126,8 @@ class Imputer(TransformerMixin, BaseEstimator):
     def transform(self, X: Table) -> Any:
         """X with its missing values filled; other cells are returned bit for bit, in the container that came in.
 
-        Numbers are expectations or medians, see `fill`. Data frames get whole numbers where all training values were
-        whole, and levels, truth values and dates of the types that came in.
+        Numbers are expectations. Data frames get whole numbers where all training values were whole, and levels, truth
+        values and dates of the types that came in.
         """
         cells, codes = self._read(X)
         filled = self._restored(X, codes)
@@ -198,8 +193,7 @@ class Imputer(TransformerMixin, BaseEstimator):
 
     def _restored(self, X: Table, codes: Codes) -> Any:
         x = codes.x.numpy()
-        theta = self.theta_
-        values = theta.medians(x) if self.fill == "median" else theta.coding.codes(theta.expected(x))
+        values = self.theta_.coding.codes(self.theta_.expected(x))
         return self._columns.restore(X, torch.from_numpy(values), codes.missing)
 
     def _with_features(self, filled: Any, is_missing: np.ndarray) -> Any:

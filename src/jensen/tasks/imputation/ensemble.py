@@ -19,8 +19,6 @@ from jensen.tasks.imputation.nearest import Nearest
 
 # Rounds in which nearest rows are found for completed rows, and rounds over the columns of a draw.
 ROUNDS, SWEEPS = 2, 3
-# Draws of which a median is taken, an odd number so that it is one of them, and the rows that are drawn together.
-N_DRAWS, BLOCK = 101, 1000
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,18 +132,6 @@ class Ensemble:
                 drawn = self.nearest.drawn(z[gaps[j]], j, generator, n)
                 out[:, gaps[j], j] = np.where(picked[j] == len(self.members), drawn, out[:, gaps[j], j])
         return out
-
-    def medians(self, x: np.ndarray, seed: int = 0) -> np.ndarray:
-        """Codes (n, d), completed with medians of numbers, by draws, and the most probable levels."""
-        codes = self.coding.codes(self.expected(x))
-        numbers = [j for j in range(self.coding.d) if not self.coding.is_level(j)]
-        rows = np.flatnonzero(np.isnan(x[:, numbers]).any(1))
-        rng = np.random.default_rng(seed)
-        for start in range(0, len(rows), BLOCK):
-            own = rows[start : start + BLOCK]
-            found = np.median(self.marginal_draws(x[own], N_DRAWS, int(rng.integers(2**31)))[:, :, numbers], 0)
-            codes[np.ix_(own, numbers)] = np.where(np.isnan(x[np.ix_(own, numbers)]), found, x[np.ix_(own, numbers)])
-        return codes
 
     def reweighted(self, x: np.ndarray, weight: np.ndarray) -> Ensemble:
         """The models of other row weights, by EM from where they are: of training rows x (n, d)."""
