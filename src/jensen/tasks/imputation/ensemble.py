@@ -75,6 +75,8 @@ class Ensemble:
 
         A single model draws them at once. Of an average, every cell in turn is drawn from one of the models of its
         column, picked with their weights, given all other cells; after some rounds the cells of a row fit each other.
+        All draws are bounded: models of different columns need not agree, and a row far from all data that one of them
+        extrapolates, and then the next, would leave for infinity.
         """
         rng = np.random.default_rng(seed)
         alone = self.single()
@@ -110,7 +112,7 @@ class Ensemble:
                 generator = torch.Generator().manual_seed(int(rng.integers(2**31)))
                 z = np.nan_to_num(self.coding.coordinates(given[rows]))
                 out[rows] = self.nearest.drawn(z, column, generator)[0]
-        return out
+        return self.coding.bounded(out, column)
 
     def marginal_draws(self, x: np.ndarray, n: int, seed: int) -> np.ndarray:
         """n draws (n, rows, d) of every missing cell by itself, given the observed cells of its row."""
@@ -131,6 +133,8 @@ class Ensemble:
             for j in asked:
                 drawn = self.nearest.drawn(z[gaps[j]], j, generator, n)
                 out[:, gaps[j], j] = np.where(picked[j] == len(self.members), drawn, out[:, gaps[j], j])
+        for j in targets:
+            out[:, gaps[j], j] = self.coding.bounded(out[:, gaps[j], j], j)
         return out
 
     def reweighted(self, x: np.ndarray, weight: np.ndarray) -> Ensemble:
