@@ -127,6 +127,19 @@ class TestImpute:
         assert "values filled in 150 rows" in text
         assert "not imputed: code" in text
 
+    def test_all_filled_cells_are_counted(self):
+        """Also those of a constant, and of a column with too few values to hide one."""
+        table = pd.DataFrame({"a": [5.0, 5.0, 5.0, None], "b": ["x", None, "y", "x"], "c": [1.0, 2.5, 4.0, 2.0]})
+        with pytest.warns(UserWarning, match="columns with one value: 'a'"):
+            result = jensen.impute(table, "quick")
+        assert result.table.notna().all().all()
+        assert str(result).splitlines() == [
+            "2 values filled in 4 rows",
+            "  a: 1 filled, the only value there is",
+            "  b: 1 filled, too few values to measure an error",
+        ]
+        assert len(result.plot().axes[0].patches) == 0
+
     def test_files_arrays_and_polars(self, tmp_path):
         x = load_iris().data.copy()
         x[::9, 1] = np.nan
