@@ -126,6 +126,14 @@ def test_a_single_model_draws_all_cells_of_a_row_at_once():
     assert 0.6 < np.corrcoef(twin.drawn(empty, 1, 0)[0].T)[0, 1] < 0.95
 
 
+def test_every_column_has_weights_of_its_own():
+    coding = Coding(("number",) * 2, (1,) * 2, np.zeros(2), np.ones(2))
+    low, high = (Member(name, (0, 1), coding, values=np.full((3, 2), v)) for name, v in (("low", 0.0), ("high", 8.0)))
+    weights = np.array([[0.75, 0.0], [0.25, 1.0], [0.0, 0.0]])
+    whole = Ensemble(coding, (low, high), None, weights[:2], weights)
+    assert_allclose(whole.expected(np.array([[np.nan, np.nan], [1.0, np.nan]])), [[2, 8], [1, 8]])
+
+
 def test_draws_of_models_that_disagree_stay_near_the_data():
     """Each of two models triples the other cell: without bounds the cells grow 9 times in each of 3 rounds."""
     rng = np.random.default_rng(0)

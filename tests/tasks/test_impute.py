@@ -17,6 +17,7 @@ from sklearn.utils.estimator_checks import check_estimator
 
 import jensen
 from jensen import Imputer
+from jensen.tasks.imputation.ensemble import Ensemble
 from shell import fail, succeed
 
 
@@ -55,7 +56,7 @@ class TestImpute:
         assert_array_equal(result.table.dtypes, gaps.dtypes)
         for name in gaps:
             seen = gaps[name].notna()
-            pd.testing.assert_series_equal(result.table[name][seen], gaps[name][seen])
+            pd.testing.assert_series_equal(result.table[name][seen], gaps[name][seen], check_exact=True)
         assert result.table.drop(columns="code").notna().all().all()
         assert result.table["code"].isna().sum() == gaps["code"].isna().sum()
 
@@ -106,6 +107,17 @@ class TestImpute:
             assert_frame_equal(table.where(gaps.notna()), gaps.where(gaps.notna()), check_dtype=False)
         name = "petal length (cm)"
         assert (one[name] != two[name])[gaps[name].isna()].any()
+
+    def test_every_draw_has_row_weights_of_its_own(self, result, monkeypatch):
+        """n · Dirichlet(1, ..., 1): n in sum, with the variance (n - 1) / (n + 1)."""
+        weights = []
+        monkeypatch.setattr(Ensemble, "reweighted", lambda self, x, weight: weights.append(weight) or self)
+        monkeypatch.setattr(Ensemble, "drawn", lambda self, x, n, seed: np.nan_to_num(x)[None])
+        result.draws(40)
+        assert_allclose(np.sum(weights, 1), 150)
+        # Of 6000 exponential variables the variance has a standard error of √(8 / 6000) = 0.04.
+        assert_allclose(np.var(weights), 149 / 151, atol=0.15)
+        assert not np.allclose(weights[0], weights[1])
 
     def test_the_model_fills_other_rows_and_is_kept_in_a_file(self, result, gaps, tmp_path):
         result.model.save(tmp_path / "m.jensen")
@@ -162,7 +174,6 @@ class TestImpute:
 
 
 class TestImputer:
-    @pytest.mark.slow
     def test_scikit_learns_checks_pass(self):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
