@@ -1,5 +1,7 @@
 """The engine of impute: coordinates, weights, nearest rows."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -122,6 +124,40 @@ def test_a_single_model_draws_all_cells_of_a_row_at_once():
     # An average of two equal models draws by turns: the cells fit each other after some rounds.
     twin = Ensemble(coding, (member, member), None, np.full((2, 2), 0.5), np.array([[0.5] * 2, [0.5] * 2, [0.0] * 2]))
     assert 0.6 < np.corrcoef(twin.drawn(empty, 1, 0)[0].T)[0, 1] < 0.95
+
+
+def test_every_column_has_weights_of_its_own():
+    coding = Coding(("number",) * 2, (1,) * 2, np.zeros(2), np.ones(2))
+    low, high = (Member(name, (0, 1), coding, values=np.full((3, 2), v)) for name, v in (("low", 0.0), ("high", 8.0)))
+    weights = np.array([[0.75, 0.0], [0.25, 1.0], [0.0, 0.0]])
+    whole = Ensemble(coding, (low, high), None, weights[:2], weights)
+    assert_allclose(whole.expected(np.array([[np.nan, np.nan], [1.0, np.nan]])), [[2, 8], [1, 8]])
+
+
+def test_draws_of_models_that_disagree_stay_near_the_data():
+    """Each of two models triples the other cell: without bounds the cells grow 9 times in each of 3 rounds."""
+    rng = np.random.default_rng(0)
+    one = rng.normal(size=500)
+    wide, tall = np.c_[3 * one, one], np.c_[one, 3 * one]
+    noise = rng.normal(0, 0.1, (500, 2))
+    coding = Coding(("number",) * 2, (1,) * 2, np.zeros(2), np.ones(2), np.array([[-4.0, -4.0], [4.0, 4.0]]))
+    models = (
+        fitted_member(name, (0, 1), coding, GaussianMixture(1), x + noise) for name, x in (("w", wide), ("t", tall))
+    )
+    weights = np.array([[1.0, 0.0], [0.0, 1.0], [0.0, 0.0]])
+    whole = Ensemble(coding, tuple(models), None, weights[:2], weights)
+    empty = np.full((200, 2), np.nan)
+    drawn = whole.drawn(empty, 1, 0)
+    assert np.abs(drawn).max() <= 4
+    assert np.abs(replace(whole, coding=replace(coding, bounds=None)).drawn(empty, 1, 0)).max() > 40
+
+
+def test_the_bounds_of_draws_are_a_standard_deviation_outside_the_data(mixed):
+    coding, x = coded(mixed)
+    low, high = np.nanmin(x[:, 0]), np.nanmax(x[:, 0])
+    far = np.array([low - 9, low, high + 9])
+    assert_allclose(coding.bounded(far, 0), [low - np.nanstd(x[:, 0]), low, high + np.nanstd(x[:, 0])])
+    assert_array_equal(coding.bounded(np.array([0.0, 2.0]), 1), [0, 2])
 
 
 def test_new_weights_change_the_models():

@@ -17,6 +17,7 @@ from sklearn.utils.estimator_checks import check_estimator
 
 import jensen
 from jensen import Imputer
+from jensen.tasks.imputation.ensemble import Ensemble
 from shell import fail, succeed
 
 
@@ -55,7 +56,7 @@ class TestImpute:
         assert_array_equal(result.table.dtypes, gaps.dtypes)
         for name in gaps:
             seen = gaps[name].notna()
-            pd.testing.assert_series_equal(result.table[name][seen], gaps[name][seen])
+            pd.testing.assert_series_equal(result.table[name][seen], gaps[name][seen], check_exact=True)
         assert result.table.drop(columns="code").notna().all().all()
         assert result.table["code"].isna().sum() == gaps["code"].isna().sum()
 
@@ -107,6 +108,17 @@ class TestImpute:
         name = "petal length (cm)"
         assert (one[name] != two[name])[gaps[name].isna()].any()
 
+    def test_every_draw_has_row_weights_of_its_own(self, result, monkeypatch):
+        """n · Dirichlet(1, ..., 1): n in sum, with the variance (n - 1) / (n + 1)."""
+        weights = []
+        monkeypatch.setattr(Ensemble, "reweighted", lambda self, x, weight: weights.append(weight) or self)
+        monkeypatch.setattr(Ensemble, "drawn", lambda self, x, n, seed: np.nan_to_num(x)[None])
+        result.draws(40)
+        assert_allclose(np.sum(weights, 1), 150)
+        # Of 6000 exponential variables the variance has a standard error of √(8 / 6000) = 0.04.
+        assert_allclose(np.var(weights), 149 / 151, atol=0.15)
+        assert not np.allclose(weights[0], weights[1])
+
     def test_the_model_fills_other_rows_and_is_kept_in_a_file(self, result, gaps, tmp_path):
         result.model.save(tmp_path / "m.jensen")
         loaded = jensen.load(tmp_path / "m.jensen")
@@ -126,6 +138,19 @@ class TestImpute:
         text = str(result)
         assert "values filled in 150 rows" in text
         assert "not imputed: code" in text
+
+    def test_all_filled_cells_are_counted(self):
+        """Also those of a constant, and of a column with too few values to hide one."""
+        table = pd.DataFrame({"a": [5.0, 5.0, 5.0, None], "b": ["x", None, "y", "x"], "c": [1.0, 2.5, 4.0, 2.0]})
+        with pytest.warns(UserWarning, match="columns with one value: 'a'"):
+            result = jensen.impute(table, "quick")
+        assert result.table.notna().all().all()
+        assert str(result).splitlines() == [
+            "2 values filled in 4 rows",
+            "  a: 1 filled, the only value there is",
+            "  b: 1 filled, too few values to measure an error",
+        ]
+        assert len(result.plot().axes[0].patches) == 0
 
     def test_files_arrays_and_polars(self, tmp_path):
         x = load_iris().data.copy()
@@ -149,7 +174,6 @@ class TestImpute:
 
 
 class TestImputer:
-    @pytest.mark.slow
     def test_scikit_learns_checks_pass(self):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

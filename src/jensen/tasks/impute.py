@@ -114,20 +114,22 @@ class Imputed:
         axes.barh(names, gains, color="C0")
         axes.invert_yaxis()
         axes.axvline(0, color="black", linewidth=0.8)
-        axes.set(xlabel="share of the error that is removed on hidden entries", xlim=(min(0, *gains), 1))
+        axes.set(xlabel="share of the error that is removed on hidden entries", xlim=(min([0.0, *gains]), 1))
         return figure
 
     def gains(self) -> tuple[list[str], list[float]]:
         """For each column, 1 - error / error of its own mean (squares) or of its most frequent level (misses)."""
         names, gains = [], []
         for row in self.columns.to_dict("records"):
+            if not row["hidden"]:
+                continue
             names.append(str(row["column"]))
             if row["kind"] in ("level", "yes/no"):
                 plain = 1 - row["most_frequent"]
                 gains.append((row["accuracy"] - row["most_frequent"]) / plain if plain else 0.0)
             else:
                 gains.append(row["explained"])
-        return names, gains or [0.0]
+        return names, gains
 
     def report(self, path: str | os.PathLike[str], title: str = "Imputed values") -> None:
         """Write an HTML page: errors of the columns, the models that were tried, and the filled cells."""
@@ -157,7 +159,11 @@ class Imputed:
         n_rows, filled = len(self.given), 0 if not len(errors) else int(errors["missing"].sum())
         lines = [f"{filled} values filled in {n_rows} rows"]
         for row in errors.to_dict("records") if filled else ():
-            if row["kind"] in ("level", "yes/no"):
+            if row["kind"] == "constant":
+                how = "the only value there is"
+            elif not row["hidden"]:
+                how = "too few values to measure an error"
+            elif row["kind"] in ("level", "yes/no"):
                 how = f"{row['accuracy']:.0%} of hidden levels right (most frequent level: {row['most_frequent']:.0%})"
             else:
                 how = f"error {row['rmse']:.3g} on hidden entries (column mean: {row['rmse_of_mean']:.3g})"

@@ -28,12 +28,15 @@ class Coding:
         n_levels: of each column; 1 for a number.
         location: (d,) subtracted from numbers, their mean.
         scale: (d,) by which they are divided, their standard deviation.
+        bounds: (2, d) between which numbers are drawn: the range of the observed ones and a standard deviation on
+            either side; None for no bounds.
     """
 
     kinds: tuple[str, ...]
     n_levels: tuple[int, ...]
     location: np.ndarray
     scale: np.ndarray
+    bounds: np.ndarray | None = None
 
     @classmethod
     def of(cls, columns: Columns, x: np.ndarray) -> Coding:
@@ -42,7 +45,8 @@ class Coding:
         location = np.where(is_level, 0.0, np.nanmean(x, 0))
         deviation = np.nanstd(x, 0)
         scale = np.where(is_level | (deviation == 0), 1.0, deviation)
-        return cls(columns.kinds, columns.n_levels, location, scale)
+        bounds = np.stack([np.nanmin(x, 0) - scale, np.nanmax(x, 0) + scale])
+        return cls(columns.kinds, columns.n_levels, location, scale, bounds)
 
     @property
     def d(self) -> int:
@@ -92,13 +96,20 @@ class Coding:
                 out[:, j] = z[:, place.start] * self.scale[j] + self.location[j]
         return out
 
+    def bounded(self, codes: np.ndarray, column: int) -> np.ndarray:
+        """Drawn codes of a column, within its bounds."""
+        if self.bounds is None or self.is_level(column):
+            return codes
+        found: np.ndarray = np.clip(codes, *self.bounds[:, column])
+        return found
+
     def completed(self, x: np.ndarray, z: np.ndarray) -> np.ndarray:
         """The coordinates (n, D) of rows x, with z where a cell is missing."""
         own = self.coordinates(x)
         return np.where(np.isnan(own), z, own)
 
     def record(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in ("kinds", "n_levels", "location", "scale")}
+        return {name: getattr(self, name) for name in ("kinds", "n_levels", "location", "scale", "bounds")}
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> Coding:
@@ -106,4 +117,7 @@ class Coding:
         location, scale = (np.asarray(record[name], dtype=np.float64) for name in ("location", "scale"))
         if location.shape != (d,) or scale.shape != (d,) or not (scale > 0).all():
             raise ValueError(f"location and scale are not {d} numbers, the scale positive; the file is damaged")
-        return cls(tuple(record["kinds"]), tuple(record["n_levels"]), location, scale)
+        bounds = None if record["bounds"] is None else np.asarray(record["bounds"], dtype=np.float64)
+        if bounds is not None and (bounds.shape != (2, d) or not (bounds[0] <= bounds[1]).all()):
+            raise ValueError(f"bounds are not a range for each of {d} columns; the file is damaged")
+        return cls(tuple(record["kinds"]), tuple(record["n_levels"]), location, scale, bounds)

@@ -75,6 +75,8 @@ class Ensemble:
 
         A single model draws them at once. Of an average, every cell in turn is drawn from one of the models of its
         column, picked with their weights, given all other cells; after some rounds the cells of a row fit each other.
+        All draws are bounded: models of different columns need not agree, and a row far from all data that one of them
+        extrapolates, and then the next, would leave for infinity.
         """
         rng = np.random.default_rng(seed)
         alone = self.single()
@@ -110,28 +112,29 @@ class Ensemble:
                 generator = torch.Generator().manual_seed(int(rng.integers(2**31)))
                 z = np.nan_to_num(self.coding.coordinates(given[rows]))
                 out[rows] = self.nearest.drawn(z, column, generator)[0]
-        return out
+        return self.coding.bounded(out, column)
 
     def marginal_draws(self, x: np.ndarray, n: int, seed: int) -> np.ndarray:
         """n draws (n, rows, d) of every missing cell by itself, given the observed cells of its row."""
         rng = np.random.default_rng(seed)
-        out, z = np.repeat(x[None], n, 0), self.expected(x)
-        by_member: dict[int, np.ndarray] = {}
-        for j in range(self.coding.d):
-            gaps = np.flatnonzero(np.isnan(x[:, j]))
-            if not len(gaps):
-                continue
-            picked = rng.choice(len(self.weights), (n, len(gaps)), p=self.weights[:, j])
-            for m in np.unique(picked):
-                if m < len(self.members):
-                    if m not in by_member:
-                        by_member[m] = self.members[m].drawn(x, n, int(rng.integers(2**31)))
-                    found = by_member[m][:, gaps, j]
-                else:
-                    assert self.nearest is not None
-                    generator = torch.Generator().manual_seed(int(rng.integers(2**31)))
-                    found = self.nearest.drawn(z[gaps], j, generator, n)
-                out[:, gaps, j] = np.where(picked == m, found, out[:, gaps, j])
+        out, gaps = np.repeat(x[None], n, 0), [np.flatnonzero(np.isnan(column)) for column in x.T]
+        targets = [j for j in range(self.coding.d) if len(gaps[j])]
+        picked = {j: rng.choice(len(self.weights), (n, len(gaps[j])), p=self.weights[:, j]) for j in targets}
+        for m, member in enumerate(self.members):
+            asked = [j for j in targets if (picked[j] == m).any()]
+            if asked:
+                drawn = member.drawn(x, n, int(rng.integers(2**31)))
+                for j in asked:
+                    out[:, gaps[j], j] = np.where(picked[j] == m, drawn[:, gaps[j], j], out[:, gaps[j], j])
+        asked = [j for j in targets if (picked[j] == len(self.members)).any()]
+        if asked:
+            assert self.nearest is not None
+            generator, z = torch.Generator().manual_seed(int(rng.integers(2**31))), self.expected(x)
+            for j in asked:
+                drawn = self.nearest.drawn(z[gaps[j]], j, generator, n)
+                out[:, gaps[j], j] = np.where(picked[j] == len(self.members), drawn, out[:, gaps[j], j])
+        for j in targets:
+            out[:, gaps[j], j] = self.coding.bounded(out[:, gaps[j], j], j)
         return out
 
     def reweighted(self, x: np.ndarray, weight: np.ndarray) -> Ensemble:

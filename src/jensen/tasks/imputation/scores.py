@@ -14,17 +14,22 @@ from jensen.tasks.imputation.weighing import losses
 
 
 def column_table(found: Found, names: Sequence[str | int], n_missing: np.ndarray) -> pd.DataFrame:
-    """One row per column with hidden entries.
+    """One row per column that has missing values or had hidden ones; without hidden ones there are no errors.
 
     rmse and mae are in the units of the column, and `explained` is the share of the variance that the average accounts
     for. Levels have an accuracy, and -ln p of the true level. What the column's own mean, or its most frequent level,
     would have is beside them.
     """
     coding, rows = found.ensemble.coding, []
-    for j, truth in found.truth.items():
-        own = found.guesses[j][found.names.index(OWN_VALUES)]
+    for j in range(coding.d):
+        truth = found.truth.get(j)
         row: dict[str, Any] = {"column": names[j], "kind": coding.kinds[j], "missing": int(n_missing[j])}
-        row |= {"hidden": len(truth)}
+        row |= {"hidden": 0 if truth is None else len(truth)}
+        if truth is None:
+            if n_missing[j]:
+                rows.append(row)
+            continue
+        own = found.guesses[j][found.names.index(OWN_VALUES)]
         if coding.is_level(j):
             row |= {"accuracy": accuracy(found.average[j], truth), "most_frequent": accuracy(own, truth)}
             row |= {"log_loss": float(losses(found.average[j], truth, is_level=True).mean())}

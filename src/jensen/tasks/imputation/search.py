@@ -26,7 +26,7 @@ from jensen.tasks.imputation.members import Member, fitted_member
 from jensen.tasks.imputation.nearest import Nearest, learn_metric
 from jensen.tasks.imputation.weighing import cross_weighed, weigh, weigh_with_nearest
 
-HIDDEN_SHARE, TRIAL_STEPS = 0.2, 30
+HIDDEN_SHARE, TRIAL_STEPS = 0.1, 30
 # A column has at least so many observed entries that stay when some are hidden, and nearest rows at least so many.
 FEWEST, FEWEST_DONORS = 3, 20
 FAILURES = (ArithmeticError, ValueError, RuntimeError)
@@ -133,7 +133,7 @@ def search(
 
 
 def hidden_entries(x: np.ndarray, targets: Sequence[int], effort: Effort, rng: np.random.Generator) -> list[Trial]:
-    """Sets of hidden entries: of every target column a fifth of what is observed."""
+    """Sets of hidden entries: of every target column a tenth of what is observed, at least one entry."""
     trials: list[Trial] = []
     n_hidden = 0.0
     while not trials or (n_hidden < effort.hidden_entries and len(trials) < effort.most_repeats):
@@ -141,7 +141,7 @@ def hidden_entries(x: np.ndarray, targets: Sequence[int], effort: Effort, rng: n
         hidden = np.zeros(truth.shape, dtype=bool)
         for j in targets:
             seen = np.flatnonzero(~np.isnan(truth[:, j]))
-            n = min(round(HIDDEN_SHARE * len(seen)), len(seen) - FEWEST)
+            n = min(max(1, round(HIDDEN_SHARE * len(seen))), len(seen) - FEWEST)
             if n > 0:
                 hidden[rng.choice(seen, n, replace=False), j] = True
         trials.append(Trial(truth, hidden, np.where(hidden, np.nan, truth)))
