@@ -322,3 +322,15 @@ class TestInput:
     def test_noise_is_the_last_probability(self):
         q = np.array([[0.3, 0.3, 0.4], [0.1, 0.2, 0.7]])
         assert assigned(q, np.array([0, 0])).tolist() == [0, -1]
+
+
+def test_a_value_that_only_some_rows_show_does_not_make_noise_of_the_others():
+    """One negative income among zeros, outside of the searched rows, is enough for the column to have no bound."""
+    rng, n = np.random.default_rng(0), 1300
+    income = np.where(rng.random(n) < 0.3, 0, np.exp(rng.normal(9, 0.5, n)).round(1))
+    table = pd.DataFrame({"income": income, "height": rng.normal(170, 8, n).round(1)})
+    table.loc[:25] = np.c_[rng.uniform(2e5, 1e6, 26), rng.uniform(100, 250, 26)]
+    searched = set(np.random.default_rng(0).choice(n, 1000, replace=False).tolist())
+    table.loc[next(i for i in range(30, n) if i not in searched), "income"] = -5000
+    found = jensen.cluster(table, effort="quick")
+    assert (found.labels == -1).mean() < 0.05

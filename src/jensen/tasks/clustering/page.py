@@ -21,7 +21,9 @@ MOST_TRIED = 30
 def page_of(clusters: Described, title: str) -> str:
     """One HTML page."""
     overview = clusters.clusters.drop(columns="typical_rows")
-    panels = [Panel("Clusters", clusters.headline + ".", table(overview))]
+    n_noise = int((clusters.numbers < 0).sum())
+    noise = f" {n_noise} rows ({n_noise / len(clusters.numbers):.0%}) fit nowhere: they are noise." if n_noise else ""
+    panels = [Panel("Clusters", f"{clusters.headline}.{noise}", table(overview))]
     if (drawn := scatter(clusters)) is not None:
         panels.append(drawn)
     shown = distances(clusters).reset_index(names="column")

@@ -15,13 +15,16 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from sklearn.base import clone
 
 from jensen.data.container import n_rows
+from jensen.data.some import check_same_columns
 from jensen.evaluate.flaws import flaw_of
 from jensen.evaluate.select import select
 from jensen.evaluate.trial import FAILURES, Task
 from jensen.evaluate.warm_starts import run
 from jensen.models.factors.mixtures import MixtureOfFactorAnalysers
+from jensen.models.mixtures.families.choice import learn_for_families
 from jensen.models.mixtures.gaussian_mixture import GaussianMixture
 from jensen.models.mixtures.gaussians import MCLUST
 from jensen.models.mixtures.mixture import Mixture
@@ -130,9 +133,36 @@ def search(rows: Rows, scaled: Scaled, effort: Effort, least: int, tries_noise: 
     is_best = (tried["structure"] == best.structure) & np.isclose(tried["bic"], best.bic, rtol=1e-12)
     tried["chosen"] = np.arange(len(tried)) == int(np.flatnonzero(is_best)[-1])
     if part is not scaled:
-        whole = run(best.model, best.model.theta_, task_of(scaled.X))
+        whole = refitted(best.model, scaled.X)
         best = best if whole is None else replace(best, model=whole)
     return Found(best, tried.sort_values("bic", kind="stable", ignore_index=True))
+
+
+def refitted(model: Any, X: Any) -> Any:
+    """The model of a part of the rows fitted to all of them; None if it cannot be.
+
+    It starts from where it is, unless a column is something else in all rows: one negative value is enough for a column
+    not to be bounded by 0, and parameters of its logarithm then mean nothing.
+    """
+    task = task_of(X)
+    if is_of_same_columns(model, X):
+        return run(model, model.theta_, task)
+    with own_filters():
+        warnings.simplefilter("ignore")
+        try:
+            return task.fit(clone(model))
+        except FAILURES:
+            return None
+
+
+def is_of_same_columns(model: Any, X: Any) -> bool:
+    if not hasattr(model, "columns_"):
+        return True
+    try:
+        check_same_columns(model.columns_, learn_for_families(X, model.families, model.columns))
+    except ValueError:
+        return False
+    return True
 
 
 def steps(
