@@ -99,7 +99,8 @@ class Outliers:
     def cells_of(self, rows: np.ndarray, most: float = 1.0) -> pd.DataFrame:
         """The cells of some rows, by number, with a tail probability of at most `most`."""
         frame, parts, data = as_pandas(self.data), [], modelled(self.data, self.columns)
-        blamed = min(self.level, UNLIKELY)
+        # Bonferroni's: of usual rows, few have a cell to blame, however many columns there are.
+        blamed = min(self.level, UNLIKELY) / max(1, len(self.columns.names))
         limits = limits_of(data, self.columns.kinds, self.p_values >= LEAST_USUAL)
         for held_out, model in self.parts:
             own = np.intersect1d(held_out, rows)
