@@ -39,7 +39,7 @@ JSON = {
     "cluster": "cluster x.csv --effort quick --n-clusters 2 --no-noise -o labels.csv",
     "compare": "compare x.csv --models kmeans,gaussian-mixture --drop kind --cv 2 -o board.csv",
     "synthesize": "synthesize x.csv -n 3 -o new.csv --effort quick",
-    "outliers": "outliers x.csv --effort quick --cells --level 0.5 -o scored.csv",
+    "outliers": "outliers x.csv --effort quick --cells --level 0.99 -o scored.csv",
     "models": "models",
     "models-gaussian-mixture": "models gaussian-mixture",
 }

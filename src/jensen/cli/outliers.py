@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 # Lines that are printed.
 MOST_LINES = 20
+PROBABILITIES = {"tail", "outlier_p_value"}
 
 
 def outliers(
@@ -75,9 +76,13 @@ def outliers(
     X, _, _ = split_columns(read_dataset(data, reading=reading), label=None, drop=drop or [])
     is_shown = not (as_json or quiet)
     found = find(X, level=level, effort=effort, random_state=seed, verbose=int(is_shown))
-    listed = found.cells.drop(columns="number") if cells else found.rows.rename_axis("row").reset_index(names="row")
+    if cells:
+        listed = found.cells[found.cells["is_outlier"]].drop(columns=["number", "is_outlier"])
+        first = f"{len(listed)} cells are odd, at a false discovery rate of {level:.0%} under the model."
+    else:
+        listed, first = found.rows.rename_axis("row").reset_index(names="row"), str(found).splitlines()[0]
     if is_shown:
-        print_lines(listed, str(found).splitlines()[0])
+        print_lines(listed, first)
     files = {}
     if output:
         write_dataset(output, listed if cells else found.table, is_safe=safe_csv)
@@ -110,10 +115,16 @@ def print_lines(listed: pd.DataFrame, first: str) -> None:
     import pandas as pd
     from rich.console import Console
 
+    from jensen.tasks.odd_cells import SMALLEST
+
+    def shown(p: float) -> str:
+        return f"{p:.4g}" if p > SMALLEST else "<1e-6"
+
     console = Console()
     console.print(first)
     if len(listed):
         with pd.option_context("display.width", max(console.width, 40), "display.max_columns", 12):
-            typer.echo(listed[:MOST_LINES].to_string(index=False, float_format=lambda value: f"{value:.4g}"))
+            text = listed[:MOST_LINES].assign(**{name: listed[name].map(shown) for name in PROBABILITIES & {*listed}})
+            typer.echo(text.to_string(index=False, float_format=lambda value: f"{value:.4g}"))
     if len(listed) > MOST_LINES:
         typer.echo(f"... and {len(listed) - MOST_LINES} more; --output writes all of them")

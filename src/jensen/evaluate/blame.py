@@ -4,6 +4,10 @@
 Exact where the model finds them in closed form (`given_rest`). For other models that impute, draws of the cell with the
 rest of the row observed: numbers by the density of a Gaussian kernel over the draws (Silverman's width), levels by
 their frequency. A tail from m draws is at least 1/(m+1).
+
+A wrong cell makes the correct cells of its row unlikely, too. `one_by_one` takes the least likely cell of a row away,
+compares the others again without it, and goes on while a cell is unlikely. What was taken away is then compared with
+what is left.
 """
 
 from __future__ import annotations
@@ -17,6 +21,9 @@ from jensen.contract.given_rest import GivenRest, NoClosedFormError, check_cover
 from jensen.data.container import to_take_apart
 
 N_DRAWS = 200
+# Cells of a row that are taken away at most, besides those that are known to be wrong.
+MOST_BLAMED = 3
+FIELDS = ("nats", "tail", "expected", "low", "high")
 
 
 def given_rest(model: Any, X: Any, coverage: float = 0.9, random_state: int = 0) -> GivenRest:
@@ -33,6 +40,81 @@ def given_rest(model: Any, X: Any, coverage: float = 0.9, random_state: int = 0)
             "factor model, or a model that imputes"
         )
     return by_draws(model, X, check_coverage(coverage), random_state)
+
+
+def one_by_one(model: Any, X: Any, most: float, coverage: float = 0.9, is_wrong: np.ndarray | None = None) -> GivenRest:
+    """Every cell given those cells of its row that are not to blame.
+
+    Args:
+        model: fitted.
+        X: rows, a pandas frame or an array.
+        most: a cell with a larger tail is not to blame.
+        coverage: of the intervals.
+        is_wrong: (n, d), cells that are known to be wrong.
+
+    Example:
+        >>> import numpy as np
+        >>> from jensen import GaussianMixture
+        >>> from jensen.evaluate.blame import given_rest, one_by_one
+        >>> X = np.random.default_rng(0).multivariate_normal([0, 0], [[1, 0.9], [0.9, 1]], size=500)
+        >>> model = GaussianMixture().fit(X)
+        >>> row = np.array([[0.1, 8.0]])
+        >>> [(found.tail < 0.001).tolist() for found in (given_rest(model, row), one_by_one(model, row, 0.05))]
+        [[[True, True]], [[False, True]]]
+    """
+    frame = as_pandas(X)
+    away = np.zeros(frame.shape, dtype=bool) if is_wrong is None else is_wrong.copy()
+    found = {name: np.full(frame.shape, np.nan, dtype=float if name in FIELDS[:2] else object) for name in FIELDS}
+
+    def compare(rows: np.ndarray, hidden: np.ndarray, is_asked: np.ndarray) -> None:
+        again = given_rest(model, without(X, rows, hidden), coverage)
+        for name, values in found.items():
+            part = getattr(again, name)
+            new = part if name in FIELDS[:2] else as_pandas(part).to_numpy(dtype=object)
+            values[rows] = np.where(is_asked, new, values[rows])
+
+    rows = np.arange(len(frame))
+    compare(rows, away, ~away)
+    for _ in range(MOST_BLAMED):
+        tail = np.where(away[rows], np.inf, np.nan_to_num(found["tail"][rows], nan=np.inf))
+        rows, tail = rows[tail.min(1) <= most], tail[tail.min(1) <= most]
+        if not len(rows):
+            break
+        # Of tails that are equal, most often 0, the least density per width of the interval.
+        is_least = tail == tail.min(1, keepdims=True)
+        density = found["nats"][rows] + np.log(widths(found["low"][rows], found["high"][rows]))
+        away[rows, np.where(is_least, density, np.inf).argmin(1)] = True
+        compare(rows, away[rows], ~away[rows])
+    for place in range(int(away.sum(1).max(initial=0))):
+        rows = np.flatnonzero(away.sum(1) > place)
+        own = away[rows] & (away[rows].cumsum(1) == place + 1)
+        compare(rows, away[rows] & ~own, own)
+    return GivenRest(
+        found["nats"], found["tail"], *(pd.DataFrame(found[name], columns=frame.columns) for name in FIELDS[2:])
+    )
+
+
+def without(X: Any, rows: np.ndarray, hidden: np.ndarray) -> Any:
+    """Some rows of X, in which the hidden cells are missing."""
+    if not hidden.any():
+        return X.iloc[rows] if isinstance(X, pd.DataFrame) else np.asarray(X)[rows]
+    if not isinstance(X, pd.DataFrame):
+        values = np.asarray(X)[rows]
+        return np.where(hidden, np.nan, values.astype(np.float64 if values.dtype.kind in "biuf" else object))
+    frame = X.iloc[rows]
+    columns = [
+        frame.iloc[:, j].mask(hidden[:, j]) if hidden[:, j].any() else frame.iloc[:, j] for j in range(X.shape[1])
+    ]
+    return pd.concat(columns, axis=1)
+
+
+def widths(low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    """Of intervals of numbers; 1 of others."""
+    found = np.ones(low.shape)
+    for j in range(low.shape[1]):
+        ends = [pd.to_numeric(pd.Series(part[:, j]), errors="coerce").to_numpy(dtype=float) for part in (low, high)]
+        found[:, j] = ends[1] - ends[0]
+    return np.where(np.isfinite(found) & (found > 0), found, 1.0)
 
 
 def by_draws(model: Any, X: Any, coverage: float, random_state: int) -> GivenRest:

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
+from jensen.data.codes import without_unseen_warning
 from jensen.data.container import n_rows, take
 from jensen.evaluate.outliers import scores_of
 from jensen.runtime.interrupt import InterruptedFitWarning
@@ -79,7 +80,8 @@ def scores_of_large_components(model: Any, X: Any, trim: float) -> np.ndarray:
     scores = np.asarray(quiet_scores(model, X), dtype=np.float64)
     if len(getattr(model, "weights_", ())) < 2 or not hasattr(model, "predict_proba"):
         return scores
-    q = np.asarray(model.predict_proba(X), dtype=np.float64)
+    with without_unseen_warning():
+        q = np.asarray(model.predict_proba(X), dtype=np.float64)
     share = q.mean(0)
     order = np.argsort(share)
     small = order[np.cumsum(share[order]) <= trim]

@@ -12,10 +12,9 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 
-from jensen.contract.given_rest import GivenRest
 from jensen.data.columns import Columns
 from jensen.data.container import is_frame, take
-from jensen.evaluate.blame import as_pandas, given_rest
+from jensen.evaluate.blame import as_pandas, one_by_one
 from jensen.evaluate.outliers import discoveries, tail_p_values
 from jensen.evaluate.robust import Pool
 from jensen.files.replacing import write_text
@@ -23,6 +22,7 @@ from jensen.report import charts, html
 from jensen.report.page import article, document
 from jensen.report.panels import Panel
 from jensen.runtime.messages import own_filters
+from jensen.tasks.odd_cells import SMALLEST, limits_of, listed
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -33,6 +33,8 @@ MOST_REASONS, NEAR_WORST, UNLIKELY = 3, 100.0, 0.05
 # Rows and cells on a page.
 MOST_SHOWN = 50
 COVERAGE = 0.9
+# Rows with a smaller p-value are left out of the model of single cells.
+LEAST_USUAL = 0.01
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -44,8 +46,9 @@ class Outliers:
             `outlier_p_value` and `is_outlier`; an array gets these as three more columns.
         rows: the odd rows, worst first, with the columns that make them odd in `why`.
         cells: the cells with a tail probability of at most `level`, the worst first: row, column, value, expected, low,
-            high (a 90 % interval), tail, nats, and whether Benjamini & Hochberg's rule flags them.
-        scores, p_values, is_outlier: arrays (n,).
+            high (a 90 % interval, within the range of usual rows), tail, nats, and `is_outlier`: whether Benjamini &
+            Hochberg's rule flags them or their column cannot hold them.
+        scores, p_values, is_outlier: arrays (n,). Tables have p-values and tails of at least 1e-6.
         model: that with the highest held-out ln p over the best 90 % of the rows, fitted to the usual rows.
         pool: the fitted models that score rows together.
         parts: (rows, a fit of `model` that was not trained on them), for `cells`.
@@ -82,7 +85,11 @@ class Outliers:
         found = np.flatnonzero(self.is_outlier)
         found = found[np.argsort(-self.scores[found], kind="stable")]
         frame = as_pandas(self.data).iloc[found]
-        results = {SCORE: self.scores[found], P_VALUE: self.p_values[found], "why": self.reasons(found)}
+        results = {
+            SCORE: self.scores[found],
+            P_VALUE: np.maximum(self.p_values[found], SMALLEST),
+            "why": self.reasons(found),
+        }
         return pd.concat([pd.DataFrame(results, index=frame.index), frame], axis=1)
 
     @cached_property
@@ -92,18 +99,23 @@ class Outliers:
     def cells_of(self, rows: np.ndarray, most: float = 1.0) -> pd.DataFrame:
         """The cells of some rows, by number, with a tail probability of at most `most`."""
         frame, parts, data = as_pandas(self.data), [], modelled(self.data, self.columns)
+        # Bonferroni's: of usual rows, few have a cell to blame, however many columns there are.
+        blamed = min(self.level, UNLIKELY) / max(1, len(self.columns.names))
+        limits = limits_of(data, self.columns.kinds, self.p_values >= LEAST_USUAL)
         for held_out, model in self.parts:
             own = np.intersect1d(held_out, rows)
             if len(own):
                 with own_filters():
                     warnings.simplefilter("ignore")  # values that are new to a model are what is looked for
-                    found = given_rest(model, take(data, own), COVERAGE)
-                parts.append(listed(frame, own, found, most, self.columns))
+                    found = one_by_one(model, take(data, own), blamed, COVERAGE, limits.is_impossible[own])
+                parts.append(listed(frame, own, found, most, self.columns, limits))
         cells = pd.concat(parts, ignore_index=True).sort_values(["tail", "nats"], ignore_index=True)
         n_cells = int(frame.iloc[rows].notna().to_numpy().sum())
         # Cells that are not listed have larger tails, and are rejected only if those that are listed are.
-        padded = np.concatenate([cells["tail"].to_numpy(dtype=float), np.ones(max(0, n_cells - len(cells)))])
-        return cells.assign(is_outlier=discoveries(padded, self.level)[: len(cells)])
+        tail = cells["tail"].to_numpy(dtype=float)
+        flagged = discoveries(np.concatenate([tail, np.ones(max(0, n_cells - len(cells)))]), self.level)[: len(cells)]
+        flagged |= cells.pop("is_impossible").to_numpy(dtype=bool)
+        return cells.assign(tail=np.maximum(tail, SMALLEST), is_outlier=flagged)
 
     def reasons(self, rows: np.ndarray) -> list[str]:
         """The columns of every row that are least likely given the others; empty where no cell can be compared."""
@@ -113,7 +125,7 @@ class Outliers:
         why: list[list[str]] = [[] for _ in rows]
         worst: dict[int, float] = {}
         for number, column, tail in self.cells_of(rows)[["number", "column", "tail"]].itertuples(index=False):
-            worst.setdefault(number, max(tail, 1e-300))
+            worst.setdefault(number, tail)
             own = why[place[number]]
             if not own or (len(own) < MOST_REASONS and tail <= min(NEAR_WORST * worst[number], UNLIKELY)):
                 own.append(str(column))
@@ -151,13 +163,13 @@ class Outliers:
         ]
         scatter = charts.scatter([one for one in series if len(one.x)], "row", "score", "Outlier score of every row")
         rows = self.rows.rename_axis("row").reset_index(names="row")
-        cells = self.cells.drop(columns="number")
+        cells = self.cells[self.cells["is_outlier"]].drop(columns=["number", "is_outlier"])
         panels = [
             Panel("Odd rows", f"{len(rows)} rows, the worst first.", html.table(rows[:MOST_SHOWN], sortable=True)),
             Panel(
                 "Odd cells",
-                "Cells that are unlikely given the rest of their row, with what was expected there. The tail is the "
-                "probability of a value that is at most as likely.",
+                f"{len(cells)} cells that are unlikely given the rest of their row, with what was expected there. The "
+                "tail is the probability of a value that is at most as likely.",
                 html.table(cells[:MOST_SHOWN], sortable=True),
             ),
             Panel("Scores", "Every row by a model that was not trained on it; usual rows are around 0.", scatter),
@@ -178,32 +190,6 @@ class Outliers:
         return f"Outliers({int(self.is_outlier.sum())} of {len(self.scores)} rows, level={self.level})"
 
 
-def listed(frame: pd.DataFrame, rows: np.ndarray, found: GivenRest, most: float, columns: Columns) -> pd.DataFrame:
-    """Cells with a tail of at most `most`, one per line."""
-    names, kept = [*frame.columns], columns.kept
-    expected, low, high = (as_pandas(part) for part in (found.expected, found.low, found.high))
-    kinds = dict(zip(columns.kept, columns.kinds, strict=True))
-    lines = []
-    for i, j in zip(*np.nonzero(found.tail <= most), strict=True):
-        column, row = kept[j], rows[i]
-        has_interval = kinds.get(column, "number") in ("number", "count", "date")
-        lines.append(
-            {
-                "row": frame.index[row],
-                "number": int(row),
-                "column": names[column],
-                "value": frame.iat[row, column],
-                "expected": expected.iat[i, j],
-                "low": low.iat[i, j] if has_interval else None,
-                "high": high.iat[i, j] if has_interval else None,
-                "tail": float(found.tail[i, j]),
-                "nats": float(found.nats[i, j]),
-            }
-        )
-    order = ["row", "number", "column", "value", "expected", "low", "high", "tail", "nats"]
-    return pd.DataFrame(lines, columns=order)
-
-
 def modelled(X: Any, columns: Columns) -> Any:
     """X without the columns that name rows; data frames as pandas."""
     table = as_pandas(X) if is_frame(X) else np.asarray(X)
@@ -216,7 +202,7 @@ def modelled(X: Any, columns: Columns) -> Any:
 
 def with_results(X: Any, scores: np.ndarray, p_values: np.ndarray, is_outlier: np.ndarray) -> Any:
     """X with three more columns."""
-    results = {SCORE: scores, P_VALUE: p_values, FLAG: is_outlier}
+    results = {SCORE: scores, P_VALUE: np.maximum(p_values, SMALLEST), FLAG: is_outlier}
     if hasattr(X, "iloc"):
         return X.assign(**results)
     if is_frame(X):

@@ -46,15 +46,13 @@ from jensen.models.mixtures.mixture import Mixture
 from jensen.runtime.interrupt import InterruptedFitWarning
 from jensen.runtime.messages import levels_inside, own_filters
 from jensen.runtime.progress import Bar
-from jensen.tasks.odd_rows import ADDED, Outliers, modelled
+from jensen.tasks.odd_rows import ADDED, LEAST_USUAL, Outliers, modelled
 
 # Share of the rows that may be odd without bending a fit.
 TRIM = 0.1
 # With more columns no covariance matrix of all of them is fitted.
 WIDEST = 300
 FEWEST_ROWS = 20
-# Rows with a smaller p-value are left out of the model of single cells.
-LEAST_USUAL = 0.01
 
 
 @dataclass(frozen=True)
