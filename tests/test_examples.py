@@ -22,6 +22,9 @@ import jensen
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 SCRIPTS = sorted(path for path in EXAMPLES.glob("*.py") if path.name != "drawing.py")
+# These take half a minute or more: `make test-slow` and `make docs` run them.
+LONG = {"losses_and_schedules", "naive_bayes_kl"}
+RUNS = [pytest.param(path, marks=[pytest.mark.slow] if path.stem in LONG else []) for path in SCRIPTS]
 
 
 @pytest.fixture
@@ -46,7 +49,7 @@ def assert_is_a_picture(path: Path) -> None:
     assert 30_000 < len(content) < 1_000_000
 
 
-@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("script", RUNS, ids=lambda path: path.stem)
 def test_an_example_runs_and_draws_its_picture(script, tmp_path, monkeypatch, capsys, as_if_alone):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "argv", [str(script)])
