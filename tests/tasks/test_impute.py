@@ -167,7 +167,7 @@ class TestImpute:
         assert_allclose(filled.to_numpy(), from_file)
 
     def test_corrupted_cells_do_not_spread(self):
-        """What is filled stays in the range of its column, and is no worse than the mean of a column without relations."""
+        """Filled values stay in the range of their column, and an unrelated column is no worse than its mean."""
         rng = np.random.default_rng(0)
         x = rng.normal(size=(200, 3))
         x[:, 1] = 3 * x[:, 0] + 0.1 * rng.normal(size=200)
