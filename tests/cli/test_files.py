@@ -224,3 +224,29 @@ def test_standard_input_may_be_empty_and_has_one_reader(folder):
     assert "- is empty: it has no header line" in fail("compare", "-", "--models", "kmeans")
     message = fail("fit", "vae", "-", "--processes", 2, "-o", "m.jensen")
     assert "--processes 2 cannot share standard input; write the table to a file" in message
+
+
+def test_filled_numbers_have_the_decimals_of_their_column(folder):
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"height": rng.normal(170, 8, 60).round(1), "pay": rng.integers(0, 9000, 60).astype(float)})
+    table["grams"] = [f"{value:g}" for value in (10 * table["height"] + rng.normal(size=60)).round(2)]
+    table["exact"] = rng.normal(size=60)
+    table.mask(rng.random(table.shape) < 0.2).to_csv("x.csv", index=False)
+    succeed("fit", "gaussian-mixture", "x.csv", "-o", "m.jensen", "-q")
+    for words in (("m.jensen", "x.csv"), ("x.csv", "--effort", "quick")):
+        filled = pd.read_csv(pd.io.common.StringIO(succeed("impute", *words)), dtype=str)
+        assert filled["height"].str.fullmatch(r"\d+\.\d").all()
+        assert filled["pay"].str.fullmatch(r"\d+\.\d").all()
+        assert filled["grams"].str.fullmatch(r"\d+\.\d[1-9]?").all()
+        decimals = filled["exact"].str.partition(".")[2].str.len()
+        assert decimals[pd.read_csv("x.csv")["exact"].isna()].max() > 6
+
+
+def test_a_complete_file_is_written_as_it_is_without_a_fit(folder, monkeypatch):
+    monkeypatch.setattr(jensen.Imputer, "fit", lambda *_: pytest.fail("a model was fitted"))
+    (folder / "x.csv").write_text("a,b\n1.50,x\n2.0,y\n03,x\n")
+    result = run("impute", "x.csv", "-o", "f.csv")
+    assert "nothing is missing in x.csv" in result.stderr
+    assert (folder / "f.csv").read_text() == (folder / "x.csv").read_text()
+    assert json.loads(succeed("impute", "x.csv", "--json"))["filled_entries"] == 0
+    assert "'effort' parameter" in fail("impute", "x.csv", "--effort", "slow")

@@ -7,6 +7,8 @@ import pandas as pd
 import pytest
 import torch
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy.special import huber
+from scipy.stats import iqr, norm
 
 from jensen import ConjugatePrior, GaussianMixture, Mixture, pool
 from jensen.data.infer import learn_columns
@@ -16,7 +18,7 @@ from jensen.tasks.imputation.ensemble import Ensemble
 from jensen.tasks.imputation.members import Member, fitted_member
 from jensen.tasks.imputation.nearest import Nearest, learn_metric
 from jensen.tasks.imputation.search import search
-from jensen.tasks.imputation.weighing import weigh, weigh_with_nearest
+from jensen.tasks.imputation.weighing import losses, weigh, weigh_column, weigh_with_nearest
 
 
 @pytest.fixture
@@ -54,7 +56,8 @@ def test_a_member_expects_what_its_mixture_does(mixed):
     shares = np.stack([(drawn[:, gaps, 1] == level).mean(0) for level in range(3)], 1)
     assert_allclose(z[gaps, 1:4], shares, atol=0.06)  # five standard errors of 2000 draws
     gaps = np.isnan(x[:, 0])
-    assert_allclose(coding.codes(z)[gaps, 0], model.impute(x)[gaps, 0])
+    seen = np.nanmin(x[:, 0]), np.nanmax(x[:, 0])
+    assert_allclose(coding.codes(z)[gaps, 0], model.impute(x)[gaps, 0].clip(*seen))
 
 
 def test_weights_find_the_model_that_is_right():
@@ -78,6 +81,37 @@ def test_few_entries_give_nearest_rows_about_half():
     truth = np.zeros((4, 1))
     weights = weigh_with_nearest([truth + 1.0, truth], truth, is_level=False)
     assert_allclose(weights, [1 - 29 / 54, 29 / 54])  # (4 · 1 + 50 · ½) / 54
+
+
+def test_the_loss_of_numbers_is_that_of_huber():
+    rng = np.random.default_rng(0)
+    truth, guess = rng.normal(size=(500, 1)), 4 * rng.normal(size=(500, 1))
+    limit = 3 * iqr(truth) / (2 * norm.ppf(0.75))
+    assert_allclose(losses(guess, truth, is_level=False), 2 * huber(limit, guess - truth)[:, 0], rtol=1e-3)
+    zeros = np.append(np.zeros(9), 5.0)[:, None]  # no deviation by quartiles: squares
+    assert_allclose(losses(zeros + 7.0, zeros, is_level=False), 49.0)
+
+
+def test_a_corrupted_entry_does_not_decide_the_weights():
+    """One model is right but for the corrupted entry, and the other is wrong by a deviation towards it."""
+    rng = np.random.default_rng(0)
+    truth = rng.normal(size=(60, 1))
+    right, wrong = truth + 0.1 * rng.normal(size=truth.shape), truth + 1.0
+    truth[0] = 300.0
+    right[0], wrong[0] = 0.0, 1.0
+    weights, _ = weigh_column([np.zeros(truth.shape), right, wrong], truth, is_level=False, seed=0, has_nearest=False)
+    assert weights[1] > 0.8
+    assert np.square(right - truth).mean() > np.square(wrong - truth).mean()
+
+
+@pytest.mark.parametrize("has_nearest", [False, True])
+def test_a_column_that_no_model_knows_better_is_filled_by_its_own_values(has_nearest):
+    rng = np.random.default_rng(0)
+    truth = rng.normal(size=(60, 1))
+    models = [np.zeros(truth.shape), *(rng.normal(size=truth.shape) for _ in range(3))]
+    weights, average = weigh_column(models, truth, is_level=False, seed=0, has_nearest=has_nearest)
+    assert_array_equal(weights, [1, 0, 0, 0])
+    assert_array_equal(average, models[0])
 
 
 def test_nearest_rows_by_hand():

@@ -166,6 +166,21 @@ class TestImpute:
         assert isinstance(filled, pl.DataFrame)
         assert_allclose(filled.to_numpy(), from_file)
 
+    def test_corrupted_cells_do_not_spread(self):
+        """Filled values stay in the range of their column, and an unrelated column is no worse than its mean."""
+        rng = np.random.default_rng(0)
+        x = rng.normal(size=(200, 3))
+        x[:, 1] = 3 * x[:, 0] + 0.1 * rng.normal(size=200)
+        x[rng.random(x.shape) < 0.1] = np.nan
+        x[:4, 0], x[:4, 1] = 100.0, np.nan
+        x[4:8, 2] = rng.uniform(50, 100, 4)
+        result = jensen.impute(x, "quick")
+        filled = np.where(np.isnan(x), result.table, np.nan)
+        assert (np.nanmin(filled, 0) >= np.nanmin(x, 0)).all()
+        assert (np.nanmax(filled, 0) <= np.nanmax(x, 0)).all()
+        assert result.columns["explained"].iloc[2] >= 0
+        assert result.columns["explained"].iloc[1] > 0.8
+
     def test_errors(self):
         with pytest.raises(ValueError, match="'effort' parameter of Imputer must be a str among"):
             jensen.impute(np.eye(3), "slow")

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from jensen.files.reading import Reading
+    from jensen.files.tables import Table
 
 
 def impute(
@@ -149,6 +150,8 @@ def impute_table(
     need_table(data, read.table)
     X, _, _ = split_columns(read.table, drop=drop)
     X = typed(Imputer(effort), X)
+    if report_to is None and not np.asarray(pd.isna(X)).any():
+        return write_complete(data, cells, effort, draws, output, safe_csv, as_json, separator)
     result = impute_rows(X, effort, random_state=seed, verbose=int(not as_json))
     own = modelled(result.model, X)
     is_missing = np.asarray(pd.isna(own))
@@ -175,6 +178,28 @@ def impute_table(
             show_message(line)
         if report_to:
             show_message(f"wrote the report to {report_to.resolve()}")
+
+
+def write_complete(
+    data: Path,
+    cells: Table,
+    effort: str,
+    draws: int | None,
+    output: Path | None,
+    safe_csv: bool,
+    as_json: bool,
+    separator: str | None,
+) -> None:
+    """Write a table in which nothing is missing as it is; no model is fitted."""
+    from jensen.tasks.imputer import Imputer
+
+    unfitted = Imputer(effort)
+    unfitted._validate_params()
+    summary: dict[str, Any] = {"filled_entries": 0} | ({"columns": [], "tried": []} if as_json else {})
+    for i in range(1, (draws or 1) + 1):
+        write_rows(unfitted, cells, file_of(output, i, draws), as_json, safe_csv, separator, **summary)
+    if not as_json:
+        show_message(f"nothing is missing in {data}; the table is written as it is, and no model was fitted")
 
 
 def file_of(output: Path | None, i: int, draws: int | None) -> Path | None:

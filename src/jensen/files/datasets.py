@@ -20,7 +20,7 @@ from jensen.files.images import read_folder
 from jensen.files.npy import read_npy
 from jensen.files.places import SEPARATORS, check_exists, is_embedded, no_column
 from jensen.files.reading import Reading
-from jensen.files.styles import Style
+from jensen.files.styles import PlainStyle, Style
 from jensen.files.tables import Read, Table, read_file, read_with, report
 from jensen.files.text import EXACT
 from jensen.files.understood import Understood
@@ -285,10 +285,18 @@ def fill_cells(
     for name, missing in zip(names, is_missing.T, strict=True):
         if missing.any():
             is_written = pd.api.types.is_string_dtype(cells[name])
-            style = (styles or {}).get(str(name))
+            style = (styles or {}).get(str(name)) or (
+                plain_style(cells[name][~missing], values[name]) if is_written else None
+            )
             texts = values[name].astype(str) if style is None else values[name].map(style.write)
             result[name] = cells[name].mask(missing, texts) if is_written else values[name]
     return result
+
+
+def plain_style(written: pd.Series[Any], values: pd.Series[Any]) -> PlainStyle | None:
+    """How a column of a text file writes its usual numbers, if the values that fill it are numbers."""
+    is_number = pd.api.types.is_numeric_dtype(values) and not pd.api.types.is_bool_dtype(values)
+    return PlainStyle.of(written.unique().tolist()) if is_number else None
 
 
 def need_table(path: str | os.PathLike[str], table: Table) -> None:

@@ -21,6 +21,9 @@ AFFIXED = re.compile(
     rf"(?P<sign>[-+−]?) ?(?P<front>[{CURRENCIES}]?) ?(?P<inner>[-+−]?)"
     rf"(?P<digits>[\d.,'’ \u00a0\u202f]*\d[.,]?(?:[eE][-+]?\d+)?)[ \u00a0]?(?P<back>[{CURRENCIES}%]?)"
 )
+PLAIN = re.compile(r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)")
+# Numbers with more decimals are results of computations, and not rounded.
+MOST_DECIMALS = 6
 NAMED_DATE = re.compile(r"(?P<day>\d{1,2})(?P<sep>[ -])(?P<month>[A-Za-z]{3,9})(?P=sep)\d{4}")
 MONTH_FIRST = re.compile(r"(?P<month>[A-Za-z]{3,9}) \d{1,2}(?P<comma>,?) \d{4}")
 NUMBERS_DATE = re.compile(r"\d{1,2}(?P<sep>[-/.])\d{1,2}(?P=sep)(?P<year>\d{4}|\d\d)")
@@ -76,6 +79,35 @@ class NumberStyle:
         separators = " and ".join(f"{name} {sign!r}" for name, sign in signs.items() if sign)
         unit = f" in {self.front or self.back}" if self.front or self.back else ""
         return f"numbers{unit}{f' with {separators}' if separators else ''}"
+
+
+@dataclass(frozen=True)
+class PlainStyle:
+    """Numbers without any separator but a decimal point, with `fewest` to `most` decimals."""
+
+    fewest: int
+    most: int
+
+    @classmethod
+    def of(cls, texts: Sequence[str]) -> PlainStyle | None:
+        """That of texts, None if they are no such numbers or have the digits of a computer's numbers."""
+        digits = [text.strip() for text in texts]
+        if not digits or not all(PLAIN.fullmatch(text) for text in digits):
+            return None
+        decimals = [len(text.partition(".")[2]) for text in digits]
+        return cls(min(decimals), max(decimals)) if max(decimals) <= MOST_DECIMALS else None
+
+    def write(self, value: Any) -> str:
+        """A number rounded to the digits of the column, without zeros at the end that the column does not have.
+
+        Example:
+            >>> from jensen.files.styles import PlainStyle
+            >>> PlainStyle.of(["173.4", "180.0"]).write(171.96), PlainStyle.of(["1", "2.25"]).write(1.5)
+            ('172.0', '1.5')
+        """
+        whole, _, part = NumberStyle(decimals=self.most).write(value).partition(".")
+        part = part[: self.fewest] + part[self.fewest :].rstrip("0")
+        return f"{whole}.{part}" if part else whole
 
 
 @dataclass(frozen=True)

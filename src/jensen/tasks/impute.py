@@ -167,6 +167,8 @@ class Imputed:
                 how = f"{row['accuracy']:.0%} of hidden levels right (most frequent level: {row['most_frequent']:.0%})"
             else:
                 how = f"error {row['rmse']:.3g} on hidden entries (column mean: {row['rmse_of_mean']:.3g})"
+                if row["rmse"] > row["rmse_of_mean"]:  # a few far values decide a mean of squares
+                    how += f", absolute error {row['mae']:.3g} (column mean: {row['mae_of_mean']:.3g})"
             lines.append(f"  {row['column']}: {row['missing']} filled, {how}")
         left = [str(name) for name in self.model.columns_.left_out]
         if left:

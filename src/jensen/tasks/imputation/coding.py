@@ -103,6 +103,14 @@ class Coding:
         found: np.ndarray = np.clip(codes, *self.bounds[:, column])
         return found
 
+    def within(self, codes: np.ndarray, column: int) -> np.ndarray:
+        """Expected codes of a column of numbers, within the range of the observed ones."""
+        if self.bounds is None:
+            return codes
+        low, high = self.bounds[:, column] + np.array([1.0, -1.0]) * self.scale[column]
+        found: np.ndarray = np.clip(codes, low, high)
+        return found
+
     def completed(self, x: np.ndarray, z: np.ndarray) -> np.ndarray:
         """The coordinates (n, D) of rows x, with z where a cell is missing."""
         own = self.coordinates(x)

@@ -42,7 +42,10 @@ class Member:
     weight: np.ndarray | None = None
 
     def expected(self, x: np.ndarray) -> np.ndarray:
-        """E[coordinates | observed] (n, D) where cells are missing; NaN in columns that it does not model."""
+        """E[coordinates | observed] (n, D) where cells are missing; NaN in columns that it does not model.
+
+        Numbers stay within the range of the observed ones: a corrupted cell would else be extrapolated to others.
+        """
         out = np.full((len(x), self.coding.width), np.nan)
         if self.estimator is None:
             for j in self.columns:
@@ -56,7 +59,7 @@ class Member:
             filled = np.asarray(self.estimator.impute(own[rows]), dtype=np.float64)
             levels = self.probabilities(own[rows])
         for i, j in enumerate(self.columns):
-            found = levels[i] if i in levels else self.coding.of_column(filled[:, i], j)
+            found = levels[i] if i in levels else self.coding.of_column(self.coding.within(filled[:, i], j), j)
             out[rows, self.coding.places[j]] = found
         return out
 

@@ -37,7 +37,8 @@ def column_table(found: Found, names: Sequence[str | int], n_missing: np.ndarray
             miss, scale = (found.average[j] - truth)[:, 0], coding.scale[j]
             square, plain = float(np.mean(miss**2)), float(np.mean((own - truth) ** 2))
             row |= {"rmse": np.sqrt(square) * scale, "mae": float(np.abs(miss).mean() * scale)}
-            row |= {"rmse_of_mean": np.sqrt(plain) * scale, "explained": 1 - square / plain if plain else 0.0}
+            row |= {"rmse_of_mean": np.sqrt(plain) * scale, "mae_of_mean": float(np.abs(own - truth).mean() * scale)}
+            row |= {"explained": 1 - square / plain if plain else 0.0}
         rows.append(row)
     return pd.DataFrame(rows)
 

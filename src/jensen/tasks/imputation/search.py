@@ -24,7 +24,7 @@ from jensen.tasks.imputation.coding import Coding
 from jensen.tasks.imputation.ensemble import ROUNDS, Ensemble
 from jensen.tasks.imputation.members import Member, fitted_member
 from jensen.tasks.imputation.nearest import Nearest, learn_metric
-from jensen.tasks.imputation.weighing import cross_weighed, weigh, weigh_with_nearest
+from jensen.tasks.imputation.weighing import weigh_column
 
 HIDDEN_SHARE, TRIAL_STEPS = 0.1, 30
 # A column has at least so many observed entries that stay when some are hidden, and nearest rows at least so many.
@@ -102,7 +102,7 @@ def search(
         except KeyboardInterrupt:
             is_interrupted = True
         names = [name for name in trials[0].members if all(name in trial.members for trial in trials)]
-        first = weights_of(coding, trials, names)
+        first = weights_of(coding, trials, names, seed)
         bar.note(Nearest.name)
         began = time.perf_counter()
         near = None
@@ -128,7 +128,7 @@ def search(
         own = hidden_guesses(coding, trials, names, j, guessed)
         if own is not None:
             truth[j], guesses[j] = own
-            average[j] = cross_weighed(guesses[j], truth[j], coding.is_level(j), seed, is_tried)
+            average[j] = weigh_column(guesses[j], truth[j], coding.is_level(j), seed, is_tried)[1]
     return Found(ensemble, every, seconds, failed, truth, guesses, average)
 
 
@@ -183,7 +183,7 @@ def hidden_guesses(
 
 
 def weights_of(
-    coding: Coding, trials: Sequence[Trial], names: Sequence[str], more: Sequence[np.ndarray] = ()
+    coding: Coding, trials: Sequence[Trial], names: Sequence[str], seed: int, more: Sequence[np.ndarray] = ()
 ) -> np.ndarray:
     """Weights (M, d) of the models for every column; one without hidden entries has those of all others together."""
     weights = np.zeros((len(names) + bool(more), coding.d))
@@ -193,7 +193,7 @@ def weights_of(
         if own is None:
             others.append(j)
         else:
-            weights[:, j] = (weigh_with_nearest if more else weigh)(own[1], own[0], coding.is_level(j))
+            weights[:, j] = weigh_column(own[1], own[0], coding.is_level(j), seed, bool(more))[0]
     if others:
         # A model of all columns is there for new rows that lack a column which had no gaps.
         total = weights.sum(1)
@@ -234,7 +234,7 @@ def nearest_rows(
                 bar.beat()
             near = Nearest(coding, trial.left, completed[i], metrics[i])
             found.append(replace(plain[i], nearest=near).guess_of_nearest(trial.left, completed[i]))
-        weights = weights_of(coding, trials, names, found)
+        weights = weights_of(coding, trials, names, seed, found)
         completed = [plain[i].averaged(trial.left, [*guesses[i], found[i]], weights) for i, trial in enumerate(trials)]
     return {j: np.exp(np.mean([np.log(own[j] + 1e-12) for own in metrics], 0)) for j in columns}, found, weights
 

@@ -1,7 +1,8 @@
 """Weights of models for a column, by their loss on entries that were hidden from them.
 
 Models are added one by one to an average, each time the one that lowers its loss most, also repeatedly (Caruana et al.
-2004, ensemble selection from libraries of models).
+2004, ensemble selection from libraries of models). An average that does not beat the column's own mean, or frequencies,
+on entries that its weights do not come from is not used.
 """
 
 from __future__ import annotations
@@ -15,16 +16,33 @@ from jensen.tasks.imputation.nearest import FLOOR
 MOST_ADDED = 10
 # Weights of nearest rows that are compared, and the entries that speak for a half beforehand.
 SHARES, PRIOR_ENTRIES = (0.0, 0.25, 0.5, 0.75, 1.0), 50
+# Errors of numbers count as squares up to so many robust standard deviations; IQR is that of a standard normal.
+MOST_DEVIATIONS, IQR = 3.0, 1.349
 
 
 def losses(guess: np.ndarray, truth: np.ndarray, is_level: bool) -> np.ndarray:
-    """The loss (..., n) of expected coordinates (..., n, w): squared error of a number, -ln p of a level."""
+    """The loss (..., n) of expected coordinates (..., n, w): Huber's of a number, -ln p of a level.
+
+    Huber's loss (1964) is the squared error r² up to a limit c, and 2cr - c² beyond: the square of one corrupted entry
+    would outweigh all others.
+    """
     found: np.ndarray
     if is_level:
         found = -np.log((guess * truth).sum(-1) + FLOOR)
         return found
-    found = np.square(guess - truth).sum(-1)
+    error = np.abs(guess - truth)[..., 0]
+    within = np.minimum(error, square_limit(truth))
+    found = within * (2 * error - within)
     return found
+
+
+def square_limit(truth: np.ndarray) -> float:
+    """The error up to which squares count: three standard deviations, by the quartiles of the true numbers (n, 1).
+
+    If half of these are the same, such as 0, there is no such deviation, and all errors count as squares.
+    """
+    first, third = np.quantile(truth, [0.25, 0.75])
+    return float(MOST_DEVIATIONS * (third - first) / IQR) if third > first else np.inf
 
 
 def weigh(guesses: Sequence[np.ndarray], truth: np.ndarray, is_level: bool) -> np.ndarray:
@@ -63,6 +81,20 @@ def weigh_with_nearest(guesses: Sequence[np.ndarray], truth: np.ndarray, is_leve
     first = np.sum([weights[m] * guesses[m] for m in used], axis=0)
     share = share_of_nearest(first, guesses[-1], truth, is_level)
     return np.append((1 - share) * weights, share)
+
+
+def weigh_column(
+    guesses: Sequence[np.ndarray], truth: np.ndarray, is_level: bool, seed: int, has_nearest: bool
+) -> tuple[np.ndarray, np.ndarray]:
+    """Weights (M,) of models, the first of which is the column's own values, and the average (n, w).
+
+    In the average every entry has weights that were found without it. If it is no better than the column's own mean, or
+    frequencies, these have all the weight.
+    """
+    average = cross_weighed(guesses, truth, is_level, seed, has_nearest)
+    if losses(guesses[0], truth, is_level).mean() <= losses(average, truth, is_level).mean():
+        return np.eye(len(guesses))[0], guesses[0]
+    return (weigh_with_nearest if has_nearest else weigh)(guesses, truth, is_level), average
 
 
 def cross_weighed(
