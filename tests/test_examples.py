@@ -22,8 +22,22 @@ import jensen
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 SCRIPTS = sorted(path for path in EXAMPLES.glob("*.py") if path.name != "drawing.py")
-# These take half a minute or more: `make test-slow` and `make docs` run them.
-LONG = {"losses_and_schedules", "naive_bayes_kl"}
+# These take ten seconds or more: `make test-slow` and `make docs` run them.
+LONG = {
+    "diffusion_curve",
+    "diffusion_digits",
+    "inpainting",
+    "latent_diffusion",
+    "leaderboard",
+    "losses_and_schedules",
+    "mixed_table",
+    "naive_bayes_kl",
+    "number_of_clusters",
+    "outlier_levels",
+    "shapeless_latent",
+    "stores",
+    "vae_digits",
+}
 RUNS = [pytest.param(path, marks=[pytest.mark.slow] if path.stem in LONG else []) for path in SCRIPTS]
 
 
