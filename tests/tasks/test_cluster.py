@@ -305,7 +305,6 @@ class TestInput:
         [
             ({"effort": "fast"}, "effort='fast' is not known; choose 'quick', 'normal', 'thorough'"),
             ({"n_clusters": 0}, "n_clusters=0 is no number of clusters"),
-            ({"table": "nothing.csv"}, "table='nothing.csv' is no file"),
             ({"table": np.ones((5, 2))}, "no column to find clusters in"),
             ({"table": np.random.default_rng(0).normal(size=(6, 2))}, "table has 6 rows"),
             ({"y": np.zeros(150), "n_clusters": 2}, "the clusters are the classes of y"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from jensen.files.places import check_columns, check_data, check_output, is_text
@@ -44,6 +44,15 @@ def check_writable(output: Path, option: str = "--output") -> None:
         raise ValueError(f"{option} {output} cannot be written: there is no folder {folder}; give one that exists")
     if not os.access(folder, os.W_OK):
         raise ValueError(f"{option} {output} cannot be written: no permission to write to {folder}; give another")
+
+
+def check_outputs(files: Mapping[str, Path | None]) -> None:
+    """An error if one of these files, by its option, cannot be written, or a --report is no page."""
+    for option, file in files.items():
+        if file is not None:
+            check_writable(file, option)
+            if option == "--report":
+                check_page(file, option)
 
 
 def check_safe(is_safe: bool, *files: Path | None, is_printed: bool) -> None:

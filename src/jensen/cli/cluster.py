@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from jensen.cli.checks import check_page, check_safe, check_writable
+from jensen.cli.checks import check_outputs, check_safe
 from jensen.cli.inputs import Drop, Header, Json, Missing, Quiet, SafeCsv, Types, Word, table_options
 from jensen.cli.output import plain, show_message, wrote
 from jensen.files.places import check_columns, check_data, known_suffix
@@ -64,13 +64,9 @@ def cluster(
       jensen cluster data.csv --n-clusters 3 --no-noise --json
     """
     check_safe(safe_csv, output, is_printed=False)
-    for option, file in {"--output": output, "--report": report_to, "--model": model_to}.items():
-        if file:
-            check_writable(file, option)
+    check_outputs({"--output": output, "--report": report_to, "--model": model_to})
     if output:
         known_suffix(output)
-    if report_to:
-        check_page(report_to, "--report")
     check_data(data)
     check_columns(data, drop or [], [label], header)
     from jensen.files.datasets import need_table, read_dataset, split_columns

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from jensen.cli.checks import check_page, check_safe, check_writable
+from jensen.cli.checks import check_outputs, check_safe
 from jensen.cli.inputs import Drop, Header, Json, Missing, Quiet, SafeCsv, Types, Weight, Word, table_options
 from jensen.cli.output import PICTURES, plain, show_message, wrote
 from jensen.files.places import check_columns, check_data, check_holds_text
@@ -85,13 +85,9 @@ def compare(
     if discrete not in answers:
         raise ValueError(f"--discrete {discrete} is unknown; choose auto, yes or no")
     check_safe(safe_csv, output, samples, is_printed=False)
-    for option, file in {"--output": output, "--report": report_to, "--samples": samples}.items():
-        if file:
-            check_writable(file, option)
+    check_outputs({"--output": output, "--report": report_to, "--samples": samples})
     if output:
         check_holds_text(output)
-    if report_to:
-        check_page(report_to, "--report")
     names = "auto" if models == "auto" else [name.strip() for name in models.split(",")]
     for name in names if names != "auto" else ():
         class_name(name)

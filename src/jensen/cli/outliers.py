@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from jensen.cli.checks import check_page, check_safe, check_writable
+from jensen.cli.checks import check_outputs, check_safe
 from jensen.cli.inputs import Drop, Header, Json, Missing, Quiet, SafeCsv, Types, Word, table_options
 from jensen.cli.output import plain, show_message, wrote
 from jensen.files.places import check_columns, check_data, check_holds_text
@@ -59,13 +59,9 @@ def outliers(
       jensen outliers data.csv --drop id -o scored.csv --report page.html
     """
     check_safe(safe_csv, output, is_printed=False)
-    for option, file in {"--output": output, "--report": report_to}.items():
-        if file:
-            check_writable(file, option)
+    check_outputs({"--output": output, "--report": report_to})
     if output:
         check_holds_text(output)
-    if report_to:
-        check_page(report_to, "--report")
     check_data(data)
     check_columns(data, drop or [], header=header)
     from jensen.files.datasets import read_dataset, split_columns

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from jensen.cli.apply import WRITTEN_HELP
-from jensen.cli.checks import check_page, check_safe, check_writable
+from jensen.cli.checks import check_outputs, check_safe
 from jensen.cli.inputs import Drop, Header, Json, Missing, Quiet, SafeCsv, Types, Word, table_options
 from jensen.cli.output import plain, show_message, wrote
 from jensen.files.places import check_columns, check_data, known_suffix
@@ -65,11 +65,8 @@ def synthesize(
       jensen synthesize data.csv -n 500 -o new.csv --label income --report p.html
     """
     check_safe(safe_csv, output, is_printed=False)
-    check_writable(output)
+    check_outputs({"--output": output, "--report": report_to})
     known_suffix(output)
-    if report_to:
-        check_writable(report_to, "--report")
-        check_page(report_to, "--report")
     check_data(data)
     check_columns(data, drop or [], header=header)
     from jensen.files.datasets import read_dataset, split_columns

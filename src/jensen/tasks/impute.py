@@ -6,7 +6,6 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,13 +16,13 @@ from jensen.contract import whole_number
 from jensen.data.cells import read_cells
 from jensen.data.container import Table
 from jensen.files.replacing import write_text
-from jensen.files.tables import read_file
 from jensen.report import charts
 from jensen.report.html import table as html_table
 from jensen.report.page import article, document
 from jensen.report.panels import Panel
 from jensen.runtime.progress import Bar
 from jensen.tasks.imputer import Imputer
+from jensen.tasks.opening import opened
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -206,7 +205,7 @@ def impute(
         >>> result.table["kind"].tolist()[:5]
         ['a', 'a', 'b', 'b', 'b']
     """
-    rows: Any = read_file(table) if isinstance(table, (str, Path)) else table
+    rows = opened(table)
     model = Imputer(effort, columns=columns, random_state=random_state, verbose=verbose).fit(rows)
     seed = int(np.random.default_rng(random_state if isinstance(random_state, int) else None).integers(2**31))
     return Imputed(model.impute(rows), model, rows, seed)

@@ -38,7 +38,6 @@ from jensen.evaluate.robust import (
     trimmed_fit,
     usual_fits,
 )
-from jensen.files.tables import read_file
 from jensen.models.factors.mixtures import MixtureOfFactorAnalysers
 from jensen.models.mixtures.conjugate_prior import ConjugatePrior
 from jensen.models.mixtures.gaussian_mixture import GaussianMixture
@@ -47,6 +46,7 @@ from jensen.runtime.interrupt import InterruptedFitWarning
 from jensen.runtime.messages import levels_inside, own_filters
 from jensen.runtime.progress import Bar
 from jensen.tasks.odd_rows import ADDED, LEAST_USUAL, Outliers, modelled
+from jensen.tasks.opening import opened
 
 # Share of the rows that may be odd without bending a fit.
 TRIM = 0.1
@@ -97,7 +97,7 @@ def outliers(
         ([7], ['weight'])
     """
     check_arguments(level, effort)
-    X = read_file(table) if isinstance(table, str | os.PathLike) else table
+    X = opened(table)
     X = np.asarray(X) if isinstance(X, list | tuple) else X
     taken = [name for name in ADDED if is_frame(X) and name in names_in(X)]
     if taken:

@@ -22,8 +22,8 @@ from jensen.data.container import Table
 from jensen.data.names import shown
 from jensen.data.some import place_of
 from jensen.files.replacing import write_text
-from jensen.files.tables import read_file
 from jensen.models.mixtures.mixture import Mixture
+from jensen.tasks.opening import opened
 from jensen.tasks.synthesis.maker import Maker
 from jensen.tasks.synthesis.page import draw_columns, page
 from jensen.tasks.synthesis.quality import Quality, measure
@@ -70,7 +70,7 @@ def synthesize(
     n = whole_number("n", n)
     if effort not in EFFORTS:
         raise ValueError(f"effort={effort!r} is unknown; choose 'quick', 'normal' or 'thorough'")
-    rows = read_file(table) if isinstance(table, str | os.PathLike) else table
+    rows = opened(table)
     maker, x = Maker.of(rows)
     if len(x) < 2:
         raise ValueError("table has one row; give at least two, of which one is held out")

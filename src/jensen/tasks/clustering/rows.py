@@ -7,10 +7,8 @@ data.
 
 from __future__ import annotations
 
-import os
 import warnings
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,9 +21,9 @@ from jensen.data.names import listed
 from jensen.evaluate.kinds import some_columns
 from jensen.evaluate.trial import Task
 from jensen.evaluate.warm_starts import run
-from jensen.files.tables import read_file
 from jensen.models.mixtures.gaussians import STRUCTURES
 from jensen.runtime.messages import own_filters
+from jensen.tasks.opening import opened
 
 # Beyond this many columns a covariance for every cluster has too many parameters.
 WIDE = 20
@@ -108,11 +106,7 @@ class Scaled:
 
 def read_table(table: Any) -> Any:
     """The table, or that in a file."""
-    if isinstance(table, str | os.PathLike):
-        if not Path(table).is_file():
-            raise ValueError(f"table={os.fspath(table)!r} is no file; give a path, a data frame or an array")
-        return read_file(table)
-    table = to_take_apart(table)
+    table = to_take_apart(opened(table))
     if not is_frame(table) and not hasattr(table, "shape"):
         table = np.asarray(table)
     return table
