@@ -35,11 +35,12 @@ format: $(READY)
 test-slow: $(READY)
 	$(PYTEST) tests -m slow || [ $$? -eq 5 ]
 
-# scikit-learn's own tests of mixtures, k-means and factor analysis, run on our classes.
+# scikit-learn's own tests of mixtures, k-means, factor analysis and topics, run on our classes.
 test-dropin: $(READY)
 	SCIPY_ARRAY_API=1 SKLEARN_RUN_FLOAT32_TESTS=1 $(PYTEST) -p dropin.plugin -p no:cacheprovider --disable-warnings \
 	  --pyargs sklearn.mixture.tests.test_gaussian_mixture sklearn.mixture.tests.test_mixture \
-	  sklearn.cluster.tests.test_k_means sklearn.decomposition.tests.test_factor_analysis
+	  sklearn.cluster.tests.test_k_means sklearn.decomposition.tests.test_factor_analysis \
+	  sklearn.decomposition.tests.test_online_lda
 
 benchmark: $(READY)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[bench]'

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from scipy.special import logsumexp
+from scipy.special import gammaln, logsumexp, psi
 from scipy.stats import bernoulli, beta, dirichlet, expon, laplace, multivariate_normal, norm, poisson
 from sklearn.base import is_classifier
 from sklearn.datasets import load_iris, make_blobs
@@ -31,6 +31,7 @@ from jensen import (
     LatentClassAnalysis,
     LatentCurve,
     LatentDiffusion,
+    LatentDirichletAllocation,
     Mixture,
     MixtureOfFactorAnalysers,
     MixtureOfPPCA,
@@ -62,6 +63,8 @@ class Case:
         components: the weights (K,) and means (K, d) that samples come from; one, where z cannot be enumerated.
         spreads: the covariance of each of these (K, d, d); None where it is not known.
         draw: draws rows by numpy from components with these means (n, d) and spreads (n, d, d); Gaussians unless given.
+        draw_rows: draws n rows by numpy from a fitted model that has no components.
+        claimed: what score_samples claims by hand (n,), where that is neither ln p(x) nor the term of one z.
         objective: what a fit raises.
         log_prior: what a prior adds to the mean score of the rows of a fit, per row.
         arrays: names of attributes that keep the dtype of X.
@@ -95,6 +98,8 @@ class Case:
     for_checks: Callable[[], Any] | None = None
     spreads: Callable[[Any], np.ndarray] | None = None
     draw: Callable[[np.ndarray, np.ndarray, np.random.Generator], np.ndarray] = gaussian_rows
+    draw_rows: Callable[[Any, int, np.random.Generator], np.ndarray] | None = None
+    claimed: Callable[[Any, np.ndarray], np.ndarray] | None = None
     log_prior: Callable[[Any, np.ndarray], float] = lambda model, rows: 0.0
     raises_bound: bool = True
     evidence: Callable[[Any, np.ndarray], np.ndarray] | None = None
@@ -143,8 +148,20 @@ class Case:
         """What score_samples claims: ln p(x), or the largest ln p(x, z) of a model that chooses one z."""
         if self.is_exact:
             return self.log_likelihood(model, x)
+        if self.claimed is not None:
+            return self.claimed(model, x)
         assert self.log_joint is not None
         return self.log_joint(model, x).max(1)
+
+    def drawn(self, model: Any, n: int, rng: np.random.Generator) -> np.ndarray:
+        """Rows by numpy, from the parameters of a fitted model."""
+        if self.draw_rows is not None:
+            return self.draw_rows(model, n, rng)
+        assert self.components is not None
+        assert self.spreads is not None
+        (weights, means), spreads = self.components(model), self.spreads(model)
+        z = rng.choice(len(weights), n, p=weights)
+        return self.draw(means[z], spreads[z], rng)
 
     def answer(self, model: Any, x: np.ndarray) -> np.ndarray:
         """What the model says of every row, of what is hidden if it has a word for it."""
@@ -154,7 +171,8 @@ class Case:
     def offers(self, what: str) -> bool:
         """A method or attribute by name, or: holes, scores_holes, sparse, exact, raises_bound, needs_distinct,
         iterates, untrained (not by gradients), computed (scores are no estimates), numbers (no columns of text), units,
-        means (imputed by them), mean_score (score is the mean of scores), fits_without_labels.
+        means (imputed by them), mean_score (score is the mean of scores), fits_without_labels, constants (a column with
+        one value has no part in the model; one of words has).
         """
         model = self.make()
         tags = model.__sklearn_tags__().input_tags
@@ -172,6 +190,7 @@ class Case:
             "units": self.has_units,
             "means": self.has_means,
             "mean_score": not is_classifier(model),
+            "constants": model.capabilities.values != "words",
             "fits_without_labels": model.capabilities.labels != "needed",
         }
         if self.y is None and what in self.by_labels:
@@ -1193,6 +1212,120 @@ def blend() -> Case:
     )
 
 
+def short_documents() -> np.ndarray:
+    """Up to five words of three, of which most documents have mainly the first or the last."""
+    rng = np.random.default_rng(9)
+    shares = np.repeat([[0.7, 0.2, 0.1], [0.1, 0.2, 0.7], [0.4, 0.2, 0.4]], 30, axis=0)
+    return np.array([rng.multinomial(rng.integers(1, 6), p) for p in shares]).astype(float)
+
+
+def normalised(rows: np.ndarray) -> np.ndarray:
+    return rows / rows.sum(1, keepdims=True)
+
+
+def of_words(topics: np.ndarray, prior: np.ndarray, words: list[int]) -> float:
+    """ln p of words in order, given topics (K, V): a sum over the topics of all words, whose shares are integrated."""
+    values = []
+    for z in product(range(len(topics)), repeat=len(words)):
+        count = np.bincount(z, minlength=len(topics)) if z else np.zeros(len(topics))
+        of_topics = gammaln(prior.sum()) - gammaln(prior.sum() + count.sum()) + gammaln(prior + count).sum()
+        values.append(
+            of_topics - gammaln(prior).sum() + sum(np.log(topics[k, w]) for k, w in zip(z, words, strict=True))
+        )
+    return float(logsumexp(values))
+
+
+def ordered_words(row: np.ndarray) -> list[int]:
+    return np.repeat(np.arange(len(row)), row.astype(int)).tolist()
+
+
+def word_evidence(model: LatentDirichletAllocation, x: np.ndarray) -> np.ndarray:
+    prior = np.full(model.n_components, model.doc_topic_prior_)
+    return np.array([of_words(normalised(model.components_), prior, ordered_words(row)) for row in x])
+
+
+def variational_bound(log_topics: np.ndarray, prior: np.ndarray, row: np.ndarray) -> float:
+    """ELBO of a document by its definition, word by word, after many rounds of its two updates."""
+    words, gamma = ordered_words(row), prior + row.sum() / len(prior)
+    for _ in range(5000):
+        log_shares = psi(gamma) - psi(gamma.sum())
+        phi = np.array([np.exp(log_shares + log_topics[:, w]) for w in words]).reshape(-1, len(prior))
+        phi = phi / phi.sum(1, keepdims=True)
+        before, gamma = gamma, prior + phi.sum(0)
+        if np.abs(gamma - before).max() < 1e-13:
+            break
+    log_shares = psi(gamma) - psi(gamma.sum())
+    total = sum(p @ (log_topics[:, w] + log_shares - np.log(p)) for p, w in zip(phi, words, strict=True))
+    total += gammaln(prior.sum()) - gammaln(prior).sum() + (prior - 1) @ log_shares
+    return float(total - (gammaln(gamma.sum()) - gammaln(gamma).sum() + (gamma - 1) @ log_shares))
+
+
+def topic_bounds(model: LatentDirichletAllocation, log_topics: np.ndarray, x: np.ndarray) -> np.ndarray:
+    prior = np.full(model.n_components, model.doc_topic_prior_)
+    found = {tuple(row): variational_bound(log_topics, prior, row) for row in np.unique(x, axis=0)}
+    return np.array([found[tuple(row)] for row in x])
+
+
+def topics_log_prior(model: LatentDirichletAllocation, rows: np.ndarray) -> float:
+    """What training has beside the scores: E ln β instead of ln E β, and the divergence of the topics, per row."""
+    topics, eta = model.components_, np.full(rows.shape[1], model.topic_word_prior_)
+    log_topics = psi(topics) - psi(topics.sum(1, keepdims=True))
+    kl = gammaln(topics.sum(1)) - gammaln(topics).sum(1) + gammaln(eta).sum() - gammaln(eta.sum())
+    kl = kl + ((topics - eta) * log_topics).sum(1)
+    given_topics = topic_bounds(model, np.log(normalised(topics)), rows)
+    return float(topic_bounds(model, log_topics, rows).mean() - given_topics.mean() - kl.sum() / len(rows))
+
+
+def draw_documents(model: LatentDirichletAllocation, n: int, rng: np.random.Generator) -> np.ndarray:
+    shares = rng.dirichlet(np.full(model.n_components, model.doc_topic_prior_), n)
+    length = rng.poisson(short_documents().sum(1).mean(), n)
+    return np.array(
+        [rng.multinomial(m, p) for m, p in zip(length, shares @ normalised(model.components_), strict=True)]
+    )
+
+
+def topics() -> Case:
+    def make() -> LatentDirichletAllocation:
+        return LatentDirichletAllocation(
+            2,
+            doc_topic_prior=0.7,
+            topic_word_prior=0.5,
+            random_state=0,
+            tol=1e-13,
+            max_iter=500,
+            mean_change_tol=1e-11,
+            max_doc_update_iter=5000,
+        )
+
+    def mean(model: LatentDirichletAllocation) -> tuple[np.ndarray, np.ndarray]:
+        return np.ones(1), short_documents().sum(1).mean() * normalised(model.components_).mean(0, keepdims=True)
+
+    return Case(
+        "topics",
+        make,
+        short_documents(),
+        None,
+        is_exact=False,
+        components=mean,
+        draw_rows=draw_documents,
+        claimed=lambda model, x: topic_bounds(model, np.log(normalised(model.components_)), x),
+        evidence=word_evidence,
+        log_prior=topics_log_prior,
+        objective=lambda model: model.lower_bound_,
+        arrays=("components_",),
+        for_checks=LatentDirichletAllocation,
+        needs_distinct=False,
+        has_location=False,
+        has_units=False,
+        has_means=False,
+        expected_failed_checks=LABELS_ARE_READ
+        | dict.fromkeys(
+            ("check_estimator_sparse_array", "check_estimator_sparse_matrix"),
+            "reads the tags of a classifier where there is a predict_proba, which a fit with labels has",
+        ),
+    )
+
+
 CASES = [
     gaussian_mixture("mixture-full"),
     gaussian_mixture("mixture-tied", covariance_type="tied"),
@@ -1246,6 +1379,7 @@ CASES = [
     latent_diffusion("latent-diffusion"),
     latent_diffusion("latent-diffusion-joint", training="joint"),
     blend(),
+    topics(),
 ]
 
 IRIS = load_iris()

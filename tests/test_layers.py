@@ -42,6 +42,7 @@ FAMILIES = {
     "autoencoders": set(),
     "clusters": set(),
     "regression": set(),
+    "topics": set(),
 }
 # Families whose models are networks.
 DEEP_FAMILIES = {"latent_diffusion", "diffusion", "autoencoders"}

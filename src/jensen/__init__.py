@@ -34,6 +34,7 @@ _HOMES = {
     "KMedoids": "jensen.models.clusters.kmedoids",
     "LatentClassAnalysis": "jensen.models.mixtures.latent_class_analysis",
     "LatentCurve": "jensen.models.curves.latent_curve",
+    "LatentDirichletAllocation": "jensen.models.topics.latent_dirichlet_allocation",
     "LatentDiffusion": "jensen.models.latent_diffusion.latent_diffusion",
     "Leaderboard": "jensen.evaluate.leaderboard",
     "MLP": "jensen.nets.mlp",

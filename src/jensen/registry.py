@@ -40,6 +40,7 @@ MODELS = {
     "poisson-mixture": "PoissonMixture",
     "probabilistic-pca": "ProbabilisticPCA",
     "ridge-regression": "RidgeRegression",
+    "topics": "LatentDirichletAllocation",
     "vae": "VAE",
 }
 # The title of a model's page in the documentation.
@@ -63,6 +64,7 @@ PAGES = {
     "poisson-mixture": "Latent classes: Bernoulli, Poisson and categorical mixtures",
     "probabilistic-pca": "Probabilistic PCA",
     "ridge-regression": "Ridge regression",
+    "topics": "Topics",
     "vae": "Variational autoencoder",
 }
 # Classes of other layers whose fits a file may hold.

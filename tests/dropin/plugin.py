@@ -1,4 +1,4 @@
-"""A pytest plugin that runs scikit-learn's own tests of mixtures, k-means and factor analysis on jensen's classes.
+"""A pytest plugin that runs scikit-learn's own tests of the models that jensen replaces on jensen's classes.
 
 While the tests are imported, `sklearn.mixture.GaussianMixture` and its kin are jensen's. A test known to fail is a
 strict xfail, so that one which starts to pass is noticed; so is an entry of the tables that no test answers to. For
@@ -17,17 +17,22 @@ import sklearn.decomposition
 import sklearn.mixture
 
 from dropin.expected import EXPECTED_FAILURES, NOT_OURS, WITHIN_ROUNDING
-from jensen import FactorAnalysis, GaussianMixture, KMeans
+from jensen import FactorAnalysis, GaussianMixture, KMeans, LatentDirichletAllocation
 
 __all__ = ["pytest_collection", "pytest_collection_modifyitems"]
 
-SWAPS = {sklearn.mixture: GaussianMixture, sklearn.cluster: KMeans, sklearn.decomposition: FactorAnalysis}
+SWAPS = (
+    (sklearn.mixture, GaussianMixture),
+    (sklearn.cluster, KMeans),
+    (sklearn.decomposition, FactorAnalysis),
+    (sklearn.decomposition, LatentDirichletAllocation),
+)
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, Any, Any]:
     with pytest.MonkeyPatch.context() as patch:
-        for package, ours in SWAPS.items():
+        for package, ours in SWAPS:
             patch.setattr(package, ours.__name__, ours)
         return (yield)
 
@@ -47,7 +52,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Func
 
 def check_swapped(items: list[pytest.Function]) -> None:
     for module in {item.module for item in items}:
-        if not any(getattr(module, ours.__name__, None) is ours for ours in SWAPS.values()):
+        if not any(getattr(module, ours.__name__, None) is ours for _, ours in SWAPS):
             raise pytest.UsageError(f"{module.__name__} was imported before the swap and tests scikit-learn's class")
 
 

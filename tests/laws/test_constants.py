@@ -11,7 +11,7 @@ import pytest
 import jensen
 from jensen.data.codes import UnseenValueWarning
 
-pytestmark = pytest.mark.asks("score_samples", "untrained", "raises_bound")
+pytestmark = pytest.mark.asks("score_samples", "untrained", "raises_bound", "constants")
 
 # Counts, yes/no, levels and numbers can all have these values; positive numbers have no 0.
 ONE, OTHER = 1.0, 2.0

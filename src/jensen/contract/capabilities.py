@@ -22,8 +22,8 @@ class Capabilities:
         missing_in_fit: whether X may have missing values in `fit`.
         missing_in_score: whether `score_samples` takes rows with missing values, by their observed entries.
         text: whether columns may hold text and categories besides numbers.
-        values: the numbers that X may hold: "real", "nonnegative", or "counts" (0, 1, 2, ...), whose scores are
-            probabilities.
+        values: the numbers that X may hold: "real", "nonnegative", "counts" (0, 1, 2, ...) or "words" (counts of words,
+            which may be fractions); the scores of the last two are probabilities.
         images: whether rows may be images (h, w) or (c, h, w).
         sparse: whether X may be a sparse matrix.
         labels: whether `fit` reads y as labels; "needed" where there is no fit without y.
@@ -37,7 +37,7 @@ class Capabilities:
     missing_in_fit: bool = False
     missing_in_score: bool = False
     text: bool = False
-    values: Literal["real", "nonnegative", "counts"] = "real"
+    values: Literal["real", "nonnegative", "counts", "words"] = "real"
     images: bool = False
     sparse: bool = False
     labels: bool | Literal["needed"] = False
@@ -53,8 +53,8 @@ class Capabilities:
 
     @property
     def measure(self) -> str:
-        """What scores are of a column of numbers: the probability of a count, or else a density."""
-        return "probability" if self.values == "counts" else "density"
+        """What scores are of a column of numbers: the probability of a count or of words, or else a density."""
+        return "probability" if self.values in ("counts", "words") else "density"
 
     def write_tags(self, tags: Tags) -> None:
         """Set scikit-learn's tags of the same meaning."""

@@ -12,7 +12,7 @@ from numbers import Integral
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import torch
-from joblib import Parallel, delayed, effective_n_jobs  # type: ignore[import-untyped]
+from joblib import Parallel, delayed, effective_n_jobs
 
 from jensen.bound import averaging
 from jensen.runtime.interrupt import propagating_interrupts

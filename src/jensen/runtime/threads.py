@@ -70,3 +70,19 @@ def workers(n: int) -> ThreadPoolExecutor:
 
 # A forked process has no threads but its own.
 os.register_at_fork(after_in_child=workers.cache_clear)
+
+
+@contextmanager
+def at_most(n_jobs: int | None) -> Iterator[None]:
+    """No more threads than `n_jobs`, counted as joblib does; None leaves the caller's number."""
+    before = torch.get_num_threads()
+    if n_jobs is None:
+        yield
+        return
+    from joblib import effective_n_jobs
+
+    torch.set_num_threads(max(1, min(before, effective_n_jobs(n_jobs))))
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

@@ -256,16 +256,20 @@ def stepwise(
     source: Iterable[Batch],
     running: Running[Stats] | None,
     exponent: float = 0.7,
+    *,
+    rate: float | None = None,
+    total: float | None = None,
 ) -> tuple[Theta, Running[Stats]]:
     """One step of online EM: s ← (1-γ) s + γ s(batch), γ = (weight of all so far / weight of the batch)^-exponent.
 
-    With equal batches γ_t = t^-exponent, and any exponent in (½, 1] converges.
+    With equal batches γ_t = t^-exponent, and any exponent in (½, 1] converges. `rate` is another γ. The M-step is that
+    of as much weight as was seen so far, or of the `total` that the stream will have.
     """
     summary = sweep(verbs, theta, source)
     weight = float(summary.weight)
     now = Running(summary.stats * (1 / weight), weight)
     if running is not None:
-        total = running.weight + weight
-        rate = (total / weight) ** -exponent
-        now = Running(running.stats * (1 - rate) + now.stats * rate, total)
-    return verbs.m_step(theta, now.stats * now.weight), now
+        seen = running.weight + weight
+        rate = (seen / weight) ** -exponent if rate is None else rate
+        now = Running(running.stats * (1 - rate) + now.stats * rate, seen)
+    return verbs.m_step(theta, now.stats * (now.weight if total is None else total)), now

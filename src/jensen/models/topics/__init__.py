@@ -1,0 +1,1 @@
+"""Topics: latent Dirichlet allocation."""
