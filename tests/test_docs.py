@@ -44,6 +44,7 @@ QUICK = {
     "docs/probabilistic-pca.md",
     "docs/ridge-regression.md",
     "docs/synthesize.md",
+    "docs/topics.md",
 }
 
 

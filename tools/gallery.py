@@ -35,6 +35,7 @@ TOPICS = {
     "Diffusion": ["LatentDiffusion", "Diffusion", "Schedule"],
     "Autoencoders": ["VAE", "Autoencoder"],
     "Regression": ["RidgeRegression"],
+    "Topics": ["LatentDirichletAllocation"],
     "Subspaces and curves": [
         "LatentCurve",
         "MixtureOfPPCA",
@@ -58,6 +59,7 @@ ORDER = [
     "Mixtures and EM",
     "Clusters",
     "Subspaces and curves",
+    "Topics",
     "Regression",
     "Autoencoders",
     "Diffusion",

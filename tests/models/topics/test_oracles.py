@@ -9,11 +9,13 @@ from numpy.testing import assert_allclose
 from scipy.optimize import linear_sum_assignment
 from scipy.sparse import csr_array
 from scipy.special import gammaln, logsumexp
+from scipy.stats import dirichlet
 from sklearn.decomposition import LatentDirichletAllocation as OfSklearn
 from sklearn.naive_bayes import MultinomialNB
 
 from cases import of_words
 from jensen import LatentDirichletAllocation
+from jensen.engines.em import loop as em
 from jensen.models.topics.em import TopicTheta
 
 # Words 001, 122 and 00 of three, with α = η = ½.
@@ -107,6 +109,27 @@ def test_known_topics_are_found(method):
     assert np.abs(model.transform(counts)[:, matched] - shares[:, own]).mean() < 0.06
 
 
+def test_collapsed_inference_raises_a_log_posterior():
+    """By scipy: the mode of θ given β̂, under Dir(α+1), and of β under Dir(η+1)."""
+    counts, _, _ = documents(n=30, length=15)
+    options = {"learning_method": "collapsed", "doc_topic_prior": 0.4, "topic_word_prior": 0.3}
+    model = exact(n_components=3, **options).fit(counts)
+    beta = model.components_ / model.components_.sum(1, keepdims=True)
+    total = sum(dirichlet.logpdf(row, np.full(30, 1.3)) for row in beta)
+    for row in counts:
+        theta = np.full(3, 1 / 3)
+        for _ in range(1000):
+            phi = theta[:, None] * beta
+            before, theta = theta, 0.4 + (phi / phi.sum(0)) @ row
+            theta /= theta.sum()
+            if np.abs(theta - before).max() < 1e-14:
+                break
+        total += row @ np.log(theta @ beta) + dirichlet.logpdf(theta, np.full(3, 1.4))
+    assert model.lower_bounds_[-1] == pytest.approx(total / 30, rel=1e-9)
+    # The bound at these topics is another number, and a bound of the evidence.
+    assert model.lower_bound_ < exact(n_components=3, **options | {"learning_method": "batch"}).fit(counts).lower_bound_
+
+
 def test_a_fit_never_falls_in_either_precision(monkeypatch):
     counts, _, _ = documents()
     for much in (2**62, 0):
@@ -188,6 +211,32 @@ def test_learnt_priors_raise_the_bound_as_far_as_they_can(learn):
         other = exact(doc_topic_prior=alpha * a, topic_word_prior=eta * e, **options)
         other.fit(counts)
         assert other.lower_bound_ < model.lower_bound_
+
+
+def test_with_labels_only_the_prior_of_words_is_learnt():
+    counts, _, shares = documents(n=100, length=20)
+    y = np.where(np.arange(100) % 2, shares.argmax(1), -1)
+    model = exact(n_components=4, doc_topic_prior=0.4, learn_priors="asymmetric", max_iter=50).fit(counts, y)
+    assert model.doc_topic_prior_ == 0.4
+    assert model.topic_word_prior_ != 0.25
+
+
+@pytest.mark.parametrize("sweep", [3, 30])
+def test_ctrl_c_keeps_the_topics_also_of_the_start(sweep, monkeypatch):
+    real, calls = em.sweep, []
+
+    def interrupted(*arguments):
+        calls.append(1)
+        if len(calls) == sweep:
+            raise KeyboardInterrupt
+        return real(*arguments)
+
+    monkeypatch.setattr(em, "sweep", interrupted)
+    counts, _, _ = documents(n=50)
+    with pytest.warns(RuntimeWarning, match="interrupted after .* EM steps; the best parameters so far are kept"):
+        model = LatentDirichletAllocation(3, random_state=0, tol=0).fit(counts)
+    assert model.n_iter_ == max(0, sweep - 23)
+    assert model.document_completion(counts).perplexity < 30
 
 
 def test_scores_of_scikit_learn_have_its_meaning():

@@ -153,7 +153,7 @@ class DocumentSource:
         self.n_rows: int = counts.shape[0]
         self.n_numbers = len(counts.values()) * n_topics
         self.dtype = dtype
-        self._counts, self._weight, self._allowed, self._n_topics = counts, weight, allowed, n_topics
+        self._counts, self._weight, self.allowed = counts, weight, allowed
         if block is None:
             # Every block adds (K, V) numbers to the statistics, so it should have about as many words as there are.
             per_document = max(1.0, len(counts.values()) / max(1, self.n_rows))
@@ -184,7 +184,7 @@ class DocumentSource:
             part.data = part.data.astype("float32" if self.dtype == torch.float32 else "float64")
             # 32 bits hold every index of a block, and halve the memory that a product reads.
             part.indices, part.indptr = part.indices.astype("int32"), part.indptr.astype("int32")
-            allowed = None if self._allowed is None else self._allowed[rows]
+            allowed = None if self.allowed is None else self.allowed[rows]
             weight = None if self._weight is None else self._weight[rows]
             own = Block(Documents(csr_tensor(part), allowed))
             yield Batch(torch.empty(0), rows, weight, None, None, torch.zeros(1), held=own)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -16,12 +17,13 @@ from jensen.engines.em import loop as em
 from jensen.models.topics.collapsed import CollapsedVerbs
 from jensen.models.topics.em import MUCH, DocumentSource, TopicTheta, TopicVerbs, allowed_topics
 from jensen.models.topics.online import Steps, passes
+from jensen.runtime.interrupt import Interrupted
 
-# The start of variational EM: sweeps of collapsed inference, and updates of a document in each. From random topics,
-# γ of variational EM would settle before there is anything to settle for; chosen on a part of 20 Newsgroups.
-START_SWEEPS, START_UPDATES = 20, 5
-# Updates of a document in a training sweep: the next sweep resumes them.
-MOST_UPDATES = 20
+# Sweeps of collapsed inference that variational EM starts with. From random topics, γ of variational EM would settle
+# before there is anything to settle for; chosen on a part of the training documents of 20 Newsgroups.
+START_SWEEPS = 20
+# Updates of a document in a training sweep, which the next one resumes.
+FEW_UPDATES, MORE_UPDATES = 5, 20
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,7 @@ class Options:
     most_updates: int
     tol: float
     learns: str | None
+    progress: str | None = None
 
 
 def prior_of(alpha: Any, n_topics: int) -> Tensor:
@@ -113,11 +116,15 @@ def verbs_for(
 ) -> TopicVerbs | CollapsedVerbs:
     """E- and M-step; γ need not settle in a sweep that the next one resumes."""
     is_single = source.dtype == torch.float32
-    updates = min(options.most_updates, MOST_UPDATES) if is_resumed else options.most_updates
-    if options.method == "collapsed":
+    is_collapsed = options.method == "collapsed"
+    some = FEW_UPDATES if is_collapsed else MORE_UPDATES
+    updates = min(options.most_updates, some) if is_resumed else options.most_updates
+    if is_collapsed:
         return CollapsedVerbs(options.mean_change_tol, updates, is_single, length)
     learns = options.learns
-    return TopicVerbs(options.mean_change_tol, updates, learns, learns is not None, is_single, length)
+    # A labelled document has some topics only: its α is not that of the others, and no closed update fits both.
+    alpha = learns if source.allowed is None else None
+    return TopicVerbs(options.mean_change_tol, updates, alpha, learns is not None, is_single, length)
 
 
 def problem_of(options: Options, corpus: Corpus) -> Problem:
@@ -125,17 +132,32 @@ def problem_of(options: Options, corpus: Corpus) -> Problem:
     source, length = source_for(options, corpus), corpus.mean_length
     verbs = verbs_for(options, source, length, is_resumed=options.method != "online")
 
+    is_interrupted = False
+
     def begin(generator: torch.Generator) -> TopicTheta:
+        nonlocal is_interrupted
         source.forget()
         theta = first_theta(options, corpus, generator)
         if options.method != "batch":
             return theta
-        short = CollapsedVerbs(options.mean_change_tol, START_UPDATES, source.dtype == torch.float32, length)
-        found = em.fit(short, theta, source, max_iter=START_SWEEPS, stop=em.small_gain(options.tol * length))
+        short = verbs_for(replace(options, method="collapsed"), source, length, is_resumed=True)
+        stop = em.small_gain(options.tol * length)
+        try:
+            found = em.fit(short, theta, source, max_iter=START_SWEEPS, stop=stop, progress=options.progress)
+        except Interrupted as interrupted:
+            found, is_interrupted = interrupted.best, True
         source.forget()
         return found.theta
 
-    algorithm: em.Algorithm[Any, Any] = em.plain
+    def batch(
+        verbs: em.Verbs[Any, Any], state: em.State[Any, Any], evaluate: em.Evaluate[Any, Any]
+    ) -> Iterator[em.State[Any, Any]]:
+        if is_interrupted:
+            # Ctrl-C in the start ends the fit, which keeps the topics of the start.
+            raise KeyboardInterrupt
+        yield from em.plain(verbs, state, evaluate)
+
+    algorithm: em.Algorithm[Any, Any] = batch
     if options.method == "online":
         steps = replace(options.steps, total=corpus.total)
         algorithm = passes(steps, source, options.batch_size)

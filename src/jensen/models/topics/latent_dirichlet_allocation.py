@@ -46,13 +46,14 @@ class LatentDirichletAllocation(TopicModel):
             documents changes by less than perp_tol, as in scikit-learn.
         total_samples: documents of the whole stream, for `partial_fit`.
         mean_change_tol: a document's topics have settled when the mean change of γ is below this.
-        max_doc_update_iter: updates of γ at most; a sweep of "batch" and "collapsed" takes at most 20, as the next one
-            resumes them.
+        max_doc_update_iter: updates of γ at most; a sweep of "batch" takes at most 20 and one of "collapsed" 5, as the
+            next one resumes them.
         n_jobs: threads at most; None uses those of torch.
         verbose: 1 shows a progress bar on a terminal.
         random_state: seed or RandomState.
         tol: the fit stops when a sweep gains less than this many nats per word.
-        learn_priors: None keeps α and η; "symmetric" learns one number for each, "asymmetric" one α for every topic.
+        learn_priors: None keeps α and η; "symmetric" learns one number for each, "asymmetric" one α for every topic;
+            with labels η alone is learnt.
         stop_words, min_df, max_df, max_features: of CountVectorizer, for texts.
 
     Attributes:
@@ -206,6 +207,7 @@ class LatentDirichletAllocation(TopicModel):
             most_updates=int(self.max_doc_update_iter),
             tol=float(self.tol),
             learns=self.learn_priors,
+            progress="start" if self.verbose else None,
         )
 
     def _problem(self, rows: Rows, start: Any, frame: Frame | None) -> tuple[Problem, Frame]:
@@ -220,7 +222,6 @@ class LatentDirichletAllocation(TopicModel):
             return fitted
         # What was raised is no bound of the evidence: the bound is that of variational inference at the same topics.
         options, source = replace(self._options(), method="batch"), cast(DocumentSource, problem.source)
-        source.forget()
         verbs = verbs_for(options, source, fitted.theta.length)
         summary = em.sweep(verbs, fitted.theta, source)
         return replace(fitted, objective=float((summary.bound + verbs.log_prior(fitted.theta)) / summary.weight))
