@@ -74,11 +74,14 @@ def outliers(
     found = find(X, level=level, effort=effort, random_state=seed, verbose=int(is_shown))
     if cells:
         listed = found.cells[found.cells["is_outlier"]].drop(columns=["number", "is_outlier"])
-        first = f"{len(listed)} cells are odd, at a false discovery rate of {level:.0%} under the model."
+        odd = "1 cell is" if len(listed) == 1 else f"{len(listed)} cells are"
+        first = f"{odd} odd, at a false discovery rate of {level:.0%} under the model."
     else:
         listed, first = found.rows.rename_axis("row").reset_index(names="row"), str(found).splitlines()[0]
     if is_shown:
         print_lines(listed, first)
+        if found.left_out:
+            typer.echo(found.left_out)
     files = {}
     if output:
         write_dataset(output, listed if cells else found.table, is_safe=safe_csv)

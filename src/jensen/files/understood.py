@@ -35,6 +35,7 @@ class Understood:
         zeros: columns of digits with zeros in front, which were read as numbers, and an example.
         identifiers: columns of whole numbers that count rows.
         many_levels: the number of distinct texts, where these are very many.
+        empty: columns without any value.
         choices: what was chosen inside of the file, such as a sheet.
     """
 
@@ -51,6 +52,7 @@ class Understood:
     zeros: Mapping[str, str] = field(default_factory=dict)
     identifiers: tuple[str, ...] = ()
     many_levels: Mapping[str, int] = field(default_factory=dict)
+    empty: tuple[str, ...] = ()
     choices: tuple[str, ...] = ()
 
     @property
@@ -87,6 +89,8 @@ class Understood:
             f"{name} has zeros in front ({example}) and is read as a number; --types '{name}=text' to keep them"
             for name, example in self.zeros.items()
         ]
+        if self.empty:
+            lines.append(f"no value in any row: {few(self.empty)}")
         if self.identifiers:
             lines.append(f"{few(self.identifiers)} counts rows like an identifier; --drop to leave it out")
         lines += [

@@ -181,10 +181,17 @@ class Outliers:
         n, odd = len(self.scores), int(self.is_outlier.sum())
         first = f"{odd} of {n} rows are odd, with about {self.level:.0%} false discoveries among them."
         if not odd:
-            return f"None of {n} rows is odd at a false discovery rate of {self.level:.0%}."
+            first = f"None of {n} rows is odd at a false discovery rate of {self.level:.0%}."
         worst = self.rows[:5]
         lines = [f"  row {label}: {why or 'no single column'}" for label, why in worst["why"].items()]
-        return "\n".join([first, *lines, *(["  ..."] if odd > len(worst) else [])])
+        more = ["  ..."] if odd > len(worst) else []
+        return "\n".join([first, *lines, *more, *([self.left_out] if self.left_out else [])])
+
+    @property
+    def left_out(self) -> str:
+        """One line about the columns that were left out; empty if none was."""
+        names = ", ".join(map(str, self.columns.left_out))
+        return f"left out: {names} (identify rows, or have no value)" if names else ""
 
     def __repr__(self) -> str:
         return f"Outliers({int(self.is_outlier.sum())} of {len(self.scores)} rows, level={self.level})"
