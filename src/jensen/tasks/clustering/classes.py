@@ -110,7 +110,7 @@ def choose_classes(rows: Rows, label: np.ndarray, classes: np.ndarray, effort: s
         seen = np.sort(np.concatenate([np.flatnonzero(label >= 0), some]))
         part = replace(rows, X=take(rows.X, seen))
     folds = folds_of(label[seen], seed)
-    bar.total = len(races) * max(len(folds), 1)
+    bar.expect(len(races) * max(len(folds), 1))
     try:
         for held_out in folds:
             alive = [race for race in races if race in still_in(races)]
