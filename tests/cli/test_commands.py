@@ -535,9 +535,9 @@ def test_parquet_without_pyarrow_names_the_extra(folder, tmp_path, monkeypatch):
     ("name", "content", "message"),
     [
         (
-            "x.txt",
+            "x.doc",
             b"a\n1\n",
-            r"has the suffix '.txt'; give a file that ends in .csv, .tsv, .*packed, as in .csv.gz",
+            r"has the suffix '.doc'; give a file that ends in .csv, .tsv, .*packed, as in .csv.gz",
         ),
         ("x.csv", b"", "is empty: it has no header line"),
         ("x.csv", b"a,b\n", "is empty: it has 0 rows and 2 columns"),

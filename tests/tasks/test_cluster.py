@@ -133,6 +133,11 @@ class TestMerging:
         b_to_a, a_to_b = 0.6 / 1.3, 0.3 / 1.7
         np.testing.assert_allclose(overlap_of_pairs(q), [[0, max(b_to_a, a_to_b)], [max(b_to_a, a_to_b), 0]])
 
+    def test_clusters_that_do_not_overlap_at_all_are_merged_one_by_one(self):
+        path = mergers(np.eye(4)[np.arange(20) % 4])
+        assert [one.n_clusters for one in path] == [4, 3, 2, 1]
+        assert [one.overlap for one in path] == [0, 0, 0, 0]
+
     def test_entropy_falls_with_every_merger(self):
         q = np.random.default_rng(0).dirichlet(np.ones(5), 40)
         path = mergers(q)

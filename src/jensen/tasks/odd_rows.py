@@ -70,7 +70,12 @@ class Outliers:
 
     @property
     def table(self) -> Any:
-        return with_results(self.data, self.scores, self.p_values, self.is_outlier)
+        return with_results(self.data, self.results)
+
+    @property
+    def results(self) -> dict[str, np.ndarray]:
+        """The columns (n,) that `table` adds, by name."""
+        return {SCORE: self.scores, P_VALUE: np.maximum(self.p_values, SMALLEST), FLAG: self.is_outlier}
 
     def score(self, new: Any) -> np.ndarray:
         """How odd rows of another table with the same columns are (n,), on the scale of `scores`."""
@@ -207,9 +212,8 @@ def modelled(X: Any, columns: Columns) -> Any:
     return table[:, list(columns.kept)]
 
 
-def with_results(X: Any, scores: np.ndarray, p_values: np.ndarray, is_outlier: np.ndarray) -> Any:
-    """X with three more columns."""
-    results = {SCORE: scores, P_VALUE: np.maximum(p_values, SMALLEST), FLAG: is_outlier}
+def with_results(X: Any, results: dict[str, np.ndarray]) -> Any:
+    """X with more columns."""
     if hasattr(X, "iloc"):
         return X.assign(**results)
     if is_frame(X):
