@@ -91,7 +91,7 @@ class TestLayout:
         assert understood.missing == {"x2": {"?": 1}}
         assert len(read("first name\nAda L\nBob M\n", name="x.csv")[0].columns) == 1
 
-    @pytest.mark.parametrize("text", ["Dear reader,\nthis is no table,\nbut a letter, of three lines.\n", "about", "one\ntwo\nthree\n"])
+    @pytest.mark.parametrize("text", ["Dear reader,\nthis is no table,\nbut a letter, of three lines, to you.\n", "about", "one\ntwo\nthree\n"])
     def test_a_text_that_is_no_table_is_refused(self, read, text):
         with pytest.raises(ValueError, match=r"x\.txt does not look like a table: no comma.*name it \.csv if it is one"):
             read(text, name="x.txt")

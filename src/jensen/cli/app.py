@@ -29,6 +29,7 @@ from jensen.cli.processes import GRACE, is_first_process, is_one_of_several
 from jensen.cli.report import report as report_page
 from jensen.cli.select import select
 from jensen.cli.synthesize import synthesize
+from jensen.cli.words import in_shell_words
 from jensen.files.understood import Reported
 from jensen.runtime.interrupt import InterruptedFitWarning
 from jensen.runtime.progress import hide_progress, shown_progress
@@ -58,7 +59,7 @@ class Commands(TyperGroup):
         def show(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
             if issubclass(category, Reported):
                 return typer.echo(str(message), err=True)
-            show_message(f"warning: {message}")
+            show_message(f"warning: {self.in_words(ctx, message)}")
             ctx.meta["is_interrupted"] = ctx.meta.get("is_interrupted") or issubclass(category, InterruptedFitWarning)
 
         with warnings.catch_warnings(), shown_progress(show_message), noted() as written:
@@ -76,14 +77,21 @@ class Commands(TyperGroup):
                 )
                 raise typer.Exit(130) from None
             except (ValueError, TypeError, OSError, ImportError) as error:
-                show_message(f"error: {error}")
+                show_message(f"error: {self.in_words(ctx, error)}")
                 raise typer.Exit(2) from None
             except AttributeError as error:
                 # For a method that a model does not offer, the cause is the reason; any other AttributeError is a bug.
                 if not isinstance(error.__cause__, AttributeError):
                     raise
-                show_message(f"error: {error}: {error.__cause__}")
+                show_message(f"error: {self.in_words(ctx, error)}: {self.in_words(ctx, error.__cause__)}")
                 raise typer.Exit(2) from None
+
+    def in_words(self, ctx: Any, message: object) -> str:
+        """A message of the library with the options of the command that runs, in place of arguments."""
+        command = next((self.commands[word] for word in ctx.meta.get("words", ()) if word in self.commands), None)
+        flags = [flag for parameter in command.params for flag in parameter.opts] if command else []
+        takes_models = bool(command) and command.context_settings.get("ignore_unknown_options", False)
+        return in_shell_words(str(message), flags, takes_models)
 
 
 app = typer.Typer(

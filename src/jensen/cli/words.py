@@ -1,0 +1,76 @@
+"""Messages of the library in the words of the shell: arguments of Python as options of the command that runs.
+
+    effort='fast'                    --effort fast
+    random_state=0                   --seed 0
+    y=None, y                        no --label, --label
+    columns={'zip': 'left out'}      --drop zip
+    columns={'zip': 'level'}         --types zip=text, or --columns '{"zip": "level"}' of a model
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import shlex
+from collections.abc import Collection
+from typing import Any
+
+from jensen.cli.arguments import flag_of
+
+SEED = {"random_state": "--seed"}
+VALUE = r"'[^']*'|\"[^\"]*\"|-?\d[\w.+-]*|[A-Za-z_]\w*"
+ARGUMENT = re.compile(rf"(?<![\w.'\"({{-])(?P<name>[a-z]\w*)=(?P<value>{VALUE})(?![\w(\[{{=])")
+COLUMNS = re.compile(r"columns=(?P<kinds>\{'[^{}]*'\})")
+KEPT = re.compile(r"keep one by its kind, such as columns=\{[^{}]*\}, or drop it")
+# y where it is no part of a name, a path or a formula.
+LABELS = re.compile(r"(?<![\w'\"/.(|=-])y(?![\w'\"/(|=-]|\.\w)")
+# What reads a column as the kind that a hint names; levels of numbers are text.
+TYPES = {"number": "number", "count": "number", "level": "text", "yes/no": "text", "date": "date"}
+
+
+def in_shell_words(text: str, flags: Collection[str], takes_models: bool) -> str:
+    """A message with the options of a command in place of arguments.
+
+    Args:
+        text: the message.
+        flags: the options of the command.
+        takes_models: whether arguments of a model are options, too.
+
+    Example:
+        >>> in_shell_words("effort='fast' is not known; give columns={'a b': 'left out'}", ["--effort", "--drop"], False)
+        "--effort fast is not known; give --drop 'a b'"
+    """
+    if not takes_models and "--drop" in flags:
+        text = KEPT.sub("--drop leaves a column out without this line", text)
+    text = COLUMNS.sub(lambda found: columns_in_words(found, flags, takes_models), text)
+    if "--label" in flags:
+        text = text.replace("call fit(X, y) with some labels in y", "fit it with --label")
+        text = re.sub(r"pass y=None to ignore labels", "leave --label out", text)
+        text = re.sub(r"\by=None\b", "no --label", text)
+        text = LABELS.sub("--label", text)
+    return ARGUMENT.sub(lambda found: argument_in_words(found, flags, takes_models), text)
+
+
+def argument_in_words(found: re.Match[str], flags: Collection[str], takes_models: bool) -> str:
+    name, value = found["name"], found["value"]
+    flag = SEED.get(name, flag_of(name))
+    plain = value[1:-1] if value[0] in "'\"" else value
+    if f"--no-{flag[2:]}" in flags:
+        # A switch: the usual value is True.
+        return f"--no-{flag[2:]}" if value == "False" else f"no --no-{flag[2:]}"
+    is_model_argument = takes_models and "_" in name
+    return f"{flag} {shlex.quote(plain)}" if flag in flags or is_model_argument else found[0]
+
+
+def columns_in_words(found: re.Match[str], flags: Collection[str], takes_models: bool) -> str:
+    try:
+        kinds: dict[Any, Any] = ast.literal_eval(found["kinds"])
+    except (ValueError, SyntaxError):
+        return found[0]
+    if takes_models:
+        return f"--columns {shlex.quote(json.dumps(kinds))}"
+    if len(kinds) != 1 or not {"--drop", "--types"} <= {*flags}:
+        return found[0]
+    ((name, kind),) = kinds.items()
+    return f"--drop {shlex.quote(str(name))}" if kind == "left out" else f"--types {shlex.quote(f'{name}={TYPES[kind]}')}"
