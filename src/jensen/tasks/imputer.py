@@ -115,7 +115,7 @@ class Imputer(TransformerMixin, BaseEstimator):
         self.theta_ = found.ensemble
         self._tables = {
             "tried": tried_table(found).to_dict("list"),
-            "errors": column_table(found, self._columns.names, n_missing).to_dict("list"),
+            "errors": column_table(found, self._columns.names, self._columns.units, n_missing).to_dict("list"),
         }
         return self
 
@@ -157,7 +157,7 @@ class Imputer(TransformerMixin, BaseEstimator):
 
     @property
     def column_errors_(self) -> pd.DataFrame:
-        """The error of every column on hidden entries, in its own units."""
+        """The error of every column on hidden entries, in its own units; dates have a `unit`, days or seconds."""
         check_is_fitted(self)
         return pd.DataFrame(self._tables["errors"])
 
