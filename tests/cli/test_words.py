@@ -21,6 +21,7 @@ CLUSTER = ["--label", "--n-clusters", "--drop", "--types", "--no-noise", "--effo
         ("give labels of at least two, or y=None for clusters", "give labels of at least two, or no --label for clusters"),
         ("raise it, or pass y=None to ignore labels", "raise it, or leave --label out"),
         ("leave it out by columns={'my id': 'left out'}", "leave it out by --drop 'my id'"),
+        ("know no more, so drop 'b', 'my c'", "know no more, so --drop 'b,my c'"),
         ("give columns={'zip': 'level'}", "give --types zip=text"),
         ("given={'a': 1} is unknown here", "given={'a': 1} is unknown here"),
         ("y.csv has 3 values of 'y'; /tmp/y/x.csv, p(y|x)", "y.csv has 3 values of 'y'; /tmp/y/x.csv, p(y|x)"),
@@ -32,7 +33,10 @@ def test_arguments_become_options(message, words):
 
 
 def test_arguments_of_a_model_become_options_where_a_command_takes_them():
-    assert in_shell_words("lower reg_covar=0.5", ["--drop"], takes_models=True) == "lower --reg-covar 0.5"
+    flags = ["--drop", "--reg-covar", "--tol", "--max-iter"]
+    assert in_shell_words("lower reg_covar=0.5", flags, takes_models=True) == "lower --reg-covar 0.5"
+    said = in_shell_words("no convergence to tol=0.0; raise max_iter or tol; 'max_iter'", flags, takes_models=True)
+    assert said == "no convergence to --tol 0.0; raise --max-iter or --tol; 'max_iter'"
     given = in_shell_words("such as columns={'zip': 'level'}", ["--drop"], takes_models=True)
     assert given == """such as --columns '{"zip": "level"}'"""
 
@@ -59,3 +63,16 @@ def test_a_column_that_is_left_out_can_be_dropped(file):
     assert done.exit_code == 0
     assert "left out: 'code'; --drop leaves a column out without this line" in done.stderr
     assert "columns=" not in done.stderr
+
+
+def test_compare_warns_of_columns_that_follow_from_others(tmp_path):
+    rng, path = np.random.default_rng(0), tmp_path / "x.csv"
+    level = rng.integers(0, 4, 80)
+    names, years = np.array(["none", "school", "college", "degree"])[level], np.array([0, 10, 13, 17])[level]
+    pd.DataFrame({"schooling": names, "years": years, "size": rng.normal(size=80)}).to_csv(path, index=False)
+    done = run("compare", path, "--models", "mixture", "--effort", "quick")
+    assert done.exit_code == 0, done.output
+    said = "a function of another: 'years' of 'schooling'; models that notice it score higher and know no more, so --drop years"
+    assert said in done.stderr
+    again = run("compare", path, "--models", "mixture", "--effort", "quick", "--drop", "years")
+    assert "function" not in again.stderr

@@ -83,7 +83,7 @@ class TestLayout:
 
     @pytest.mark.parametrize("name", ["x.data", "x.dat", "x.txt"])
     def test_runs_of_spaces_separate_cells_where_nothing_else_does(self, read, name):
-        table, understood = read(" 18.0   8  307.0\t\"chevrolet malibu\"\n9.5  10    ?\tford  \n", name=name)
+        table, understood = read(' 18.0   8  307.0\t"chevrolet malibu"\n9.5  10    ?\tford  \n', name=name)
         assert table.columns.tolist() == ["x0", "x1", "x2", "x3"]
         assert table["x0"].tolist() == [18.0, 9.5]
         assert table["x2"].isna().tolist() == [False, True]
@@ -91,9 +91,14 @@ class TestLayout:
         assert understood.missing == {"x2": {"?": 1}}
         assert len(read("first name\nAda L\nBob M\n", name="x.csv")[0].columns) == 1
 
-    @pytest.mark.parametrize("text", ["Dear reader,\nthis is no table,\nbut a letter, of three lines, to you.\n", "about", "one\ntwo\nthree\n"])
+    @pytest.mark.parametrize(
+        "text",
+        ["Dear reader,\nthis is no table,\nbut a letter, of three lines, to you.\n", "about", "one\ntwo\nthree\n"],
+    )
     def test_a_text_that_is_no_table_is_refused(self, read, text):
-        with pytest.raises(ValueError, match=r"x\.txt does not look like a table: no comma.*name it \.csv if it is one"):
+        with pytest.raises(
+            ValueError, match=r"x\.txt does not look like a table: no comma.*name it \.csv if it is one"
+        ):
             read(text, name="x.txt")
         assert read("7\n8\n12\n", name="x.txt")[0]["x0"].tolist() == [7, 8, 12]
 

@@ -17,6 +17,7 @@ import typer
 from typer.core import TyperGroup
 
 from jensen.cli.apply import predict, sample, score, transform
+from jensen.cli.arguments import flag_of
 from jensen.cli.cluster import cluster
 from jensen.cli.compare import compare
 from jensen.cli.fit import fit
@@ -29,7 +30,7 @@ from jensen.cli.processes import GRACE, is_first_process, is_one_of_several
 from jensen.cli.report import report as report_page
 from jensen.cli.select import select
 from jensen.cli.synthesize import synthesize
-from jensen.cli.words import in_shell_words
+from jensen.cli.words import arguments_of_model, in_shell_words
 from jensen.files.understood import Reported
 from jensen.runtime.interrupt import InterruptedFitWarning
 from jensen.runtime.progress import hide_progress, shown_progress
@@ -89,8 +90,12 @@ class Commands(TyperGroup):
     def in_words(self, ctx: Any, message: object) -> str:
         """A message of the library with the options of the command that runs, in place of arguments."""
         command = next((self.commands[word] for word in ctx.meta.get("words", ()) if word in self.commands), None)
-        flags = [flag for parameter in command.params for flag in parameter.opts] if command else []
-        takes_models = bool(command) and command.context_settings.get("ignore_unknown_options", False)
+        if command is None:
+            return str(message)
+        flags = [flag for parameter in command.params for flag in (*parameter.opts, *parameter.secondary_opts)]
+        takes_models = "ignore_unknown_options" in command.context_settings
+        if takes_models:
+            flags += [flag_of(name) for name in arguments_of_model(ctx.meta["words"])]
         return in_shell_words(str(message), flags, takes_models)
 
 

@@ -278,8 +278,8 @@ def silenced(wanted: bool) -> bool:
 
 
 TABLE = typer.Argument(
-    help="Table: .csv, .tsv, .txt, .jsonl (also .gz or .zst), .json, .parquet, .feather, .xlsx, .npy, a .zip of one table, "
-    "a database (shop.db::orders), or - for standard input. Images: a folder, or .npy of shape (n, h, w) or "
+    help="Table: .csv, .tsv, .txt, .jsonl (also .gz or .zst), .json, .parquet, .feather, .xlsx, .npy, a .zip of one "
+    "table, a database (shop.db::orders), or - for standard input. Images: a folder, or .npy of shape (n, h, w) or "
     "(n, c, h, w). Or a data set of scikit-learn: digits, iris or wine."
 )
 Name = Annotated[str, typer.Argument(help="Name of a model; `jensen models` lists them.")]

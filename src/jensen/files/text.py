@@ -39,9 +39,7 @@ class TextTable:
 def read_text(source: Source, reading: Reading) -> TextTable:
     source.file.seek(0)
     sample = source.file.read(SAMPLE)
-    layout = find_layout(
-        sample, SEPARATORS[source.suffix], reading.header, may_be_spaces=source.suffix in ANY_TEXT
-    )
+    layout = find_layout(sample, SEPARATORS[source.suffix], reading.header, may_be_spaces=source.suffix in ANY_TEXT)
     if source.suffix == ".txt" and not layout.is_table:
         raise ValueError(
             f"{source.path} does not look like a table: no comma, semicolon, tab, bar or space splits all of its lines "

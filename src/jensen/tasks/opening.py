@@ -21,9 +21,7 @@ def opened(table: Any) -> Any:
     return read_file(table) if isinstance(table, str | os.PathLike) else table
 
 
-def learn_table(
-    table: Table | Cells, asked: Mapping[str | int, Any] | None = None, *, atoms: bool = False
-) -> Columns:
+def learn_table(table: Table | Cells, asked: Mapping[str | int, Any] | None = None, *, atoms: bool = False) -> Columns:
     """What the columns of a table are, as `learn_columns` finds it, but columns without any value are left out."""
     cells = read_cells(table, dates=True)
     empty = empty_columns(cells)

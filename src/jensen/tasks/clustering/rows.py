@@ -121,7 +121,9 @@ def find_rows(table: Any) -> Rows:
     names = columns.table_names
     kept = [j for j, name in enumerate(names) if name not in ignored]
     if not kept:
-        raise ValueError(f"table has no column to find clusters in: {listed(ignored)} identify rows, or have one value or none")
+        raise ValueError(
+            f"table has no column to find clusters in: {listed(ignored)} identify rows, or have one value or none"
+        )
     X = some_columns(table, kept) if ignored and is_frame(table) else table[:, kept] if ignored else table
     columns = silently_learnt(X)
     holds_text = any(isinstance(level, str | bool) for levels in columns.levels for level in levels)

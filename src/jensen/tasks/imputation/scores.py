@@ -13,9 +13,7 @@ from jensen.tasks.imputation.search import OWN_VALUES, Found
 from jensen.tasks.imputation.weighing import losses
 
 
-def column_table(
-    found: Found, names: Sequence[str | int], units: Sequence[str], n_missing: np.ndarray
-) -> pd.DataFrame:
+def column_table(found: Found, names: Sequence[str | int], units: Sequence[str], n_missing: np.ndarray) -> pd.DataFrame:
     """One row per column that has missing values or had hidden ones; without hidden ones there are no errors.
 
     rmse and mae are in the units of the column, of dates in days or seconds, as `unit` says, and `explained` is the share of the variance that the average accounts

@@ -20,10 +20,10 @@ from jensen.data.cells import read_cells
 from jensen.data.codes import without_unseen_warning
 from jensen.data.columns import Columns
 from jensen.data.container import Kind, Table
+from jensen.data.functions import Function, find_functions
 from jensen.models.mixtures.mixture import Mixture
 from jensen.tasks.opening import empty_columns, learn_table
 from jensen.tasks.synthesis.conditions import Condition, draw, read_given
-from jensen.tasks.synthesis.functions import Function, find_functions
 from jensen.tasks.synthesis.scores import NormalScores
 
 NUMBERS = ("number", "count", "date")
