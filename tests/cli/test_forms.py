@@ -67,9 +67,7 @@ def test_dropped_columns_are_in_the_table_of_outliers(rents):
 
 def test_a_letter_that_the_encoding_lacks_makes_it_utf_8_and_is_said(tmp_path):
     path, table = tmp_path / "x.csv", pd.DataFrame({"λ": [1.5]})
-    with pytest.warns(
-        UserWarning, match="x.csv is written in UTF-8: the encoding of the file that was read has no 'λ'"
-    ):
+    with pytest.warns(UserWarning, match=r"x\.csv is written in UTF-8: the encoding of .* has no 'λ'"):
         write_dataset(path, table, form=TextForm(";", ",", "cp1252"))
     assert path.read_text(encoding="utf-8") == "λ\n1,5\n"
 

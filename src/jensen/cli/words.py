@@ -43,8 +43,8 @@ def in_shell_words(text: str, flags: Collection[str], takes_models: bool) -> str
         takes_models: whether it does.
 
     Example:
-        >>> in_shell_words("effort='fast' is not known; give columns={'a b': 'left out'}", ["--effort", "--drop"], False)
-        "--effort fast is not known; give --drop 'a b'"
+        >>> in_shell_words("effort='fast' is not known; choose 'quick'", ["--effort", "--drop"], False)
+        "--effort fast is not known; choose 'quick'"
     """
     if not takes_models and "--drop" in flags:
         text = KEPT.sub("--drop leaves a column out without this line", text)
@@ -84,9 +84,9 @@ def columns_in_words(found: re.Match[str], flags: Collection[str], takes_models:
     if len(kinds) != 1 or not {"--drop", "--types"} <= {*flags}:
         return found[0]
     ((name, kind),) = kinds.items()
-    return (
-        f"--drop {shlex.quote(str(name))}" if kind == "left out" else f"--types {shlex.quote(f'{name}={TYPES[kind]}')}"
-    )
+    if kind == "left out":
+        return f"--drop {shlex.quote(str(name))}"
+    return f"--types {shlex.quote(f'{name}={TYPES[kind]}')}" if kind in TYPES else found[0]
 
 
 def arguments_of_model(words: Collection[str]) -> Collection[str]:

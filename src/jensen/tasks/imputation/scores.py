@@ -16,9 +16,9 @@ from jensen.tasks.imputation.weighing import losses
 def column_table(found: Found, names: Sequence[str | int], units: Sequence[str], n_missing: np.ndarray) -> pd.DataFrame:
     """One row per column that has missing values or had hidden ones; without hidden ones there are no errors.
 
-    rmse and mae are in the units of the column, of dates in days or seconds, as `unit` says, and `explained` is the share of the variance that the average accounts
-    for. Levels have an accuracy, and -ln p of the true level. What the column's own mean, or its most frequent level,
-    would have is beside them.
+    rmse and mae are in the units of the column, of dates in days or seconds, as `unit` says, and `explained` is the
+    share of the variance that the average accounts for. Levels have an accuracy, and -ln p of the true level. What the
+    column's own mean, or its most frequent level, would have is beside them.
     """
     coding, rows = found.ensemble.coding, []
     for j in range(coding.d):
