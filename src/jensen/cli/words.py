@@ -24,7 +24,7 @@ SEED = {"random_state": "--seed"}
 VALUE = r"'[^']*'|\"[^\"]*\"|-?\d[\w.+-]*|[A-Za-z_]\w*"
 ARGUMENT = re.compile(rf"(?<![\w.'\"({{-])(?P<name>[a-z]\w*)=(?P<value>{VALUE})(?![\w(\[{{=])")
 # A name that is no word of English.
-NAME = re.compile(r"(?<![\w.'\"(/-])(?:[a-z]+(?:_[a-z]+)+|tol)(?![\w'\"(/=-])(?!\.\w)")
+NAME = re.compile(r"(?<!names )(?<![\w.'\"(/-])(?:[a-z]+(?:_[a-z]+)+|tol)(?![\w'\"(/=-])(?!\.\w)")
 COLUMNS = re.compile(r"columns=(?P<kinds>\{'[^{}]*'\})")
 KEPT = re.compile(r"keep one by its kind, such as columns=\{[^{}]*\}, or drop it")
 DROPPED = re.compile(r"\bdrop (?P<names>'[^',]*'(?:, '[^',]*')*)")

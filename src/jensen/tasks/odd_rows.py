@@ -155,26 +155,33 @@ class Outliers:
 
     def report(self, path: str | os.PathLike[str], title: str | None = None) -> None:
         """Write an HTML page: the odd rows with reasons, the odd cells, the scores, and what was tried."""
-        write_text(
-            path, document(title or f"Odd rows{f' of {self.source}' if self.source else ''}", str(self), self._body())
-        )
+        first = f"{str(self).splitlines()[0]} {self.left_out[:1].upper()}{self.left_out[1:]}"
+        title = title or f"Odd rows{f' of {self.source}' if self.source else ''}"
+        write_text(path, document(title, first.strip(), self._body()))
 
     def _body(self) -> str:
         odd, number = self.is_outlier, np.arange(len(self.scores))
-        shown = np.minimum(self.scores, finite_end(self.scores))
+        # One score of thousands would flatten all others.
+        shown = np.sign(self.scores) * np.log1p(np.abs(np.minimum(self.scores, finite_end(self.scores))))
         series = [
             charts.Series("usual", number[~odd], shown[~odd], colour=charts.GREY),
             charts.Series("odd", number[odd], shown[odd], colour=3),
         ]
-        scatter = charts.scatter([one for one in series if len(one.x)], "row", "score", "Outlier score of every row")
+        scatter = charts.scatter(
+            [one for one in series if len(one.x)], "row", "± ln(1 + |score|)", "Outlier score of every row"
+        )
         rows = self.rows.rename_axis("row").reset_index(names="row")
         cells = self.cells[self.cells["is_outlier"]].drop(columns=["number", "is_outlier"])
         panels = [
-            Panel("Odd rows", f"{len(rows)} rows, the worst first.", html.table(rows[:MOST_SHOWN], sortable=True)),
+            Panel(
+                "Odd rows",
+                f"{len(rows)} row{'s' * (len(rows) != 1)}, the worst first.",
+                html.table(rows[:MOST_SHOWN], sortable=True),
+            ),
             Panel(
                 "Odd cells",
-                f"{len(cells)} cells that are unlikely given the rest of their row, with what was expected there. The "
-                "tail is the probability of a value that is at most as likely.",
+                f"{len(cells)} cell{'s' * (len(cells) != 1)}, unlikely given the rest of their row, with what was "
+                "expected there. The tail is the probability of a value that is at most as likely.",
                 html.table(cells[:MOST_SHOWN], sortable=True),
             ),
             Panel("Scores", "Every row by a model that was not trained on it; usual rows are around 0.", scatter),
