@@ -189,7 +189,7 @@ class DiscriminantAnalysis(ClassifierMixin, GaussianMixture):
     def _sizes(self, rows: Rows, start: GaussianTheta | None) -> tuple[int, Tensor | None]:
         if len(rows.classes) < 2:
             raise ValueError(
-                f"y has the classes {rows.classes.tolist()}, and {type(self).__name__} needs at least 2 classes; give "
+                f"y has 1 class, {rows.classes.tolist()}, and {type(self).__name__} needs at least 2 classes; give "
                 "labels of another, or fit a GaussianMixture"
             )
         if start is not None and set(self.class_of_.tolist()) != set(range(len(rows.classes))):
