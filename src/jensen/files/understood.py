@@ -114,7 +114,7 @@ class Understood:
         """How to write a text table like this one: in its encoding, and with its separator if it has decimal commas."""
         has_commas = any(getattr(style, "decimal", ".") == "," for style in self.styles.values())
         separator = ";" if self.separator == SPACES else self.separator
-        return TextForm(*((separator, ",") if has_commas else (None, ".")), self.encoding)
+        return TextForm(separator, ",", self.encoding) if has_commas else TextForm(encoding=self.encoding)
 
     def __str__(self) -> str:
         kinds = ", ".join(f"{n} of {PLURALS.get(kind, kind)}" for kind, n in Counter(self.kinds.values()).items())

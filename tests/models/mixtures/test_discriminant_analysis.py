@@ -163,9 +163,7 @@ def test_a_constant_column_changes_nothing(rings):
 
 
 def test_one_class_is_an_error():
-    with pytest.raises(
-        ValueError, match=r"y has 1 class, \['a'\], and DiscriminantAnalysis needs at least 2 classes"
-    ):
+    with pytest.raises(ValueError, match=r"y has 1 class, \['a'\], and DiscriminantAnalysis needs at least 2 classes"):
         DiscriminantAnalysis().fit(X, ["a"] * len(X))
     with pytest.raises(ValueError, match="needs at least 2 classes"):
         DiscriminantAnalysis().fit(X, [None, *["a"] * (len(X) - 1)])

@@ -223,7 +223,7 @@ class Codes:
         return csr_array(parts, shape=(len(self.index), sum(n_values)))
 
     @cached_property
-    def kept_matrices(self) -> tuple[csr_array, csr_array] | None:
+    def kept_matrices(self) -> tuple[csr_array, Any] | None:
         """The matrix and its transpose, of a small batch."""
         if self.index.size > MOST_KEPT:
             return None
