@@ -126,6 +126,12 @@ class TestUnits:
         np.testing.assert_allclose(moved.predict_proba(X), fitted.predict_proba(scaled.X), atol=1e-6)
 
 
+def test_one_cluster_has_nothing_to_be_compared_with_also_in_dates():
+    frame = pd.DataFrame({"when": pd.date_range("2020-01-01", periods=5), "x": [1.0, 2.0, 3.0, 4.0, 5.0]})
+    found = differences(frame, np.ones(5, dtype=bool))
+    assert [(one.text, one.distance) for one in found] == [("when", 0), ("x", 0)]
+
+
 class TestMerging:
     def test_overlap_is_the_share_of_rows_that_change_sides(self):
         """By hand: of the two rows that go to a, b has 0.2 + 0.4; of those that go to b, a has 0.3."""

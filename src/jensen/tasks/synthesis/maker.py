@@ -58,7 +58,7 @@ class Maker:
         made = cls.learn(columns, cells.kind.of_other_rows(), x)
         if not cells.is_frame:
             return made, x
-        frame: Any = nw.from_native(table, eager_only=True)  # type: ignore[call-overload]
+        frame: Any = nw.from_native(table, eager_only=True)
         return replace(made, empty={int(j): frame[:1, int(j)] for j in empty_columns(cells)}), x
 
     @classmethod
