@@ -53,10 +53,10 @@ def test_labels_in_and_json_out(file):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--effort", "fast"], "effort='fast' is not known"),
+        (["--effort", "fast"], "--effort fast is not known"),
         (["--report", "page.txt"], "must end in .html"),
         (["--label", "nothing"], "nothing"),
-        (["--label", "group", "--n-clusters", "2"], "the clusters are the classes of y"),
+        (["--label", "group", "--n-clusters", "2"], "the clusters are the classes of --label"),
     ],
 )
 def test_mistakes_are_one_line(file, words, message):

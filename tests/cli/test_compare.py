@@ -118,7 +118,7 @@ class TestReport:
 
 def test_mistakes_are_one_line(tmp_path):
     assert "there is no model 'none'" in fail("compare", "iris", "--models", "none")
-    assert "effort='slow' is not known" in fail("compare", "iris", "--effort", "slow")
+    assert "--effort slow is not known" in fail("compare", "iris", "--effort", "slow")
     assert "--discrete maybe is unknown" in fail("compare", "iris", "--discrete", "maybe")
     assert "no-such.csv" in fail("compare", tmp_path / "no-such.csv")
 

@@ -116,7 +116,7 @@ def test_mistakes(folder, tmp_path):
     message = fail(*fit, "--label", "progress", "--drop", "kind", "--alpha", "bayes")
     assert "The 'alpha' parameter of RidgeRegression must be a float in the range [0.0, inf)" in message
     (tmp_path / "holes.csv").write_text("a,y\n1,2\n2,\n3,4\n")
-    assert "y contains NaN, first in row 1; drop the row" in fail(
+    assert "--label contains NaN, first in row 1; drop the row" in fail(
         *fit[:2], tmp_path / "holes.csv", *fit[3:], "--label", "y"
     )
     assert "X contains NaN, first in row 1, column 'y'" in fail(

@@ -65,7 +65,7 @@ def test_a_collapsed_fit_is_marked_and_the_edge_of_the_grid_is_told(tmp_path):
     assert all(word in succeed(*command) for word in ("degenerate", "reg_covar"))
     result = run("select", "kmeans", "iris", "--grid", "n-clusters=6,7", "--json")
     assert result.stderr.count("warning: ") == 1
-    assert "n_clusters=7 is the largest that was tried" in result.stderr
+    assert "--n-clusters 7 is the largest that was tried" in result.stderr
 
 
 def test_cold_leaves_out_the_neighbours(folder):
@@ -88,9 +88,9 @@ def test_cold_leaves_out_the_neighbours(folder):
     [
         ("gaussian-mixture", ("--plot", "x.txt"), "--plot x.txt must end in .png, .pdf, .svg"),
         ("gaussian-mixture", ("--plot", "nowhere/x.png"), "nowhere/x.png cannot be written"),
-        ("gaussian-mixture", ("--n-jobs", 0), "n_jobs=0 is no number of processes"),
-        ("vae", ("--held-out", 2), "held_out=2.0 is no share of the rows to score"),
-        ("vae", ("--checkpoint", "a"), "checkpoint='a' is one file, and select fits many models"),
+        ("gaussian-mixture", ("--n-jobs", 0), "--n-jobs 0 is no number of processes"),
+        ("vae", ("--held-out", 2), "--held-out 2.0 is no share of the rows to score"),
+        ("vae", ("--checkpoint", "a"), "--checkpoint a is one file, and select fits many models"),
         ("kmedoids", (), "KMedoids has none; choose 'silhouette' or 'gap'"),
     ],
 )

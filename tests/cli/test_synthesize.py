@@ -64,7 +64,7 @@ def test_what_is_given_is_read_by_the_types_of_columns(file):
         (("--given", "age=3", "--given", "age=4"), "--given names the column age twice"),
         (("--given", "town=Paris"), "'Paris' is not a level of column 'town'"),
         (("--report", "page.txt"), "--report page.txt must end in .html"),
-        (("--effort", "much"), "effort='much' is unknown"),
+        (("--effort", "much"), "--effort much is unknown"),
     ],
 )
 def test_mistakes_are_one_line(file, tmp_path, words, message):

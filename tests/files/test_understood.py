@@ -76,10 +76,31 @@ class TestLayout:
         assert table["b"].iloc[-1] == "é"
 
     @pytest.mark.parametrize("separator", [",", ";", "\t", "|"])
-    @pytest.mark.parametrize("name", ["x.csv", "x.tsv", "x.data"])
+    @pytest.mark.parametrize("name", ["x.csv", "x.tsv", "x.psv", "x.data", "x.dat", "x.txt"])
     def test_separators(self, read, separator, name):
         table, _ = read(f"a{separator}b\n1{separator}2\n3{separator}5\n", name=name)
         assert table.to_numpy().tolist() == [[1, 2], [3, 5]]
+
+    @pytest.mark.parametrize("name", ["x.data", "x.dat", "x.txt"])
+    def test_runs_of_spaces_separate_cells_where_nothing_else_does(self, read, name):
+        table, understood = read(' 18.0   8  307.0\t"chevrolet malibu"\n9.5  10    ?\tford  \n', name=name)
+        assert table.columns.tolist() == ["x0", "x1", "x2", "x3"]
+        assert table["x0"].tolist() == [18.0, 9.5]
+        assert table["x2"].isna().tolist() == [False, True]
+        assert table["x3"].tolist() == ["chevrolet malibu", "ford"]
+        assert understood.missing == {"x2": {"?": 1}}
+        assert len(read("first name\nAda L\nBob M\n", name="x.csv")[0].columns) == 1
+
+    @pytest.mark.parametrize(
+        "text",
+        ["Dear reader,\nthis is no table,\nbut a letter, of three lines, to you.\n", "about", "one\ntwo\nthree\n"],
+    )
+    def test_a_text_that_is_no_table_is_refused(self, read, text):
+        with pytest.raises(
+            ValueError, match=r"x\.txt does not look like a table: no comma.*name it \.csv if it is one"
+        ):
+            read(text, name="x.txt")
+        assert read("7\n8\n12\n", name="x.txt")[0]["x0"].tolist() == [7, 8, 12]
 
     def test_decimal_commas_do_not_hide_semicolons(self, read):
         table, _ = read("a, in m;b\n1,5;2\n3,25;4\n1;7\n")

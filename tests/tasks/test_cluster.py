@@ -126,12 +126,23 @@ class TestUnits:
         np.testing.assert_allclose(moved.predict_proba(X), fitted.predict_proba(scaled.X), atol=1e-6)
 
 
+def test_one_cluster_has_nothing_to_be_compared_with_also_in_dates():
+    frame = pd.DataFrame({"when": pd.date_range("2020-01-01", periods=5), "x": [1.0, 2.0, 3.0, 4.0, 5.0]})
+    found = differences(frame, np.ones(5, dtype=bool))
+    assert [(one.text, one.distance) for one in found] == [("when", 0), ("x", 0)]
+
+
 class TestMerging:
     def test_overlap_is_the_share_of_rows_that_change_sides(self):
         """By hand: of the two rows that go to a, b has 0.2 + 0.4; of those that go to b, a has 0.3."""
         q = np.array([[0.8, 0.2], [0.6, 0.4], [0.3, 0.7]])
         b_to_a, a_to_b = 0.6 / 1.3, 0.3 / 1.7
         np.testing.assert_allclose(overlap_of_pairs(q), [[0, max(b_to_a, a_to_b)], [max(b_to_a, a_to_b), 0]])
+
+    def test_clusters_that_do_not_overlap_at_all_are_merged_one_by_one(self):
+        path = mergers(np.eye(4)[np.arange(20) % 4])
+        assert [one.n_clusters for one in path] == [4, 3, 2, 1]
+        assert [one.overlap for one in path] == [0, 0, 0, 0]
 
     def test_entropy_falls_with_every_merger(self):
         q = np.random.default_rng(0).dirichlet(np.ones(5), 40)

@@ -295,3 +295,27 @@ class TestCommand:
     def test_errors(self, table, tmp_path, monkeypatch, words, message):
         monkeypatch.chdir(tmp_path)
         assert message in fail("impute", *words)
+
+
+@pytest.mark.parametrize(("step", "unit", "word"), [("D", "days", " days"), ("min", "seconds", " hours")])
+def test_errors_of_dates_have_a_unit(step, unit, word):
+    rng = np.random.default_rng(0)
+    x = rng.integers(0, 900, 120)
+    frame = pd.DataFrame({"when": pd.Timestamp("2020-01-01") + pd.to_timedelta(x, step), "x": rng.normal(size=120)})
+    frame.loc[::10, "when"] = pd.NaT
+    found = jensen.impute(frame, "quick")
+    errors = found.columns.set_index("column")
+    assert errors["unit"].to_dict() == {"when": unit}
+    line = next(line for line in str(found).splitlines() if "when" in line)
+    # 900 equally likely values have a standard deviation of 260: days, or 4.3 hours.
+    assert line.count(word) >= 2
+    number = float(line.split("error ")[1].split(" ")[0])
+    assert 0.7 < number / (260 if unit == "days" else 260 / 60) < 1.4
+
+
+def test_the_report_names_the_loss_by_which_models_are_judged(tmp_path):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"x": rng.standard_t(1, size=80), "z": rng.normal(size=80)})
+    frame.loc[::9, "x"] = np.nan
+    jensen.impute(frame, "quick").report(tmp_path / "p.html")
+    assert "Huber's loss" in (tmp_path / "p.html").read_text().replace("&#x27;", "'")

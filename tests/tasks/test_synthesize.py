@@ -11,8 +11,8 @@ from scipy.stats import chisquare, kstest
 from sklearn.datasets import load_iris, load_wine
 
 from jensen import synthesize
+from jensen.data.functions import by_chance, find_functions
 from jensen.tasks.synthesis.conditions import draw
-from jensen.tasks.synthesis.functions import by_chance, find_functions
 from jensen.tasks.synthesis.scores import NormalScores
 
 

@@ -17,6 +17,7 @@ import typer
 from typer.core import TyperGroup
 
 from jensen.cli.apply import predict, sample, score, transform
+from jensen.cli.arguments import flag_of
 from jensen.cli.cluster import cluster
 from jensen.cli.compare import compare
 from jensen.cli.fit import fit
@@ -29,6 +30,7 @@ from jensen.cli.processes import GRACE, is_first_process, is_one_of_several
 from jensen.cli.report import report as report_page
 from jensen.cli.select import select
 from jensen.cli.synthesize import synthesize
+from jensen.cli.words import arguments_of_model, in_shell_words
 from jensen.files.understood import Reported
 from jensen.runtime.interrupt import InterruptedFitWarning
 from jensen.runtime.progress import hide_progress, shown_progress
@@ -58,7 +60,7 @@ class Commands(TyperGroup):
         def show(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
             if issubclass(category, Reported):
                 return typer.echo(str(message), err=True)
-            show_message(f"warning: {message}")
+            show_message(f"warning: {self.in_words(ctx, message)}")
             ctx.meta["is_interrupted"] = ctx.meta.get("is_interrupted") or issubclass(category, InterruptedFitWarning)
 
         with warnings.catch_warnings(), shown_progress(show_message), noted() as written:
@@ -76,14 +78,25 @@ class Commands(TyperGroup):
                 )
                 raise typer.Exit(130) from None
             except (ValueError, TypeError, OSError, ImportError) as error:
-                show_message(f"error: {error}")
+                show_message(f"error: {self.in_words(ctx, error)}")
                 raise typer.Exit(2) from None
             except AttributeError as error:
                 # For a method that a model does not offer, the cause is the reason; any other AttributeError is a bug.
                 if not isinstance(error.__cause__, AttributeError):
                     raise
-                show_message(f"error: {error}: {error.__cause__}")
+                show_message(f"error: {self.in_words(ctx, error)}: {self.in_words(ctx, error.__cause__)}")
                 raise typer.Exit(2) from None
+
+    def in_words(self, ctx: Any, message: object) -> str:
+        """A message of the library with the options of the command that runs, in place of arguments."""
+        command = next((self.commands[word] for word in ctx.meta.get("words", ()) if word in self.commands), None)
+        if command is None:
+            return str(message)
+        flags = [flag for parameter in command.params for flag in (*parameter.opts, *parameter.secondary_opts)]
+        takes_models = "ignore_unknown_options" in command.context_settings
+        if takes_models:
+            flags += [flag_of(name) for name in arguments_of_model(ctx.meta["words"])]
+        return in_shell_words(str(message), flags, takes_models)
 
 
 app = typer.Typer(
@@ -109,10 +122,10 @@ Version = Annotated[bool, typer.Option("--version", callback=print_version, is_e
 def root(version: Version = False) -> None:
     """Fit latent-variable models to tables and images, then score, sample, impute and predict.
 
-    Data: tables (.csv, .tsv, .jsonl, .json, .parquet, .feather, .xlsx, .npy, packed
-    ones, databases, or - for standard input), folders of images, or one of the names
-    digits, iris and wine. What is found in a table beyond plain cells is reported.
-    Missing values need no preparation. Scores are in nats per row.
+    Data: tables (.csv, .tsv, .txt, .jsonl, .json, .parquet, .feather, .xlsx, .npy,
+    packed ones, databases, or - for standard input), folders of images, or one of
+    the names digits, iris and wine. What is found in a table beyond plain cells is
+    reported. Missing values need no preparation. Scores are in nats per row.
 
     Exit codes: 0 success; 2 wrong input, reported in one line; 130 stopped by
     Ctrl-C. A fit that Ctrl-C ends early writes its model and exits with 0.

@@ -13,8 +13,9 @@ import typer
 
 from jensen.cli.checks import check_outputs, check_safe
 from jensen.cli.inputs import Drop, Header, Json, Missing, Quiet, SafeCsv, Types, Word, table_options
-from jensen.cli.output import plain, show_message, wrote
-from jensen.files.places import check_columns, check_data, known_suffix
+from jensen.cli.output import beside, plain, show_message, wrote
+from jensen.cli.typed import with_whole_numbers
+from jensen.files.places import check_columns, check_data, check_output
 
 if TYPE_CHECKING:
     from jensen.tasks.clustering.result import Clusters
@@ -66,19 +67,21 @@ def cluster(
     check_safe(safe_csv, output, is_printed=False)
     check_outputs({"--output": output, "--report": report_to, "--model": model_to})
     if output:
-        known_suffix(output)
+        check_output(output)
     check_data(data)
     check_columns(data, drop or [], [label], header)
-    from jensen.files.datasets import need_table, read_dataset, split_columns
+    from jensen.files.datasets import column_texts, need_table, read_with_cells, split_columns
     from jensen.files.tables import write_dataset
     from jensen.tasks.cluster import cluster as find_clusters
+    from jensen.tasks.clustering.result import free_name
 
-    whole = read_dataset(data, reading=table_options(missing, header, types, label=label, aside=drop or []))
-    need_table(Path(data), whole)
-    X, y, _ = split_columns(whole, label=label, drop=drop or [])
+    reading = table_options(missing, header, types, label=label, aside=drop or [])
+    read = read_with_cells(data, None if output else [], reading)
+    need_table(Path(data), read.table)
+    X, y, _ = split_columns(read.table, label=label, drop=drop or [])
     is_shown = not (as_json or quiet)
     found = find_clusters(
-        X,
+        with_whole_numbers(X),
         y,
         n_clusters=n_clusters,
         effort=effort,
@@ -90,8 +93,14 @@ def cluster(
     if is_shown:
         # First, because an error in writing a file must not hide the result.
         typer.echo(found.describe())
+
+    def write_clusters(file: Path) -> None:
+        name = free_name("cluster", column_texts(read.table))
+        table, form = beside(read, file, {name: found.labels})
+        write_dataset(file, table, is_safe=safe_csv, form=form)
+
     writers = {
-        "the table": (output, lambda file: write_dataset(file, beside(whole, found), is_safe=safe_csv)),
+        "the table": (output, write_clusters),
         "the report": (report_to, lambda file: found.report(file, f"Clusters of {Path(data).name}")),
         "the model": (model_to, found.model.save),
     }
@@ -104,16 +113,6 @@ def cluster(
     if as_json:
         files = {what.removeprefix("the "): str(file.resolve()) for what, file in written.items()}
         typer.echo(json.dumps(summary_of(found) | {"files": files}))
-
-
-def beside(table: Any, found: Clusters) -> Any:
-    """All columns of the file, those that were dropped included, with the clusters."""
-    from jensen.files.tables import as_frame
-    from jensen.tasks.clustering.result import free_name
-
-    frame = as_frame(table)
-    frame.columns = [str(name) for name in frame.columns]
-    return frame.assign(**{free_name("cluster", list(frame.columns)): found.labels})
 
 
 def summary_of(found: Clusters) -> dict[str, Any]:

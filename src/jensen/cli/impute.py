@@ -20,7 +20,6 @@ from jensen.cli.inputs import (
     SafeCsv,
     Types,
     check_rows_fit,
-    kept_separator,
     method,
     open_rows,
     options_for,
@@ -28,13 +27,14 @@ from jensen.cli.inputs import (
 )
 from jensen.cli.output import check_complete, plain, show_message, write_rows, wrote
 from jensen.cli.typed import missing_elsewhere, modelled, typed
-from jensen.files.places import check_columns, check_data, is_text, known_suffix, numbered
+from jensen.files.places import check_columns, check_data, check_output, is_text, numbered
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from jensen.files.reading import Reading
     from jensen.files.tables import Table
+    from jensen.files.understood import TextForm
 
 
 def impute(
@@ -118,7 +118,7 @@ def impute(
         check_writable(report_to, "--report")
     if output:
         check_writable(output)
-        known_suffix(output)
+        check_output(output)
     reading, asked = table_options(missing, header, types, aside=drop or []), effort or "normal"
     impute_table(files[0], reading, asked, draws, drop or [], seed or 0, output, report_to, safe_csv, as_json)
 
@@ -146,12 +146,12 @@ def impute_table(
     read = read_with_cells(data, reading=reading)
     as_written = not as_json and (output is None or is_text(output))
     cells, styles = (read.cells, read.understood.styles) if as_written else (read.table, {})
-    separator = kept_separator(read.understood) if as_written else None
+    form = read.understood.form if as_written else None
     need_table(data, read.table)
     X, _, _ = split_columns(read.table, drop=drop)
     X = typed(Imputer(effort), X)
     if report_to is None and not np.asarray(pd.isna(X)).any():
-        return write_complete(data, cells, effort, draws, output, safe_csv, as_json, separator)
+        return write_complete(data, cells, effort, draws, output, safe_csv, as_json, form)
     result = impute_rows(X, effort, random_state=seed, verbose=int(not as_json))
     own = modelled(result.model, X)
     is_missing = np.asarray(pd.isna(own))
@@ -170,7 +170,7 @@ def impute_table(
             file_of(output, i, draws),
             as_json,
             safe_csv,
-            separator,
+            form,
             **summary,
         )
     if not as_json:
@@ -188,7 +188,7 @@ def write_complete(
     output: Path | None,
     safe_csv: bool,
     as_json: bool,
-    separator: str | None,
+    form: TextForm | None,
 ) -> None:
     """Write a table in which nothing is missing as it is; no model is fitted."""
     from jensen.tasks.imputer import Imputer
@@ -197,7 +197,7 @@ def write_complete(
     unfitted._validate_params()
     summary: dict[str, Any] = {"filled_entries": 0} | ({"columns": [], "tried": []} if as_json else {})
     for i in range(1, (draws or 1) + 1):
-        write_rows(unfitted, cells, file_of(output, i, draws), as_json, safe_csv, separator, **summary)
+        write_rows(unfitted, cells, file_of(output, i, draws), as_json, safe_csv, form, **summary)
     if not as_json:
         show_message(f"nothing is missing in {data}; the table is written as it is, and no model was fitted")
 
@@ -246,7 +246,7 @@ def impute_by_model(
         file = file_of(output, i, draws)
         table = filled if is_image else fill_cells(cells, own, is_missing, filled, opened.styles)
         n_filled = int(is_missing.sum())
-        write_rows(estimator, table, file, as_json, safe_csv, opened.separator, filled_entries=n_filled)
+        write_rows(estimator, table, file, as_json, safe_csv, opened.form, filled_entries=n_filled)
     left = missing_elsewhere(cells, own)
     if left and not as_json:
         hint = "; for classes use `jensen predict`" if hasattr(estimator, "classes_") else ""

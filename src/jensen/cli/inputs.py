@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from jensen.files.styles import Style
     from jensen.files.tables import Table
-    from jensen.files.understood import Understood
+    from jensen.files.understood import TextForm
     from jensen.registry import Model
 
 
@@ -175,7 +175,7 @@ class Opened:
         cells: the whole table, as it is written in a text file if that was asked for.
         kept: the columns of --keep by name, as they are written in a text file.
         styles: how columns of the file write numbers and dates, if not in the usual way.
-        separator: that of the text file if it has decimal commas.
+        form: of the text file, for one that is written.
     """
 
     estimator: Model
@@ -184,7 +184,7 @@ class Opened:
     cells: Table
     kept: Mapping[str, pd.Series[Any]]
     styles: Mapping[str, Style]
-    separator: str | None
+    form: TextForm | None
 
 
 def open_rows(
@@ -206,11 +206,11 @@ def open_rows(
     estimator = open_model(model, seed, is_shown)
     reading = as_fitted(estimator, reading or Reading())
     styles: Mapping[str, Style] = {}
-    separator = None
+    form = None
     if as_written or keep is not None:
         read = read_with_cells(data, keep, reading)
         table, cells, styles = read.table, read.cells, read.understood.styles
-        separator = kept_separator(read.understood)
+        form = read.understood.form
     else:
         table = cells = read_dataset(data, images=True, reading=reading)
     if not takes_images(estimator):
@@ -220,13 +220,7 @@ def open_rows(
     beside = as_frame(cells).reset_index(drop=True).items() if keep is not None else ()
     kept = {str(name): column for name, column in beside}
     X = typed_as_fitted(estimator, select_features(estimator, features))
-    return Opened(estimator, X, y, cells, kept, styles, separator)
-
-
-def kept_separator(understood: Understood) -> str | None:
-    """The separator to write a file with: its own if it has decimal commas, else the usual one of its suffix."""
-    has_commas = any(getattr(style, "decimal", ".") == "," for style in understood.styles.values())
-    return understood.separator if has_commas else None
+    return Opened(estimator, X, y, cells, kept, styles, form)
 
 
 def table_options(
@@ -284,8 +278,8 @@ def silenced(wanted: bool) -> bool:
 
 
 TABLE = typer.Argument(
-    help="Table: .csv, .tsv, .jsonl (also .gz or .zst), .json, .parquet, .feather, .xlsx, .npy, a .zip of one table, "
-    "a database (shop.db::orders), or - for standard input. Images: a folder, or .npy of shape (n, h, w) or "
+    help="Table: .csv, .tsv, .txt, .jsonl (also .gz or .zst), .json, .parquet, .feather, .xlsx, .npy, a .zip of one "
+    "table, a database (shop.db::orders), or - for standard input. Images: a folder, or .npy of shape (n, h, w) or "
     "(n, c, h, w). Or a data set of scikit-learn: digits, iris or wine."
 )
 Name = Annotated[str, typer.Argument(help="Name of a model; `jensen models` lists them.")]

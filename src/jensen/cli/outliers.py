@@ -13,7 +13,8 @@ import typer
 
 from jensen.cli.checks import check_outputs, check_safe
 from jensen.cli.inputs import Drop, Header, Json, Missing, Quiet, SafeCsv, Types, Word, table_options
-from jensen.cli.output import plain, show_message, wrote
+from jensen.cli.output import beside, plain, show_message, wrote
+from jensen.cli.typed import with_whole_numbers
 from jensen.files.places import check_columns, check_data, check_holds_text
 
 if TYPE_CHECKING:
@@ -64,24 +65,30 @@ def outliers(
         check_holds_text(output)
     check_data(data)
     check_columns(data, drop or [], header=header)
-    from jensen.files.datasets import read_dataset, split_columns
+    from jensen.files.datasets import need_table, read_with_cells, split_columns
     from jensen.files.tables import write_dataset
     from jensen.tasks.outliers import outliers as find
 
     reading = table_options(missing, header, types, aside=drop or [])
-    X, _, _ = split_columns(read_dataset(data, reading=reading), label=None, drop=drop or [])
+    read = read_with_cells(data, None if output and not cells else [], reading)
+    need_table(data, read.table)
+    X = with_whole_numbers(split_columns(read.table, drop=drop or [])[0])
     is_shown = not (as_json or quiet)
     found = find(X, level=level, effort=effort, random_state=seed, verbose=int(is_shown))
     if cells:
         listed = found.cells[found.cells["is_outlier"]].drop(columns=["number", "is_outlier"])
-        first = f"{len(listed)} cells are odd, at a false discovery rate of {level:.0%} under the model."
+        odd = "1 cell is" if len(listed) == 1 else f"{len(listed)} cells are"
+        first = f"{odd} odd, at a false discovery rate of {level:.0%} under the model."
     else:
         listed, first = found.rows.rename_axis("row").reset_index(names="row"), str(found).splitlines()[0]
     if is_shown:
         print_lines(listed, first)
+        if found.left_out:
+            typer.echo(found.left_out)
     files = {}
     if output:
-        write_dataset(output, listed if cells else found.table, is_safe=safe_csv)
+        table, form = (listed, None) if cells else beside(read, output, found.results)
+        write_dataset(output, table, is_safe=safe_csv, form=form)
         files["cells" if cells else "table"] = output
     if report_to:
         found.report(report_to, f"Odd rows of {Path(data).name}")

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     import numpy as np
     import pandas as pd
 
-    from jensen.files.tables import Table
+    from jensen.files.tables import Read, Table
+    from jensen.files.understood import TextForm
     from jensen.registry import Model
 
 # Formats of pictures that matplotlib writes.
@@ -133,20 +134,33 @@ def needs_complete_rows(estimator: Model) -> bool:
 
 
 def write_table(
-    table: Any, output: Path | None, is_shown: bool = True, is_safe: bool = False, separator: str | None = None
+    table: Any, output: Path | None, is_shown: bool = True, is_safe: bool = False, form: TextForm | None = None
 ) -> None:
-    """Write a table to a file, or as CSV to standard output; a comma separates its cells if nothing else is given."""
+    """Write a table to a file, or as CSV to standard output; in the form of another text file, if one is given."""
     from jensen.files.tables import as_frame, without_formulas, write_dataset
+    from jensen.files.understood import TextForm
 
     if output is None:
         frame = as_frame(table)
         safe = without_formulas(frame) if is_safe else frame
-        safe.to_csv(sys.stdout, index=False, lineterminator="\n", sep=separator or ",")
+        form = form or TextForm()
+        safe.to_csv(sys.stdout, index=False, lineterminator="\n", sep=form.separator or ",", decimal=form.decimal)
         return
-    write_dataset(output, table, is_safe=is_safe, separator=separator)
+    write_dataset(output, table, is_safe=is_safe, form=form)
     wrote(output)
     if is_shown:
         show_message(f"wrote {len(table)} rows to {output}")
+
+
+def beside(read: Read, output: Path, more: dict[str, Any]) -> tuple[pd.DataFrame, TextForm | None]:
+    """The table that was read with more columns at its end, and its form: in a text file cells are as in the input."""
+    from jensen.files.places import is_text
+    from jensen.files.tables import as_frame
+
+    as_written = is_text(output)
+    frame = as_frame(read.cells if as_written else read.table)
+    frame = frame.set_axis([str(name) for name in frame.columns], axis=1).reset_index(drop=True)
+    return frame.assign(**more), read.understood.form if as_written else None
 
 
 def write_result(
@@ -155,12 +169,12 @@ def write_result(
     output: Path | None,
     as_json: bool,
     is_safe: bool = False,
-    separator: str | None = None,
+    form: TextForm | None = None,
     **summary: Any,
 ) -> None:
     """Write a table to a file, or to standard output as CSV, or print one JSON object."""
     if output or not as_json:
-        write_table(table, output, is_shown=not as_json, is_safe=is_safe, separator=separator)
+        write_table(table, output, is_shown=not as_json, is_safe=is_safe, form=form)
     if not as_json:
         return
     from jensen.files.tables import as_frame
@@ -181,12 +195,12 @@ def write_rows(
     output: Path | None,
     as_json: bool,
     is_safe: bool = False,
-    separator: str | None = None,
+    form: TextForm | None = None,
     **summary: Any,
 ) -> None:
     """Write rows from a model: images as .png if that is asked for, else as a table."""
     if output is None or not (is_picture(output) or is_folder(output)):
-        return write_result(estimator, rows, output, as_json, is_safe, separator, **summary)
+        return write_result(estimator, rows, output, as_json, is_safe, form, **summary)
     write_images(estimator, rows, output, is_shown=not as_json)
     if as_json:
         report(estimator, len(rows), summary, output, as_json)

@@ -17,7 +17,8 @@ from jensen.cli.apply import WRITTEN_HELP
 from jensen.cli.checks import check_outputs, check_safe
 from jensen.cli.inputs import Drop, Header, Json, Missing, Quiet, SafeCsv, Types, Word, table_options
 from jensen.cli.output import plain, show_message, wrote
-from jensen.files.places import check_columns, check_data, known_suffix
+from jensen.cli.typed import with_whole_numbers
+from jensen.files.places import check_columns, check_data, check_output, is_text
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -66,16 +67,18 @@ def synthesize(
     """
     check_safe(safe_csv, output, is_printed=False)
     check_outputs({"--output": output, "--report": report_to})
-    known_suffix(output)
+    check_output(output)
     check_data(data)
     check_columns(data, drop or [], header=header)
-    from jensen.files.datasets import read_dataset, split_columns
+    from jensen.files.datasets import as_written, need_table, read_with_cells, split_columns
     from jensen.files.tables import as_frame, write_dataset
     from jensen.tasks.synthesize import synthesize as make
 
     reading = table_options(missing, header, types, aside=drop or [])
-    rows, _, _ = split_columns(read_dataset(data, reading=reading), drop=drop or [])
-    table = as_frame(rows)
+    read = read_with_cells(data, [], reading)
+    need_table(data, read.table)
+    rows, _, _ = split_columns(read.table, drop=drop or [])
+    table = as_frame(with_whole_numbers(rows))
     is_shown = not (as_json or quiet)
     made = make(
         table,
@@ -86,7 +89,11 @@ def synthesize(
         random_state=seed,
         verbose=int(is_shown),
     )
-    write_dataset(output, made.table, is_safe=safe_csv)
+    if is_text(output):
+        new = as_written(made.table, read.understood.styles)
+        write_dataset(output, new, is_safe=safe_csv, form=read.understood.form)
+    else:
+        write_dataset(output, made.table, is_safe=safe_csv)
     wrote(output)
     files = {"rows": str(output.resolve())}
     if report_to:

@@ -32,9 +32,14 @@ def asked_for(estimator: Model, table_options: Reading) -> Reading:
 
 def typed(estimator: Model, table: Table) -> Table:
     """A table to fit a model of all columns to: whole numbers beside empty cells are whole numbers."""
+    return with_whole_numbers(table) if "columns" in estimator.get_params(deep=False) else table
+
+
+def with_whole_numbers(table: Table) -> Table:
+    """The same table, in which whole numbers beside empty cells are whole numbers and no floats."""
     import pandas as pd
 
-    if "columns" not in estimator.get_params(deep=False) or not isinstance(table, pd.DataFrame):
+    if not isinstance(table, pd.DataFrame):
         return table
     out = table.copy(deep=False)
     for name, column in out.items():

@@ -23,6 +23,7 @@ from jensen.evaluate.attempt import attempt
 from jensen.evaluate.blending import BLEND, blended
 from jensen.evaluate.candidates import entrants
 from jensen.evaluate.criterion import mean_and_error
+from jensen.evaluate.dependent import warn_of_functions
 from jensen.evaluate.entering import count_classes, is_sized, named
 from jensen.evaluate.entry import Entry, failed
 from jensen.evaluate.footing import Footing, names_of
@@ -106,6 +107,8 @@ def compare(
     given = read_weights(sample_weight, n)
     ground = find_ground(X, discrete, models)
     X, footing = ground.X, ground.footing
+    if not footing.is_image:
+        warn_of_functions(footing.as_table(X))
     sizes = sized_split(n, footing, HELD_OUT, EFFORTS[effort] if is_sized(models) else EFFORTS["thorough"])
     folds = default_cv(n, effort, seed, sizes) if cv is None else cv
     task = Task(X, y, None if given is None else given.numpy(), folds, 0, seed)

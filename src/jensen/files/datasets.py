@@ -171,7 +171,7 @@ def find_column(table: Table, name: str) -> tuple[pd.Series[Any], str]:
         return pd.DataFrame(table).iloc[:, number], f"column {name!r}"
     values = read_column(name)
     if len(values) != len(table):
-        has_header = Path(name).suffix.lower() in SEPARATORS
+        has_header = Path(name).suffix.lower() in {*SEPARATORS} - {".txt"}
         hint = f" below a first line with a name (its own is {values.name!r})" if has_header else ""
         raise ValueError(
             f"{name} has {len(values)} values, but there are {len(table)} rows; give one value for each row{hint}"
@@ -291,6 +291,15 @@ def fill_cells(
             texts = values[name].astype(str) if style is None else values[name].map(style.write)
             result[name] = cells[name].mask(missing, texts) if is_written else values[name]
     return result
+
+
+def as_written(table: pd.DataFrame, styles: Mapping[str, Style]) -> pd.DataFrame:
+    """The same table with numbers and dates as text, in the styles of the columns of a file; missing cells stay."""
+    out = table.copy(deep=False)
+    for name in out:
+        if (style := styles.get(str(name))) is not None:
+            out[name] = out[name].astype(object).map(style.write, na_action="ignore")
+    return out
 
 
 def plain_style(written: pd.Series[Any], values: pd.Series[Any]) -> PlainStyle | None:

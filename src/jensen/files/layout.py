@@ -10,13 +10,16 @@ import codecs
 import csv
 import io
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import chain, pairwise
+from typing import Any
 
 # Letters of the file and lines of it that are looked at.
 SAMPLE, MOST_LINES = 65_536, 200
 CANDIDATES = (",", ";", "\t", "|")
+# Runs of spaces and tabs, as pandas writes them.
+SPACES = r"\s+"
 BYTE_ORDERS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
 # What a file is read as if it is not UTF-8; the second can read every byte.
 OTHERS = ("cp1252", "latin-1")
@@ -44,6 +47,7 @@ class Layout:
         is_doubtful: whether the first line is taken as names although it holds only numbers.
         is_spaced: whether a space follows every separator.
         zeros: the columns in which numbers begin with zeros, such as postcodes: number and an example.
+        is_table: whether all lines have equally many cells, and more than one unless that is a number or a date.
     """
 
     encoding: str = "utf-8"
@@ -53,14 +57,16 @@ class Layout:
     is_doubtful: bool = False
     is_spaced: bool = False
     zeros: tuple[tuple[int, str], ...] = ()
+    is_table: bool = True
 
 
-def find_layout(sample: bytes, usual: str, header: bool | None = None) -> Layout:
+def find_layout(sample: bytes, usual: str, header: bool | None = None, *, may_be_spaces: bool = False) -> Layout:
     """The layout of a text that begins like this.
 
     Args:
         usual: the separator, if others are not clearly better.
         header: whether the first line has the names of the columns; found if not given.
+        may_be_spaces: whether runs of spaces separate cells if nothing else does.
 
     Example:
         >>> from jensen.files.layout import find_layout
@@ -71,7 +77,7 @@ def find_layout(sample: bytes, usual: str, header: bool | None = None) -> Layout
     """
     encoding = find_encoding(sample)
     text = codecs.getincrementaldecoder(encoding)("replace").decode(sample)
-    separator = find_separator(text, usual, is_cut=len(sample) >= SAMPLE)
+    separator = find_separator(text, usual, len(sample) >= SAMPLE, may_be_spaces)
     rows = rows_of(text, separator, is_cut=len(sample) >= SAMPLE)
     if not rows:
         return Layout(encoding, separator)
@@ -86,6 +92,7 @@ def find_layout(sample: bytes, usual: str, header: bool | None = None) -> Layout
         is_doubtful=header is None and found and are_numbers(rows[0]) and not counts_from_zero(rows[0]),
         is_spaced=is_spaced,
         zeros=leading_zeros(rows[1:] if found else rows),
+        is_table=are_alike(rows) and len(rows) > 1 and (len(rows[0]) > 1 or are_values(row[0] for row in rows[1:])),
     )
 
 
@@ -113,8 +120,12 @@ def find_encoding(sample: bytes) -> str:
 def rows_of(text: str, separator: str, is_cut: bool) -> list[list[str]]:
     """The cells of the first lines that are not blank; the last of a cut text is not whole."""
     rows: list[list[str]] = []
+    options: dict[str, Any] = {"delimiter": separator}
+    if separator == SPACES:
+        options = {"delimiter": " ", "skipinitialspace": True}
+        text = re.sub(r"[ \t]+(?=[\r\n]|$)", "", text.replace("\t", " "))
     try:
-        for row in csv.reader(io.StringIO(text, newline=""), delimiter=separator):
+        for row in csv.reader(io.StringIO(text, newline=""), **options):
             if row:
                 rows.append(row)
             if len(rows) > MOST_LINES:
@@ -124,7 +135,12 @@ def rows_of(text: str, separator: str, is_cut: bool) -> list[list[str]]:
     return rows[:-1] if is_cut and len(rows) > 1 else rows
 
 
-def find_separator(text: str, usual: str, is_cut: bool) -> str:
+def are_alike(rows: Sequence[Sequence[str]]) -> bool:
+    """Whether all rows have equally many cells."""
+    return len({len(row) for row in rows}) == 1
+
+
+def find_separator(text: str, usual: str, is_cut: bool, may_be_spaces: bool = False) -> str:
     """The usual separator if it splits all lines alike, or else one that does, or else what the first line has.
 
     Semicolons that split all lines alike win if all commas are those of numbers.
@@ -132,10 +148,15 @@ def find_separator(text: str, usual: str, is_cut: bool) -> str:
     candidates = (usual, *(other for other in CANDIDATES if other != usual))
     rows = {candidate: rows_of(text, candidate, is_cut) for candidate in candidates}
     in_header = [candidate for candidate, found in rows.items() if found and len(found[0]) > 1]
-    alike = [candidate for candidate in in_header if len({len(row) for row in rows[candidate]}) == 1]
+    alike = [candidate for candidate in in_header if are_alike(rows[candidate])]
     with_comma = [cell for row in rows[";"][1:] for cell in row if "," in cell]
     if ";" in alike and with_comma and all(kind_of(cell) == "number" for cell in with_comma):
         return ";"
+    # A tab may be one of the spaces, before the only text of a row.
+    if may_be_spaces and (not alike or (alike == ["\t"] and any(map(holds_numbers, chain(*rows["\t"]))))):
+        spaced = rows_of(text, SPACES, is_cut)
+        if spaced and len(spaced[0]) > 1 and are_alike(spaced):
+            return SPACES
     return (alike or in_header or [usual])[0]
 
 
@@ -172,6 +193,17 @@ def has_header(rows: Sequence[Sequence[str]]) -> bool:
     if alike:
         return is_progression(first)
     return again <= new
+
+
+def holds_numbers(cell: str) -> bool:
+    """Whether a cell holds several numbers with spaces between."""
+    parts = cell.split()
+    return len(parts) > 1 and are_numbers(parts)
+
+
+def are_values(cells: Iterable[str]) -> bool:
+    """Whether no cell is a text."""
+    return all(kind_of(cell) != "text" for cell in cells)
 
 
 def are_numbers(cells: Sequence[str]) -> bool:

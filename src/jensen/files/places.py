@@ -12,8 +12,10 @@ from jensen.files.layout import SAMPLE, find_layout
 EMBEDDED = ("digits", "iris", "wine")
 # Standard input.
 STDIN = "-"
-# Text of separated cells, and the usual separator; archives of data call it .data.
-SEPARATORS = {".csv": ",", ".tsv": "\t", ".data": ","}
+# Text of separated cells, and the usual separator.
+SEPARATORS = {".csv": ",", ".tsv": "\t", ".psv": "|", ".data": ",", ".dat": ",", ".txt": ","}
+# Text of which the name does not tell that it is a table, or what separates its cells: runs of spaces may.
+ANY_TEXT = (".data", ".dat", ".txt")
 LINES = (".jsonl", ".ndjson")
 DATABASES = (".db", ".sqlite", ".sqlite3", ".duckdb")
 # Text may be packed: .csv.gz.
@@ -126,7 +128,8 @@ def header_of(path: str | os.PathLike[str], header: bool | None = None) -> list[
     with open(path, encoding="latin-1", newline="") as file:
         # Every byte is one letter of Latin-1; the layout finds the encoding.
         sample = file.read(SAMPLE).encode("latin-1")
-    names = find_layout(sample, SEPARATORS[known_suffix(path)], header).names
+    suffix = known_suffix(path)
+    names = find_layout(sample, SEPARATORS[suffix], header, may_be_spaces=suffix in ANY_TEXT).names
     # A name on two lines, names that are missing or occur twice: pandas has rules for them.
     is_simple = all(names) and len({*names}) == len(names) > 0 and not any("\n" in name for name in names)
     return list(names) if is_simple else None

@@ -139,6 +139,9 @@ def member(name: str, file: BinaryIO, part: str | None, stack: ExitStack) -> Sou
         for entry in archive.namelist()
         if suffixes_of(entry)[0] in set(SUFFIXES) - {".zip", *DATABASES} and not entry.startswith("__MACOSX/")
     ]
+    # A text beside tables describes them.
+    others = [entry for entry in tables if suffixes_of(entry)[0] != ".txt"]
+    tables = others if others and part not in tables else tables
     chosen = part or (tables[0] if len(tables) == 1 else None)
     if chosen not in tables:
         found = f"the tables {', '.join(tables)}" if tables else f"no table ({', '.join(archive.namelist()[:5])})"

@@ -21,7 +21,7 @@ from jensen.files.replacing import replacing
 from jensen.files.sources import Source, needed, open_packed, open_source
 from jensen.files.text import read_text
 from jensen.files.understand import counts_rows, kind_of, understand
-from jensen.files.understood import Reported, Understood
+from jensen.files.understood import Reported, TextForm, Understood
 from jensen.runtime.messages import levels_inside
 
 Table = pd.DataFrame | np.ndarray
@@ -133,12 +133,12 @@ def report(understood: Understood) -> None:
 
 
 def write_dataset(
-    path: str | os.PathLike[str], table: Any, *, is_safe: bool = False, separator: str | None = None
+    path: str | os.PathLike[str], table: Any, *, is_safe: bool = False, form: TextForm | None = None
 ) -> None:
     """Write a data frame or an array; columns without names are called x0, x1, ...
 
-    With `is_safe` no text of a .csv or .tsv file is read as a formula by a spreadsheet. Cells of a .csv file are
-    separated by a comma if no `separator` is given.
+    With `is_safe` no text of a .csv or .tsv file is read as a formula by a spreadsheet. A text file is written in the
+    `form` of another, if one is given: .csv files with its separator, all with its encoding.
     """
     suffix, (_, packing) = known_suffix(path, WRITTEN), suffixes_of(path)
     if suffix == ".npy":
@@ -163,8 +163,17 @@ def write_dataset(
             with open_packed(aside, packing) as file:
                 file.writelines(f"{line}\n".encode() for line in json_lines(frame))
         else:
-            between = separator if separator and suffix == ".csv" else SEPARATORS[suffix]
-            frame.to_csv(aside, index=False, sep=between, compression=PACKINGS[packing])
+            own = form or TextForm()
+            between = own.separator if own.separator and suffix == ".csv" else SEPARATORS[suffix]
+            options: dict[str, Any] = {"index": False, "sep": between, "decimal": own.decimal}
+            options["compression"] = PACKINGS[packing]
+            try:
+                frame.to_csv(aside, encoding=own.encoding, **options)
+            except UnicodeEncodeError as error:
+                letter = error.object[error.start]
+                reason = f"{path} is written in UTF-8: the encoding of the file that was read has no {letter!r}"
+                warnings.warn(reason, stacklevel=levels_inside())
+                frame.to_csv(aside, **options)
 
 
 def json_lines(frame: pd.DataFrame) -> list[str]:

@@ -11,7 +11,7 @@ from typing import Any
 import pandas as pd
 
 from jensen.files.layout import OTHERS, SAMPLE, Layout, find_layout
-from jensen.files.places import SEPARATORS
+from jensen.files.places import ANY_TEXT, SEPARATORS
 from jensen.files.reading import Reading
 from jensen.files.sources import Source
 from jensen.runtime.messages import own_filters
@@ -39,7 +39,12 @@ class TextTable:
 def read_text(source: Source, reading: Reading) -> TextTable:
     source.file.seek(0)
     sample = source.file.read(SAMPLE)
-    layout = find_layout(sample, SEPARATORS[source.suffix], reading.header)
+    layout = find_layout(sample, SEPARATORS[source.suffix], reading.header, may_be_spaces=source.suffix in ANY_TEXT)
+    if source.suffix == ".txt" and not layout.is_table:
+        raise ValueError(
+            f"{source.path} does not look like a table: no comma, semicolon, tab, bar or space splits all of its lines "
+            "into equally many cells; name it .csv if it is one"
+        )
     names = None if layout.has_header else list(layout.names)
     as_text = {**reading.fitted, **reading.types}
     options: dict[str, Any] = {"dtype": {name: str for name, kind in as_text.items() if kind in ("text", "as written")}}

@@ -90,6 +90,7 @@ def understand(
             for name, column in texts.items()
             if name in looked_at and name not in chosen and has_many_levels(column) and reading.hints
         },
+        empty=tuple(str(name) for name in looked_at if len(out) and out[name].isna().all()) if reading.hints else (),
         kinds={str(name): kind_of(out[name]) for name in out},
     )
 

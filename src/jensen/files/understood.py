@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from jensen.files.layout import SPACES
+
 if TYPE_CHECKING:
     from jensen.files.styles import Style
 
@@ -14,6 +16,15 @@ if TYPE_CHECKING:
 MOST_NAMES = 5
 PLURALS = {"number": "numbers", "date": "dates", "duration": "durations", "category": "categories"}
 ENCODINGS = {"cp1252": "Windows-1252", "latin-1": "Latin-1", "utf-16": "UTF-16", "utf-16-le": "UTF-16"}
+
+
+@dataclass(frozen=True)
+class TextForm:
+    """How a text table is written; a separator of None is as usual: a comma, or in .tsv files a tab."""
+
+    separator: str | None = None
+    decimal: str = "."
+    encoding: str = "utf-8"
 
 
 class Reported(UserWarning):
@@ -35,6 +46,7 @@ class Understood:
         zeros: columns of digits with zeros in front, which were read as numbers, and an example.
         identifiers: columns of whole numbers that count rows.
         many_levels: the number of distinct texts, where these are very many.
+        empty: columns without any value.
         choices: what was chosen inside of the file, such as a sheet.
     """
 
@@ -51,6 +63,7 @@ class Understood:
     zeros: Mapping[str, str] = field(default_factory=dict)
     identifiers: tuple[str, ...] = ()
     many_levels: Mapping[str, int] = field(default_factory=dict)
+    empty: tuple[str, ...] = ()
     choices: tuple[str, ...] = ()
 
     @property
@@ -87,12 +100,21 @@ class Understood:
             f"{name} has zeros in front ({example}) and is read as a number; --types '{name}=text' to keep them"
             for name, example in self.zeros.items()
         ]
+        if self.empty:
+            lines.append(f"no value in any row: {few(self.empty)}")
         if self.identifiers:
             lines.append(f"{few(self.identifiers)} counts rows like an identifier; --drop to leave it out")
         lines += [
             f"{name} is text with {n} levels; --drop it, or merge rare values" for name, n in self.many_levels.items()
         ]
         return tuple(lines)
+
+    @property
+    def form(self) -> TextForm:
+        """How to write a text table like this one: in its encoding, and with its separator if it has decimal commas."""
+        has_commas = any(getattr(style, "decimal", ".") == "," for style in self.styles.values())
+        separator = ";" if self.separator == SPACES else self.separator
+        return TextForm(separator, ",", self.encoding) if has_commas else TextForm(encoding=self.encoding)
 
     def __str__(self) -> str:
         kinds = ", ".join(f"{n} of {PLURALS.get(kind, kind)}" for kind, n in Counter(self.kinds.values()).items())

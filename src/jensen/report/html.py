@@ -38,11 +38,13 @@ def table(frame: pd.DataFrame, *, sortable: bool = False, marked: np.ndarray | N
     """An HTML table; marked cells are imputed."""
     shown = frame.iloc[:, :MOST_COLUMNS]
     left_out = frame.shape[1] - shown.shape[1]
+    # The heading of a column of words stands to the left, as its cells do.
+    kinds = ["" if any(map(is_number, shown.iloc[:, j].dropna())) else ' class="word"' for j in range(shown.shape[1])]
     head = "".join(
-        f'<th scope="col" aria-sort="none"><button type="button">{escape(str(name))}</button></th>'
+        f'<th scope="col" aria-sort="none"{kind}><button type="button">{escape(str(name))}</button></th>'
         if sortable
-        else f'<th scope="col">{escape(str(name))}</th>'
-        for name in shown.columns
+        else f'<th scope="col"{kind}>{escape(str(name))}</th>'
+        for name, kind in zip(shown.columns, kinds, strict=True)
     )
     body = "".join(
         "<tr>"
@@ -58,10 +60,23 @@ def table(frame: pd.DataFrame, *, sortable: bool = False, marked: np.ndarray | N
 
 def cell(value: Any, is_filled: bool = False) -> str:
     kind = ' class="filled"' if is_filled else ""
-    if isinstance(value, (int, float, np.number)) and not isinstance(value, bool):
+    if is_number(value):
         text = str(int(value)) if isinstance(value, (int, np.integer)) else number(float(value))
         return f'<td data-value="{float(value)!r}"{kind}>{text}</td>'
-    return f"<td{kind}>{'–' if pd.isna(value) else escape(str(value))}</td>"
+    return f"<td{kind}>{'–' if pd.isna(value) else escape(in_words(value))}</td>"
+
+
+def is_number(value: Any) -> bool:
+    return isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
+
+
+def in_words(value: Any) -> str:
+    """A value as text: yes and no, and dates without a midnight."""
+    if isinstance(value, (bool, np.bool_)):
+        return "yes" if value else "no"
+    if isinstance(value, pd.Timestamp) and value == value.normalize():
+        return f"{value:%Y-%m-%d}"
+    return str(value)
 
 
 # Columns of the leaderboard and their headings.

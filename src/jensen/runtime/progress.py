@@ -91,6 +91,12 @@ class Bar:
             # disable=None: no bar where there is no terminal.
             self.bar = tqdm(desc=name, total=total, initial=initial, unit=unit, leave=leave, disable=None, delay=DELAY)
 
+    def expect(self, total: int) -> None:
+        """Set the number of steps, where it is known only later."""
+        self.total = total
+        if self.bar is not None:
+            self.bar.total = total
+
     def update(self, n: int = 1) -> None:
         """Count n more steps."""
         self.done += n

@@ -42,7 +42,7 @@ def cluster(
 
     Args:
         table: a data frame with columns of any kind, numbers (n, d), or the path of a file; NaN is missing. Columns
-            that identify rows, or have one value, are left out. The units of columns do not matter.
+            that identify rows, or have one value or none, are left out. The units of columns do not matter.
         y: labels of some rows: a class per row, -1, None or NaN where it is unknown. Then clusters are these classes,
             and rows without a label help to find them.
         n_clusters: the number of clusters; None finds it.

@@ -21,6 +21,7 @@ from jensen.report.html import table as html_table
 from jensen.report.page import article, document
 from jensen.report.panels import Panel
 from jensen.runtime.progress import Bar
+from jensen.tasks.imputation.scores import measured
 from jensen.tasks.imputer import Imputer
 from jensen.tasks.opening import opened
 
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 # Draws by which the deviation of a filled cell is found, and the cells that a report lists.
 N_DRAWS, N_LISTED = 50, 200
+ERRORS = ("rmse", "rmse_of_mean", "mae", "mae_of_mean")
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,16 +141,24 @@ class Imputed:
             Panel(
                 "Columns",
                 "Errors on entries that were hidden from the models. The bars show the share of the error that is "
-                "removed, compared with the column's mean (squared error) or most frequent level (misses).",
+                "removed, compared with the column's mean (squared error) or most frequent level (misses). Errors of "
+                "dates are in the unit that stands beside them.",
                 (charts.bars(names, gains, "share of the error removed", "Gain of every column") if names else "")
                 + html_table(self.columns),
             ),
             Panel(
                 "Models",
-                "What was tried: rmse of numbers in standard deviations, misses of levels, on hidden entries.",
+                "What was tried: rmse of numbers in standard deviations, misses of levels, on hidden entries. The "
+                "weights minimise Huber's loss of numbers, which is the squared error up to three robust standard "
+                "deviations and grows linearly beyond, so that a few far values do not decide; in a column with such "
+                "values the rmse may be above that of the column's mean. For levels the loss is -ln p.",
                 html_table(self.tried, sortable=True),
             ),
-            Panel("Filled cells", f"std is the standard deviation of a number.{listed}", html_table(cells[:N_LISTED])),
+            Panel(
+                "Filled cells",
+                f"std is the standard deviation of a number, of dates in days or seconds as above.{listed}",
+                html_table(cells[:N_LISTED]),
+            ),
         ]
         body = f'<div class="panels">{"".join(article(panel) for panel in panels)}</div>'
         write_text(path, document(title, str(self).splitlines()[0], body))
@@ -165,9 +175,10 @@ class Imputed:
             elif row["kind"] in ("level", "yes/no"):
                 how = f"{row['accuracy']:.0%} of hidden levels right (most frequent level: {row['most_frequent']:.0%})"
             else:
-                how = f"error {row['rmse']:.3g} on hidden entries (column mean: {row['rmse_of_mean']:.3g})"
+                rmse, rmse_of_mean, mae, mae_of_mean = (measured(row[name], row.get("unit")) for name in ERRORS)
+                how = f"error {rmse} on hidden entries (column mean: {rmse_of_mean})"
                 if row["rmse"] > row["rmse_of_mean"]:  # a few far values decide a mean of squares
-                    how += f", absolute error {row['mae']:.3g} (column mean: {row['mae_of_mean']:.3g})"
+                    how += f", absolute error {mae} (column mean: {mae_of_mean}); models are judged by Huber's loss"
             lines.append(f"  {row['column']}: {row['missing']} filled, {how}")
         left = [str(name) for name in self.model.columns_.left_out]
         if left:

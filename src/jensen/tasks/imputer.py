@@ -22,14 +22,13 @@ from jensen.data.cells import Cells, check_finite
 from jensen.data.codes import Codes
 from jensen.data.columns import Columns
 from jensen.data.container import Kind, Table, is_frame
-from jensen.data.edits import LEFT_OUT
-from jensen.data.infer import learn_columns
 from jensen.data.reader import LARGEST, known_names, read_rows
 from jensen.tasks.imputation.candidates import EFFORTS
 from jensen.tasks.imputation.coding import Coding
 from jensen.tasks.imputation.ensemble import Ensemble
 from jensen.tasks.imputation.scores import column_table, tried_table
 from jensen.tasks.imputation.search import search
+from jensen.tasks.opening import empty_columns, learn_table
 
 
 class Imputer(TransformerMixin, BaseEstimator):
@@ -100,14 +99,11 @@ class Imputer(TransformerMixin, BaseEstimator):
         cells = read_rows(self, X, reset=True)
         check_finite(cells, LARGEST, known_names(self))
         is_missing = np.isnan(cells.numbers)
-        self.empty_features_ = np.flatnonzero(is_missing.all(0))
+        self.empty_features_ = empty_columns(cells)
         self.missing_features_ = np.flatnonzero(is_missing.any(0))
-        empty: dict[Any, Any] = {cells.names[j]: LEFT_OUT for j in self.empty_features_}
         seed = self._seed()
         self._kind = cells.kind.of_other_rows()
-        if len(empty) == len(cells.names):
-            raise ValueError("X has no observed value in any column; there is nothing to learn from")
-        self._columns = learn_columns(cells, {**(self.columns or {}), **empty}, kinds="all")
+        self._columns = learn_table(cells, self.columns)
         codes = self._columns.codes(cells)
         x = codes.x.numpy()
         n_missing = codes.missing.sum(0).numpy()
@@ -119,7 +115,7 @@ class Imputer(TransformerMixin, BaseEstimator):
         self.theta_ = found.ensemble
         self._tables = {
             "tried": tried_table(found).to_dict("list"),
-            "errors": column_table(found, self._columns.names, n_missing).to_dict("list"),
+            "errors": column_table(found, self._columns.names, self._columns.units, n_missing).to_dict("list"),
         }
         return self
 
@@ -161,7 +157,7 @@ class Imputer(TransformerMixin, BaseEstimator):
 
     @property
     def column_errors_(self) -> pd.DataFrame:
-        """The error of every column on hidden entries, in its own units."""
+        """The error of every column on hidden entries, in its own units; dates have a `unit`, days or seconds."""
         check_is_fitted(self)
         return pd.DataFrame(self._tables["errors"])
 

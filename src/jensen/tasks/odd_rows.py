@@ -70,7 +70,12 @@ class Outliers:
 
     @property
     def table(self) -> Any:
-        return with_results(self.data, self.scores, self.p_values, self.is_outlier)
+        return with_results(self.data, self.results)
+
+    @property
+    def results(self) -> dict[str, np.ndarray]:
+        """The columns (n,) that `table` adds, by name."""
+        return {SCORE: self.scores, P_VALUE: np.maximum(self.p_values, SMALLEST), FLAG: self.is_outlier}
 
     def score(self, new: Any) -> np.ndarray:
         """How odd rows of another table with the same columns are (n,), on the scale of `scores`."""
@@ -150,26 +155,33 @@ class Outliers:
 
     def report(self, path: str | os.PathLike[str], title: str | None = None) -> None:
         """Write an HTML page: the odd rows with reasons, the odd cells, the scores, and what was tried."""
-        write_text(
-            path, document(title or f"Odd rows{f' of {self.source}' if self.source else ''}", str(self), self._body())
-        )
+        first = f"{str(self).splitlines()[0]} {self.left_out[:1].upper()}{self.left_out[1:]}"
+        title = title or f"Odd rows{f' of {self.source}' if self.source else ''}"
+        write_text(path, document(title, first.strip(), self._body()))
 
     def _body(self) -> str:
         odd, number = self.is_outlier, np.arange(len(self.scores))
-        shown = np.minimum(self.scores, finite_end(self.scores))
+        # One score of thousands would flatten all others.
+        shown = np.sign(self.scores) * np.log1p(np.abs(np.minimum(self.scores, finite_end(self.scores))))
         series = [
             charts.Series("usual", number[~odd], shown[~odd], colour=charts.GREY),
             charts.Series("odd", number[odd], shown[odd], colour=3),
         ]
-        scatter = charts.scatter([one for one in series if len(one.x)], "row", "score", "Outlier score of every row")
+        scatter = charts.scatter(
+            [one for one in series if len(one.x)], "row", "± ln(1 + |score|)", "Outlier score of every row"
+        )
         rows = self.rows.rename_axis("row").reset_index(names="row")
         cells = self.cells[self.cells["is_outlier"]].drop(columns=["number", "is_outlier"])
         panels = [
-            Panel("Odd rows", f"{len(rows)} rows, the worst first.", html.table(rows[:MOST_SHOWN], sortable=True)),
+            Panel(
+                "Odd rows",
+                f"{len(rows)} row{'s' * (len(rows) != 1)}, the worst first.",
+                html.table(rows[:MOST_SHOWN], sortable=True),
+            ),
             Panel(
                 "Odd cells",
-                f"{len(cells)} cells that are unlikely given the rest of their row, with what was expected there. The "
-                "tail is the probability of a value that is at most as likely.",
+                f"{len(cells)} cell{'s' * (len(cells) != 1)}, unlikely given the rest of their row, with what was "
+                "expected there. The tail is the probability of a value that is at most as likely.",
                 html.table(cells[:MOST_SHOWN], sortable=True),
             ),
             Panel("Scores", "Every row by a model that was not trained on it; usual rows are around 0.", scatter),
@@ -181,10 +193,17 @@ class Outliers:
         n, odd = len(self.scores), int(self.is_outlier.sum())
         first = f"{odd} of {n} rows are odd, with about {self.level:.0%} false discoveries among them."
         if not odd:
-            return f"None of {n} rows is odd at a false discovery rate of {self.level:.0%}."
+            first = f"None of {n} rows is odd at a false discovery rate of {self.level:.0%}."
         worst = self.rows[:5]
         lines = [f"  row {label}: {why or 'no single column'}" for label, why in worst["why"].items()]
-        return "\n".join([first, *lines, *(["  ..."] if odd > len(worst) else [])])
+        more = ["  ..."] if odd > len(worst) else []
+        return "\n".join([first, *lines, *more, *([self.left_out] if self.left_out else [])])
+
+    @property
+    def left_out(self) -> str:
+        """One line about the columns that were left out; empty if none was."""
+        names = ", ".join(map(str, self.columns.left_out))
+        return f"left out: {names} (identify rows, or have no value)" if names else ""
 
     def __repr__(self) -> str:
         return f"Outliers({int(self.is_outlier.sum())} of {len(self.scores)} rows, level={self.level})"
@@ -200,9 +219,8 @@ def modelled(X: Any, columns: Columns) -> Any:
     return table[:, list(columns.kept)]
 
 
-def with_results(X: Any, scores: np.ndarray, p_values: np.ndarray, is_outlier: np.ndarray) -> Any:
-    """X with three more columns."""
-    results = {SCORE: scores, P_VALUE: np.maximum(p_values, SMALLEST), FLAG: is_outlier}
+def with_results(X: Any, results: dict[str, np.ndarray]) -> Any:
+    """X with more columns."""
     if hasattr(X, "iloc"):
         return X.assign(**results)
     if is_frame(X):

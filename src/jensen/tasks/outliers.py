@@ -24,7 +24,6 @@ import pandas as pd
 
 from jensen.data.columns import Columns
 from jensen.data.container import is_frame, n_rows, names_in, take
-from jensen.data.infer import learn_columns
 from jensen.evaluate.blame import as_pandas
 from jensen.evaluate.outliers import discoveries, tail_p_values
 from jensen.evaluate.robust import (
@@ -46,7 +45,7 @@ from jensen.runtime.interrupt import InterruptedFitWarning
 from jensen.runtime.messages import levels_inside, own_filters
 from jensen.runtime.progress import Bar
 from jensen.tasks.odd_rows import ADDED, LEAST_USUAL, Outliers, modelled
-from jensen.tasks.opening import opened
+from jensen.tasks.opening import learn_table, opened
 
 # Share of the rows that may be odd without bending a fit.
 TRIM = 0.1
@@ -141,12 +140,12 @@ def columns_of(X: Any) -> Columns:
     """
     with own_filters():
         warnings.simplefilter("ignore")
-        found = learn_columns(X, kinds="all")
+        found = learn_table(X)
         numeric = [holds_numbers(X, name) for name in found.names]
         coded = ("level", "yes/no") if all(numeric) else ("level",)
         own = zip(found.names, found.kinds, numeric, strict=True)
         asked = {name: "number" for name, kind, is_number in own if is_number and kind in coded}
-        return learn_columns(X, asked, kinds="all") if asked else found
+        return learn_table(X, asked) if asked else found
 
 
 def holds_numbers(X: Any, name: Any) -> bool:

@@ -119,6 +119,8 @@ class Synthetic:
             f"{best['nats']:.3f} nats per held-out row",
         ]
         lines += [f"{shown(names[f.target])} is computed from {shown(names[f.source])}" for f in self.maker.functions]
+        if empty := [shown(one.name) for one in self.maker.empty.values()]:
+            lines.append(f"no value in any row, and in no new one: {', '.join(empty)}")
         if "quality" in vars(self):
             lines.append(str(self.quality))
         return "\n".join(lines)

@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose
 
 from jensen.engines.em.batch import Footprint
 from jensen.engines.em.frame import Frame
-from jensen.engines.em.patterns import stack_by_pattern
+from jensen.engines.em.patterns import FEW_CELLS, of_similar_length, stack_by_pattern
 from jensen.engines.em.sources import ArraySource
 
 
@@ -64,10 +64,20 @@ def test_every_row_comes_once_with_its_own_holes(share):
     assert sorted(seen) == list(range(300))
 
 
-def test_blocks_are_at_most_half_padding():
+def test_large_stacks_are_at_most_half_padding():
     rng = np.random.default_rng(0)
-    observed = torch.tensor(rng.random((6, 2000)) < 0.7)
-    for columns in stack_by_pattern(observed, 256, 10):
-        assert columns.numel() <= 256 or len(columns) == 1
+    observed = torch.tensor(rng.random((6, 20_000)) < 0.7)
+    seen = []
+    for columns in stack_by_pattern(observed, 2048, 10):
+        assert columns.numel() <= 2048 or len(columns) == 1
         assert len(columns) <= 10
-        assert (columns < 0).float().mean() < 0.5
+        assert (columns < 0).float().mean() < 0.5 or columns.numel() <= FEW_CELLS
+        seen += columns[columns >= 0].tolist()
+    assert sorted(seen) == list(range(20_000))
+
+
+def test_few_rows_of_many_lengths_are_one_stack():
+    lengths = np.array([673, 2, 43, 9, 1, 40, 7])
+    assert [group.tolist() for group in of_similar_length(lengths)] == [[1, 2, 3, 4, 5, 6], [0]]
+    # 300 rows with a pattern of their own beside 20 blocks of 100 rows would be padded to 30 000 cells.
+    assert [len(group) for group in of_similar_length(np.repeat([1, 100], [300, 20]))] == [300, 20]

@@ -160,3 +160,40 @@ def test_a_constant_column_changes_nothing(rings):
         model = DiscriminantAnalysis("full", components_per_class=2, random_state=0).fit(wide, y)
     assert_allclose(model.predict_proba(wide), alone.predict_proba(rows), atol=1e-12)
     assert (model.sample(5, random_state=0)[0][:, 1] == 7).all()
+
+
+def test_one_class_is_an_error():
+    with pytest.raises(ValueError, match=r"y has 1 class, \['a'\], and DiscriminantAnalysis needs at least 2 classes"):
+        DiscriminantAnalysis().fit(X, ["a"] * len(X))
+    with pytest.raises(ValueError, match="needs at least 2 classes"):
+        DiscriminantAnalysis().fit(X, [None, *["a"] * (len(X) - 1)])
+
+
+def test_a_fit_from_a_mixture_has_its_components_and_needs_few_labels(rings):
+    rows, y = rings
+    few = np.concatenate([np.flatnonzero(y == name)[:3] for name in np.unique(y)])
+    known = np.full(len(y), None, dtype=object)
+    known[few] = y[few]
+    mixture = GaussianMixture(4, random_state=0).fit(rows)
+    part = mixture.predict(rows)
+    numbers = np.searchsorted(np.unique(y), y)
+    class_of = np.array([np.bincount(numbers[part == k]).argmax() for k in range(4)])
+    model = DiscriminantAnalysis("full", random_state=0).fit_from(mixture, class_of, rows, known)
+    assert model.class_of_.tolist() == class_of.tolist()
+    assert model.score(rows, y) > 0.97
+    assert not model.warm_start
+    assert "warm_start" not in vars(model)
+
+
+@pytest.mark.parametrize(
+    ("class_of", "message"),
+    [
+        ([0, 1, 0], r"class_of has shape \(3,\); give a class for each of the mixture's 4 components"),
+        ([0, 0, 0, 0], r"class_of=\[0, 0, 0, 0\] must give every class of y a component, 0 to 1"),
+        ([0, 1, 2, 0], "and no other number"),
+    ],
+)
+def test_classes_of_components_that_do_not_fit_are_errors(rings, class_of, message):
+    mixture = GaussianMixture(4, random_state=0).fit(rings[0])
+    with pytest.raises(ValueError, match=message):
+        DiscriminantAnalysis("full").fit_from(mixture, class_of, *rings)

@@ -8,6 +8,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+# A stack of at most so many cells, padding included, takes no longer than a smaller one: most of it is overhead.
+FEW_CELLS = 1024
+
 
 def pattern_numbers(observed: Tensor) -> np.ndarray:
     """The number of every row's pattern of missing values (N,), of feature-major `observed` (d, N)."""
@@ -35,9 +38,7 @@ def stack_by_pattern(observed: Tensor, most_rows: int, most_blocks: int) -> Iter
         for start in range(first, end, most_rows)
     ]
     starts, lengths = np.array(pieces).T
-    doublings = np.ceil(np.log2(lengths)).astype(int)
-    for doubling in np.unique(doublings):
-        members = np.flatnonzero(doublings == doubling)
+    for members in of_similar_length(lengths):
         width = int(lengths[members].max())
         per_stack = max(1, min(most_blocks, most_rows // width))
         for first in range(0, len(members), per_stack):
@@ -46,3 +47,17 @@ def stack_by_pattern(observed: Tensor, most_rows: int, most_blocks: int) -> Iter
             inside = offset < lengths[chosen, None]
             columns = order[np.minimum(starts[chosen, None] + offset, len(order) - 1)]
             yield torch.from_numpy(np.where(inside, columns, -1)).to(observed.device)
+
+
+def of_similar_length(lengths: np.ndarray) -> list[np.ndarray]:
+    """Blocks of these lengths in groups to be stacked: of lengths within a factor of two, or of few cells in all."""
+    doublings = np.ceil(np.log2(lengths)).astype(int)
+    groups: list[np.ndarray] = []
+    for doubling in np.unique(doublings):
+        members = np.flatnonzero(doublings == doubling)
+        both = np.concatenate([groups[-1], members]) if groups else members
+        if groups and len(both) * lengths[members].max() <= FEW_CELLS:
+            groups[-1] = np.sort(both)
+        else:
+            groups.append(members)
+    return groups

@@ -107,6 +107,32 @@ class DiscriminantAnalysis(ClassifierMixin, GaussianMixture):
         """The shares of the classes (C,)."""
         return np.bincount(self.class_of_, np.asarray(self.weights_), minlength=len(self.classes_))
 
+    def fit_from(
+        self, mixture: GaussianMixture, class_of: np.ndarray, X: Table, y: Any, sample_weight: Any = None
+    ) -> Self:
+        """Fit by EM that starts from a fitted mixture of the same columns, whose components have classes.
+
+        So a class may have more components than labelled rows: the other rows find them. `components_per_class` is not
+        used.
+
+        Args:
+            mixture: with the same structure of covariances, without noise.
+            class_of: the number of the class of every component (K,), in the order of the sorted labels.
+            X, y, sample_weight: as in `fit`.
+        """
+        check_is_fitted(mixture)
+        self.theta_, self._kind = mixture.theta_, mixture._kind
+        self.class_of_, self.warm_start = np.asarray(class_of), True
+        if self.class_of_.shape != tuple(self.theta_.weights.shape):
+            raise ValueError(
+                f"class_of has shape {self.class_of_.shape}; give a class for each of the mixture's "
+                f"{len(self.theta_.weights)} components, and a mixture without noise"
+            )
+        try:
+            return self.fit(X, y, sample_weight)
+        finally:
+            del self.warm_start
+
     def predict_proba(self, X: Any) -> Any:
         """p(y|x), (n, C)."""
         x, kind = self._read(X)
@@ -161,6 +187,16 @@ class DiscriminantAnalysis(ClassifierMixin, GaussianMixture):
         return summed.index_add_(1, torch.from_numpy(self.class_of_).to(q.device), q)
 
     def _sizes(self, rows: Rows, start: GaussianTheta | None) -> tuple[int, Tensor | None]:
+        if len(rows.classes) < 2:
+            raise ValueError(
+                f"y has 1 class, {rows.classes.tolist()}, and {type(self).__name__} needs at least 2 classes; give "
+                "labels of another, or fit a GaussianMixture"
+            )
+        if start is not None and set(self.class_of_.tolist()) != set(range(len(rows.classes))):
+            raise ValueError(
+                f"class_of={self.class_of_.tolist()} must give every class of y a component, 0 to "
+                f"{len(rows.classes) - 1}, and no other number"
+            )
         if start is None:
             self.class_of_ = np.repeat(np.arange(len(rows.classes)), self._counts(rows))
         k = len(self.class_of_)

@@ -110,7 +110,7 @@ def choose_classes(rows: Rows, label: np.ndarray, classes: np.ndarray, effort: s
         seen = np.sort(np.concatenate([np.flatnonzero(label >= 0), some]))
         part = replace(rows, X=take(rows.X, seen))
     folds = folds_of(label[seen], seed)
-    bar.total = len(races) * max(len(folds), 1)
+    bar.expect(len(races) * max(len(folds), 1))
     try:
         for held_out in folds:
             alive = [race for race in races if race in still_in(races)]
@@ -197,9 +197,7 @@ def of_all_rows(name: str, size: int, n_classes: int, seed: int) -> Candidate:
         ).fit(X)
         class_of = classes_of_components(as_array(mixture.predict_proba(X)), p, np.where(is_known, LABEL_VOTES, 1.0))
         model = DiscriminantAnalysis(name, prior=ConjugatePrior(), random_state=seed, **EM)
-        # The mixture is where EM starts.
-        model.theta_, model.class_of_, model.warm_start = mixture.theta_, class_of, True
-        return model.fit(X, y)
+        return model.fit_from(mixture, class_of, X, y)
 
     return Candidate(name, size, 1.0, "all rows", fit)
 

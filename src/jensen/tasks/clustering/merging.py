@@ -44,7 +44,9 @@ def mergers(q: np.ndarray) -> list[Merger]:
         found.append(Merger(cluster_of, float(overlaps.max()), float(-xlogy(summed, summed).sum())))
         if summed.shape[1] == 1:
             return found
-        a, b = sorted(np.unravel_index(int(overlaps.argmax()), overlaps.shape))
+        # Where no clusters overlap, all are 0, as the diagonal is, and a cluster is not merged with itself.
+        pairs = np.where(np.eye(len(overlaps), dtype=bool), -1.0, overlaps)
+        a, b = sorted(np.unravel_index(int(pairs.argmax()), pairs.shape))
         cluster_of = np.where(cluster_of == b, a, cluster_of)
         cluster_of = np.unique(cluster_of, return_inverse=True)[1]
 

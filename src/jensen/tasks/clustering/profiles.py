@@ -67,6 +67,8 @@ def difference(column: pd.Series[Any], name: str, inside: np.ndarray) -> Differe
 def of_numbers(column: pd.Series[Any], name: str, inside: np.ndarray) -> str:
     """The means, or the spreads where these differ and the means do not."""
     here, elsewhere = column[inside].dropna(), column[~inside].dropna()
+    if here.empty or elsewhere.empty:  # of one cluster, or where all values are missing, there is nothing to compare
+        return name
     if is_date(column):
         return f"{name} around {here.mean():%Y-%m-%d} instead of {elsewhere.mean():%Y-%m-%d}"
     here, elsewhere = here.astype(float), elsewhere.astype(float)

@@ -121,7 +121,9 @@ class Clusters:
         if n_noise:
             lines.append(f"  {NOISE}: {n_noise} rows ({share(n_noise / n)}) that fit nowhere (noise)")
         if self.rows.ignored:
-            lines.append(f"left out: {', '.join(map(str, self.rows.ignored))} (identify rows, or have one value)")
+            lines.append(
+                f"left out: {', '.join(map(str, self.rows.ignored))} (identify rows, or have one value or none)"
+            )
         return "\n".join(lines)
 
     @property

@@ -16,14 +16,13 @@ import torch
 
 from jensen.data.columns import Columns
 from jensen.data.container import as_array, is_frame, n_rows, take, to_take_apart
-from jensen.data.infer import learn_columns
 from jensen.data.names import listed
 from jensen.evaluate.kinds import some_columns
 from jensen.evaluate.trial import Task
 from jensen.evaluate.warm_starts import run
 from jensen.models.mixtures.gaussians import STRUCTURES
 from jensen.runtime.messages import own_filters
-from jensen.tasks.opening import opened
+from jensen.tasks.opening import learn_table, opened
 
 # Beyond this many columns a covariance for every cluster has too many parameters.
 WIDE = 20
@@ -38,7 +37,7 @@ class Rows:
     Args:
         X: the columns that are used, as they came in.
         columns: what they are.
-        ignored: the names of the others, which identify rows or have one value.
+        ignored: the names of the others, which identify rows, or have one value or none.
         are_numbers: whether all columns are numbers without atoms.
         table_names: of all columns.
     """
@@ -122,7 +121,9 @@ def find_rows(table: Any) -> Rows:
     names = columns.table_names
     kept = [j for j, name in enumerate(names) if name not in ignored]
     if not kept:
-        raise ValueError(f"table has no column to find clusters in: {listed(ignored)} identify rows or have one value")
+        raise ValueError(
+            f"table has no column to find clusters in: {listed(ignored)} identify rows, or have one value or none"
+        )
     X = some_columns(table, kept) if ignored and is_frame(table) else table[:, kept] if ignored else table
     columns = silently_learnt(X)
     holds_text = any(isinstance(level, str | bool) for levels in columns.levels for level in levels)
@@ -135,7 +136,7 @@ def find_rows(table: Any) -> Rows:
 def silently_learnt(table: Any) -> Columns:
     with own_filters():
         warnings.simplefilter("ignore")
-        return learn_columns(table, kinds="all", atoms=True)
+        return learn_table(table, atoms=True)
 
 
 def in_units(model: Any, rows: Rows, scaled: Scaled) -> Any:

@@ -179,7 +179,9 @@ def steps(
     models = candidates(rows, effort.structures, seed)
     most = max(least, min(effort.most, n_rows(part.X) // ROWS_PER_COMPONENT))
     top = min(most, max(effort.first, least + 3))
-    bar.total = len(models) + effort.n_best * tries_noise
+    tries_noise = tries_noise and not (rows.are_numbers and rows.is_wide)
+    n_steps = len(models) + effort.n_best * tries_noise + effort.n_resamples
+    bar.expect(n_steps)
     for name, model in models.items():
         bar.note(name)
         yield measured(name, model, part, range(least, top + 1), effort.is_warm, seed)
@@ -190,11 +192,14 @@ def steps(
         if lead[0].model.n_components < top:
             break
         higher = range(top + 1, min(most, top + effort.first) + 1)
+        n_steps += len(lead)
+        bar.expect(n_steps)
         for fit in lead:
             bar.note(f"{fit.structure}, more components")
             yield measured(fit.structure, models[fit.structure], part, higher, effort.is_warm, seed)
+            bar.update()
         top = higher[-1]
-    if tries_noise and not (rows.are_numbers and rows.is_wide):
+    if tries_noise:
         for fit in sorted(fits.values(), key=lambda fit: fit.bic)[: effort.n_best]:
             bar.note(f"{fit.structure} with noise")
             for k in range(max(least, fit.model.n_components - 1), fit.model.n_components + 1):

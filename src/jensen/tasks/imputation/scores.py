@@ -13,18 +13,18 @@ from jensen.tasks.imputation.search import OWN_VALUES, Found
 from jensen.tasks.imputation.weighing import losses
 
 
-def column_table(found: Found, names: Sequence[str | int], n_missing: np.ndarray) -> pd.DataFrame:
+def column_table(found: Found, names: Sequence[str | int], units: Sequence[str], n_missing: np.ndarray) -> pd.DataFrame:
     """One row per column that has missing values or had hidden ones; without hidden ones there are no errors.
 
-    rmse and mae are in the units of the column, and `explained` is the share of the variance that the average accounts
-    for. Levels have an accuracy, and -ln p of the true level. What the column's own mean, or its most frequent level,
-    would have is beside them.
+    rmse and mae are in the units of the column, of dates in days or seconds, as `unit` says, and `explained` is the
+    share of the variance that the average accounts for. Levels have an accuracy, and -ln p of the true level. What the
+    column's own mean, or its most frequent level, would have is beside them.
     """
     coding, rows = found.ensemble.coding, []
     for j in range(coding.d):
         truth = found.truth.get(j)
-        row: dict[str, Any] = {"column": names[j], "kind": coding.kinds[j], "missing": int(n_missing[j])}
-        row |= {"hidden": 0 if truth is None else len(truth)}
+        row: dict[str, Any] = {"column": names[j], "kind": coding.kinds[j], "unit": units[j]}
+        row |= {"missing": int(n_missing[j]), "hidden": 0 if truth is None else len(truth)}
         if truth is None:
             if n_missing[j]:
                 rows.append(row)
@@ -41,6 +41,19 @@ def column_table(found: Found, names: Sequence[str | int], n_missing: np.ndarray
             row |= {"explained": 1 - square / plain if plain else 0.0}
         rows.append(row)
     return pd.DataFrame(rows)
+
+
+def measured(value: float, unit: Any = "") -> str:
+    """An error in its unit; many seconds are minutes, hours or days.
+
+    Example:
+        >>> measured(0.12345), measured(274.2, "days"), measured(5400.0, "seconds"), measured(9e5, "seconds")
+        ('0.123', '274 days', '90 minutes', '10.4 days')
+    """
+    for name, seconds in {"days": 86_400, "hours": 3600, "minutes": 60}.items():
+        if unit == "seconds" and value >= 2 * seconds:
+            return f"{value / seconds:.3g} {name}"
+    return f"{value:.3g} {unit}" if isinstance(unit, str) and unit else f"{value:.3g}"
 
 
 def accuracy(guess: np.ndarray, truth: np.ndarray) -> float:

@@ -18,10 +18,10 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from jensen.data.columns import Columns
+from jensen.data.functions import Function
 from jensen.data.names import listed, shown
 from jensen.data.some import code_of, places_of
 from jensen.models.mixtures.mixture import Mixture
-from jensen.tasks.synthesis.functions import Function
 from jensen.tasks.synthesis.scores import NormalScores, same
 
 # Rows drawn at once, and in all, for every row that is asked for.

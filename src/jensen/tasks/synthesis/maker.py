@@ -9,9 +9,10 @@ function of another         none: it is computed from the other
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+import narwhals.stable.v2 as nw
 import numpy as np
 import torch
 
@@ -19,10 +20,10 @@ from jensen.data.cells import read_cells
 from jensen.data.codes import without_unseen_warning
 from jensen.data.columns import Columns
 from jensen.data.container import Kind, Table
-from jensen.data.infer import learn_columns
+from jensen.data.functions import Function, find_functions
 from jensen.models.mixtures.mixture import Mixture
+from jensen.tasks.opening import empty_columns, learn_table
 from jensen.tasks.synthesis.conditions import Condition, draw, read_given
-from jensen.tasks.synthesis.functions import Function, find_functions
 from jensen.tasks.synthesis.scores import NormalScores
 
 NUMBERS = ("number", "count", "date")
@@ -38,6 +39,7 @@ class Maker:
         functions: columns that follow from another.
         scores: of the columns of numbers that are drawn, by number.
         n_levels: of the columns with levels that are drawn, without the level of missing cells.
+        empty: one row of each column of a data frame that has no value, by number; new rows have none either.
     """
 
     columns: Columns
@@ -45,14 +47,19 @@ class Maker:
     functions: tuple[Function, ...]
     scores: Mapping[int, NormalScores]
     n_levels: Mapping[int, int]
+    empty: Mapping[int, nw.Series[Any]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, table: Table) -> tuple[Maker, np.ndarray]:
         """What a table needs, and its rows as codes (n, d), NaN where a cell is missing."""
         cells = read_cells(table, dates=True)
-        columns = learn_columns(cells, kinds="all", atoms=True)
+        columns = learn_table(cells, atoms=True)
         x = columns.codes(cells, is_learnt=True).x.double().numpy()
-        return cls.learn(columns, cells.kind.of_other_rows(), x), x
+        made = cls.learn(columns, cells.kind.of_other_rows(), x)
+        if not cells.is_frame:
+            return made, x
+        frame: Any = nw.from_native(table, eager_only=True)
+        return replace(made, empty={int(j): frame[:1, int(j)] for j in empty_columns(cells)}), x
 
     @classmethod
     def learn(cls, columns: Columns, kind: Kind, x: np.ndarray) -> Maker:
@@ -112,8 +119,13 @@ class Maker:
         return found
 
     def table(self, x: np.ndarray) -> Any:
-        """Codes (n, d) as a table of the container that came in."""
-        return self.columns.table(torch.from_numpy(x), self.kind)
+        """Codes (n, d) as a table of the container that came in, with its empty columns."""
+        made = self.columns.table(torch.from_numpy(x), self.kind)
+        if not self.empty:
+            return made
+        rows = np.zeros(len(x), dtype=int)
+        frame = nw.from_native(made, eager_only=True).with_columns(*(one[rows] for one in self.empty.values()))
+        return frame[:, np.argsort([*self.columns.kept, *self.empty]).tolist()].to_native()
 
     def frame(self, x: np.ndarray) -> Any:
         """The same as a pandas frame, for a page."""

@@ -38,7 +38,7 @@ def codes_of(batch):
 
 
 @pytest.mark.parametrize("share_missing", [0.0, 0.2])
-@pytest.mark.parametrize("n", [5, 100, 3000])
+@pytest.mark.parametrize("n", [5, 100, 3000, 20_000])
 def test_a_look_up_is_the_sum_over_the_columns(n, share_missing):
     rng, x = np.random.default_rng(1), rows(n, share_missing)
     values = np.log(rng.random((K, sum(SIZES))))
@@ -47,6 +47,7 @@ def test_a_look_up_is_the_sum_over_the_columns(n, share_missing):
     numbers = np.nan_to_num(x).astype(int) + first
     expected = np.where(np.isnan(x), 0, values[:, numbers]).sum(2)
     codes = codes_of(batch_of(x))
+    assert (codes.kept_matrices is not None) == (n <= 3000)
     found = codes.lookup(Table(tensor(values), layout_of(SIZES)))
     np.testing.assert_allclose(found, expected, rtol=1e-13)
     r = rng.random((K, n))

@@ -10,7 +10,7 @@ numbers. A missing entry is one more value, whose log-density is 0.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,8 @@ from jensen.models.mixtures.families.entries import LOG_ZERO, without_impossible
 # Values that joined columns may have. The first that suits is taken: a table of all groups should stay in the cache,
 # and have no more rows than it saves look-ups.
 MOST_VALUES, ROWS_IN_CACHE = (1024, 256, 64, 16), 4096
+# The matrix of a batch with at most so many entries is kept between sweeps: it takes longer to make than to use.
+MOST_KEPT = 2**14
 
 
 @dataclass(frozen=True)
@@ -220,10 +222,19 @@ class Codes:
         parts = (ones(places.size), places, starts(*self.index.shape))
         return csr_array(parts, shape=(len(self.index), sum(n_values)))
 
+    @cached_property
+    def kept_matrices(self) -> tuple[csr_array, Any] | None:
+        """The matrix and its transpose, of a small batch."""
+        if self.index.size > MOST_KEPT:
+            return None
+        matrix = self.matrix
+        return matrix, matrix.T
+
     def lookup(self, table: Table) -> Tensor:
         """Σ_j T_k[j, x_j] (*blocks, K, n); -∞ for rows outside the support."""
         joint = table.joint(self.groups, self.has_missing)
-        found: Tensor = SparseProduct.apply(self.matrix, joint).T  # type: ignore[no-untyped-call]
+        matrix = self.matrix if self.kept_matrices is None else self.kept_matrices[0]
+        found: Tensor = SparseProduct.apply(matrix, joint).T  # type: ignore[no-untyped-call]
         if self.outside is not None:
             found.masked_fill_(self.outside, -torch.inf)
         return in_blocks(found, self.blocks)
@@ -231,7 +242,8 @@ class Codes:
     def tally(self, responsibilities: Tensor) -> tuple[Tensor, Tensor]:
         """t (K, S), and the weight of all rows (K,)."""
         r = in_line(responsibilities).T.contiguous()
-        joint = torch.from_numpy(self.matrix.T @ r.numpy())
+        turned = self.matrix.T if self.kept_matrices is None else self.kept_matrices[1]
+        joint = torch.from_numpy(turned @ r.numpy())
         parts = joint.split([group.n_values for group in self.groups])
         if not self.groups:
             return r.new_zeros(r.shape[1], 0), r.sum(0)
