@@ -7,7 +7,7 @@ every class is a curved sheet of four dimensions with noise around it. Its sizes
 components per class was chosen on these letters, so they prove nothing.
 5 and 20 labels per class, drawn at random with three seeds, 2 to 4 (`--quick`: one); while the rules were made, seeds 0
 and 1 were in use.
-Peers: logistic regression and a random forest of 300 trees on the labelled rows, SelfTraining of that forest, and
+Peers: logistic regression and a random forest of 300 trees on the labelled rows, SelfTraining of one of 100, and
 LabelSpreading over 7 neighbours. All get the same rows; columns are standardised for logistic regression and
 LabelSpreading.
 """
