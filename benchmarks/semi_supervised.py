@@ -3,7 +3,7 @@
     python benchmarks/semi_supervised.py [--quick] [part ...]
 `digits` are the 1797 images of scikit-learn, 10 classes. `sheets` are generated: 6000 rows, 26 classes, 16 numbers;
 every class is a curved sheet of four dimensions with noise around it. Its sizes were fixed before any result was seen.
-`cubes` was added, with its arguments fixed in the same way, when the first result on `sheets` was near 1 for jensen: 6000
+`cubes` was added, with its arguments fixed in the same way, as the first result on `sheets` was near 1 for jensen: 6000
 rows of scikit-learn's make_classification, 26 classes of two Gaussian clusters each at corners of a cube, 16 numbers.
 `letters` are generated, too: 26 classes of three Gaussian modes each, 16 whole numbers from 0 to 15. The rule for
 components per class was chosen on these letters, so they prove nothing.
