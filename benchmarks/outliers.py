@@ -1,12 +1,14 @@
 """`jensen.outliers` beside the nine detectors of PyOD's table, on data sets of ODDS.
 
     python benchmarks/outliers.py --data DIR [--splits 10] [--sets cardio,glass] [--only jensen] [--effort quick]
+                                  [--json FILE]
 
 DIR holds the .mat files of ODDS, each with X (n, d) and y (1 for an outlier). Protocol of PyOD's benchmark: 60 % of the
 rows train, 40 % are scored, both standardised by the training rows; area under the ROC curve, mean over the splits.
 Detectors know no labels. Those of PyOD have its benchmark's arguments, with the true share of outliers where it gives
 that to them; it changes thresholds, not scores, but for the covariance and the centres that use it.
 "one + noise" and "five + noise" are `GaussianMixture(K, noise=True)` scored without their noise.
+Seconds are those of the processor. --json keeps every result in a file, so that an interrupted run resumes.
 """
 
 from __future__ import annotations
@@ -102,12 +104,14 @@ def main() -> None:
     parser.add_argument("--sets", default="")
     parser.add_argument("--only", default="", help="names of detectors, with commas")
     parser.add_argument("--effort", default="quick")
-    parser.add_argument("--json", type=Path)
+    parser.add_argument("--json", type=Path, help="file of results; those in it are not run again")
     args = parser.parse_args()
     warnings.simplefilter("ignore")
     files = sorted(args.data.glob("*.mat"), key=lambda file: file.stat().st_size)
     wanted = set(args.sets.split(",")) - {""}
-    lines = []
+    only = set(args.only.split(",")) - {""}
+    lines = json.loads(args.json.read_text()) if args.json and args.json.exists() else []
+    known = {(line["set"], line["split"], line["detector"]) for line in lines}
     for file in files:
         if wanted and file.stem not in wanted:
             continue
@@ -118,20 +122,21 @@ def main() -> None:
             train, test = standardised(train, test)
             ours = {"jensen": by_jensen(args.effort), "one + noise": with_noise(1), "five + noise": with_noise(5)}
             detectors = {**ours, **of_pyod(float(y.mean()), split)}
-            only = set(args.only.split(",")) - {""}
             for name, score in detectors.items():
-                if only and name not in only:
+                if (only and name not in only) or (file.stem, split, name) in known:
                     continue
                 began = time.process_time()
                 area = roc_auc_score(truth, np.nan_to_num(score(train, test), posinf=1e300))
-                lines.append({"set": file.stem, "detector": name, "auc": area, "seconds": time.process_time() - began})
-        table = pd.DataFrame(lines).pivot_table(index="set", columns="detector", values="auc", sort=False)
-        print(table.tail(1).round(3).to_string(), flush=True)
-        if args.json:
-            args.json.write_text(json.dumps(lines))
+                seconds = time.process_time() - began
+                lines.append({"set": file.stem, "split": split, "detector": name, "auc": area, "seconds": seconds})
+            if args.json:
+                args.json.write_text(json.dumps(lines))
+        own = pd.DataFrame([line for line in lines if line["set"] == file.stem])
+        print(f"{file.stem}: {own.groupby('detector', sort=False)['auc'].mean().round(3).to_dict()}", flush=True)
+    table = pd.DataFrame(lines).pivot_table(index="set", columns="detector", values="auc", sort=False)
     table.loc["mean"] = table.mean()
-    seconds = pd.DataFrame(lines).pivot_table(index="set", columns="detector", values="seconds", sort=False)
-    print(table.round(3).to_string(), "\n\nseconds per split\n", seconds.round(1).to_string(), sep="")
+    took = pd.DataFrame(lines).pivot_table(index="set", columns="detector", values="seconds", sort=False)
+    print(table.round(3).to_string(), "\n\nseconds per split\n", took.round(1).to_string(), sep="")
 
 
 if __name__ == "__main__":

@@ -1,14 +1,15 @@
 """Synthetic rows of Adult, by the protocol of the TabPC study (Scassola et al. 2026, arXiv 2603.23016).
 
     python benchmarks/synthesis.py FOLDER [--effort normal] [--rows new.csv]   make rows, judge and keep them
-    python benchmarks/synthesis.py FOLDER --judge new.csv                      C2ST by XGBoost, where that is installed
+    python benchmarks/synthesis.py FOLDER --judge new.csv                      judge the rows of a file
 FOLDER holds adult.data.gz and adult.test.gz of the UCI repository; "?" is a value like others. `synthesize` is fitted
 to adult.data (32561 rows) and makes as many rows. Scores are those of docs/synthesize.md:
     Shape, Trend, C2ST   beside adult.data, as in the study, and beside adult.test, which nothing was fitted to
     AUC                  of income in adult.test, by gradient boosting trained on the synthetic rows
     Nearest              share of rows nearer to adult.data than to as many rows of adult.test
-C2ST is by scikit-learn's HistGradientBoosting, and with --judge by XGBoost, each with its defaults, in 3 folds. The
-same scores are given for independent columns (adult.data, every column permuted) and for adult.data itself.
+C2ST is by scikit-learn's HistGradientBoosting, and with --judge by XGBoost as well, where that is installed, each with
+its defaults, in 3 folds. The same scores are given for independent columns (adult.data, every column permuted) and for
+adult.data itself. benchmarks/synthesis_peers.py makes rows by CTGAN and TVAE, in an environment of their own.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from __future__ import annotations
 import argparse
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -35,7 +37,6 @@ def read(folder: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
 
 def make(folder: Path, effort: str, kept: Path | None) -> None:
     from jensen import synthesize
-    from jensen.tasks.synthesis.metrics import c2st, nearer_share, shapes, trends, utility
 
     train, test = read(folder)
     began = time.perf_counter()
@@ -44,13 +45,22 @@ def make(folder: Path, effort: str, kept: Path | None) -> None:
     if kept is not None:
         made.table.to_csv(kept, index=False)
     print(made.tried.to_string(index=False), f"\n{made}\n{seconds:.0f} s for the search, the fit and the rows\n")
-    maker, rng = made.maker, np.random.default_rng(0)
-    real, held_out, is_number = made.real, maker.codes(test), maker.is_number
-    independent = np.stack([rng.permutation(column) for column in real.T], 1)
+    rng = np.random.default_rng(0)
+    independent = np.stack([rng.permutation(column) for column in made.real.T], 1)
+    scores(made.maker, made.real, test, {"synthetic": made.made, "independent": independent, "real": made.real}, rng)
+
+
+def scores(
+    maker: Any, real: np.ndarray, test: pd.DataFrame, tables: dict[str, np.ndarray], rng: np.random.Generator
+) -> None:
+    """A line of scores for every table of codes."""
+    from jensen.tasks.synthesis.metrics import c2st, nearer_share, shapes, trends, utility
+
+    held_out, is_number = maker.codes(test), maker.is_number
     label = maker.columns.names.index("income")
     n = len(held_out)
     print("rows         Shape  Trend  C2ST   | beside adult.test  Shape  Trend  C2ST   | AUC    Nearest")
-    for name, rows in {"synthetic": made.made, "independent": independent, "real": real}.items():
+    for name, rows in tables.items():
         some = rows[rng.permutation(len(rows))[:n]]
         known = real[rng.permutation(len(real))[:n]]
         figures = []
@@ -64,12 +74,24 @@ def make(folder: Path, effort: str, kept: Path | None) -> None:
 
 
 def judge(folder: Path, made: Path) -> None:
-    """C2ST of rows in a file, by XGBoost."""
+    """All scores of the rows in a file; C2ST by XGBoost as well."""
+    from jensen.tasks.synthesis.maker import Maker
+
+    train, test = read(folder)
+    rows = pd.read_csv(made, keep_default_na=False)[NAMES]
+    maker, real = Maker.of(train)
+    scores(maker, real, test, {made.stem: maker.codes(rows)}, np.random.default_rng(0))
+    try:
+        print(f"C2ST by XGBoost beside adult.data: {by_xgboost(train, rows):.4f}")
+    except ImportError:
+        print("C2ST by XGBoost needs xgboost, which is not installed")
+
+
+def by_xgboost(real: pd.DataFrame, rows: pd.DataFrame) -> float:
     from sklearn.metrics import roc_auc_score
     from sklearn.model_selection import StratifiedKFold
     from xgboost import XGBClassifier
 
-    real, rows = read(folder)[0], pd.read_csv(made, keep_default_na=False)
     both = pd.concat([real, rows], ignore_index=True)
     texts = [name for name in both if not pd.api.types.is_numeric_dtype(both[name])]
     both[texts] = both[texts].astype("category")
@@ -78,7 +100,7 @@ def judge(folder: Path, made: Path) -> None:
         model = XGBClassifier(enable_categorical=True, n_jobs=2).fit(both.iloc[train], y[train])
         area = roc_auc_score(y[test], model.predict_proba(both.iloc[test])[:, 1])
         found.append(2 * max(0.5, area) - 1)
-    print(f"C2ST by XGBoost beside adult.data: {1 - np.mean(found):.4f}")
+    return 1 - float(np.mean(found))
 
 
 if __name__ == "__main__":
@@ -86,7 +108,7 @@ if __name__ == "__main__":
     parser.add_argument("folder", type=Path)
     parser.add_argument("--effort", default="normal", choices=("quick", "normal", "thorough"))
     parser.add_argument("--rows", type=Path, help="file for the synthetic rows")
-    parser.add_argument("--judge", type=Path, help="judge the rows of this file by XGBoost instead")
+    parser.add_argument("--judge", type=Path, help="judge the rows of this file instead")
     asked = parser.parse_args()
     if asked.judge is not None:
         judge(asked.folder, asked.judge)

@@ -14,7 +14,7 @@ Error: mean absolute error of the hidden entries, and RMSE. `jensen` fills expec
 the draws. Coverage: 19 draws by `Imputed.draws` (parameters drawn as well as values); the interval from the least to
 the greatest of them has 18/20 = 90 % if they are right. MissForest is the algorithm as published (Stekhoven & Bühlmann
 2012) with scikit-learn's forests of 100 trees: columns in order of their gaps, rounds until the change grows, at most
-10. miceforest: the mean of five data sets of five rounds.
+10. miceforest: the mean of five data sets of five rounds; miceforest 6.0.5 needs lightgbm below 4.6.
 Seconds are those of the processor. --results keeps every result in a file, so that an interrupted run resumes.
 """
 
