@@ -205,7 +205,7 @@ def moments(numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def pooled_scale(scale: np.ndarray, n: int) -> np.ndarray:
     """The deviations (d,) of n rows, and of one more that is as far from every mean as columns are on average.
 
-    s_j² becomes (n s_j² + s²)/(n + 1), s² = Σ_j s_j²/d. A pixel that was dark in all of n rows is bright in the next one
+    s_j² becomes (n s_j² + s²)/(n + 1), s² = Σ_j s_j²/d. A pixel that was dark in all of n rows is bright in the next
     with a probability near 1/(n + 1), and pixels have one unit.
     """
     size = scale.max(initial=0.0)
