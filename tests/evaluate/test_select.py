@@ -402,6 +402,14 @@ def test_warnings_made_errors_are_not_taken_for_an_interrupt():
         select(Warning_(), IRIS, K)
 
 
+@pytest.mark.parametrize("criterion", ["bic", "cv"])
+def test_a_warning_of_all_fits_is_given_once(criterion):
+    x = np.column_stack([IRIS, np.ones(len(IRIS))])
+    with pytest.warns(UserWarning, match="X has columns with one value: 4") as heard:
+        select(GaussianMixture(), x, {"n_components": [1, 2, 3, 4]}, criterion)
+    assert sum("one value" in str(one.message) for one in heard) == 1
+
+
 def test_a_criterion_of_ones_own():
     def measure_aic(estimator, task):
         fitted = task.fit(estimator)

@@ -157,3 +157,17 @@ def test_marginal_outputs_say_the_frequencies():
     for column, j in enumerate((2, 4)):
         seen = x[:, j][~x[:, j].isnan()]
         assert_allclose(levels[:, column], torch.bincount(seen.long(), minlength=4) / len(seen), atol=1e-5)
+
+
+@pytest.mark.parametrize("variance", ["learned", "feature", "point"])
+def test_columns_may_have_floors_of_their_own(variance):
+    least = torch.tensor([0.25, 1e-9])
+    emission = Emission(("number", "number"), (1, 1), Gaussian(variance), torch.ones(2), (), least)
+    low = torch.full((3, 2), -60.0)
+    with torch.no_grad():
+        if variance != "point":
+            emission.log_variance.fill_(-60.0)
+    # The second is below what any noise may be.
+    assert_allclose(emission.log_noise(low).detach().exp().expand(3, 2)[0], [0.25, LEAST_STD**2], rtol=1e-5)
+    assert "log_least" in emission.state_dict()
+    assert "log_least" not in mixed(variance).state_dict()

@@ -102,7 +102,8 @@ def learn_events(
         estimator: gets scikit-learn's `n_features_in_` and `feature_names_in_`, and for images `pixel_range_`.
         X: the rows.
         kinds: as in `learn_scaled`, by a likelihood.
-        scaling: "feature", "common" for all entries together, or None: common for images.
+        scaling: "feature", "pooled" for deviations that are drawn together a little, "common" for all entries together,
+            or None: common for images.
         sample_weight: one per row; rows of weight 0 are left out.
         data_levels: as in `find_grid`, for rows of numbers.
         columns: kinds and atoms of columns that the user asks for.
@@ -137,6 +138,7 @@ def learn_events(
         columns=columns,
         constants=is_whole_table,
         atoms=atoms and is_whole_table and not is_grid(cells),
+        pooled=scaling == "pooled",
     )
     return events_of(given, found), weight, kept
 

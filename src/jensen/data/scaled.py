@@ -31,6 +31,7 @@ def learn_scaled(
     columns: Any = None,
     constants: bool = True,
     atoms: bool = False,
+    pooled: bool = False,
 ) -> Columns:
     """Columns for networks: numbers, yes/no and levels, dates and constants.
 
@@ -48,6 +49,7 @@ def learn_scaled(
         constants: whether a column with one value is a constant. If not, it is a number with the absolute value of its
             constant as scale, or 1 if that is 0.
         atoms: whether frequent numbers may be atoms.
+        pooled: whether scales have one more row, with the mean variance of all numbers; see `pooled_scale`.
     """
     n, d = cells.numbers.shape
     if n == 0 or d == 0:
@@ -68,6 +70,10 @@ def learn_scaled(
     warn_of_constants({cells.names[j]: None if found[j].unit else found[j].levels[0] for j in single})
     used = [found[j] for j in kept]
     location, scale = scaling_of(cells, kept, used, shared_scale)
+    if pooled:
+        places = [place for place, column in enumerate(used) if column.kind in ("number", "date")]
+        varies = np.array([not is_constant(cells, kept[place]) for place in places])
+        scale[places] = pooled_scale(np.where(varies, scale[places], 0.0), n)
     seen = (~np.isnan(cells.numbers)).sum(0)
     return Columns(
         tuple(cells.names[j] for j in kept),
@@ -194,6 +200,19 @@ def moments(numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     size = np.where(low == 0, 1.0, np.abs(low))
     spread = np.maximum(std * unit, np.finfo(np.float64).tiny)
     return np.where(is_constant, low, mean * unit), np.where(is_constant, size, spread)
+
+
+def pooled_scale(scale: np.ndarray, n: int) -> np.ndarray:
+    """The deviations (d,) of n rows, and of one more that is as far from every mean as columns are on average.
+
+    s_j² becomes (n s_j² + s²)/(n + 1), s² = Σ_j s_j²/d. A pixel that was dark in all of n rows is bright in the next
+    with a probability near 1/(n + 1), and pixels have one unit.
+    """
+    size = scale.max(initial=0.0)
+    if size == 0:
+        return np.ones_like(scale)
+    square = np.square(scale / size)
+    return np.asarray(size * np.sqrt((n * square + square.mean()) / (n + 1)))
 
 
 def columns_of_numbers(cells: Cells) -> Columns:

@@ -122,11 +122,15 @@ def entrants(
     def factors(k: int) -> float:
         return factor_work(n_rows, d, k, effort.em_steps)
 
-    m = affordable([*m, *SMALL_LATENT] if max(m) > SMALL_LATENT[-1] else m, factors, share)
+    # PPCA has a closed form and takes all of them.
+    of_ppca = sorted({*m, *SMALL_LATENT}) if max(m) > SMALL_LATENT[-1] else sorted(m)
+    m = affordable(of_ppca, factors, share)
     few = [k for k in sorted(m) if k <= MOST_LATENT] or sorted(m)[:1]
     few = affordable(few, lambda k: subspaces_work(n_rows, d, counts[0], k), share)
-    many = affordable(counts, lambda k: subspaces_work(n_rows, d, k, few[-1]), share)
+    many = affordable(counts, lambda k: sum(subspaces_work(n_rows, d, k, m) for m in few), share)
 
+    # A pixel that hardly varies in the training rows may vary in others; pixels have the same unit. So Gaussians have a
+    # pooled prior, factors a floor of noise and the VAE a pooled scale: each counts for about one more row.
     def chosen(name: str, grid: Mapping[str, Any], **options: Any) -> Callable[[], Chosen]:
         return lambda: Chosen(model_class(name)(random_state=seed, **options), grid)
 
@@ -134,7 +138,6 @@ def entrants(
         def make() -> Chosen:
             from jensen.models.mixtures.conjugate_prior import ConjugatePrior
 
-            # A pixel that hardly varies in the training rows may vary in others; pixels have the same unit.
             return chosen(name, grid, prior=ConjugatePrior(scale="pooled" if footing.is_image else None), **options)()
 
         return make
@@ -166,9 +169,15 @@ def entrants(
     }
     if d > 1:
         exact |= {
-            "PPCA": chosen("probabilistic-pca", {"n_components": sorted(m)}),
-            "factor analysis": chosen("factor-analysis", {"n_components": sorted(m)}, max_iter=effort.em_steps),
-            "mixture of PPCA": chosen_mixture("mixture-of-ppca", subspaces),
+            "PPCA": chosen("probabilistic-pca", {"n_components": of_ppca}),
+            "factor analysis": chosen(
+                "factor-analysis",
+                {"n_components": sorted(m)},
+                max_iter=effort.em_steps,
+                noise_floor=1 / (n_rows + 1) if footing.is_image else 0.0,
+            ),
+            # One noise variance for all entries needs no prior, and that of a whole covariance shrinks wide rows.
+            "mixture of PPCA": chosen("mixture-of-ppca", subspaces),
             "latent curve": lambda: model_class("latent-curve")(random_state=seed),
         }
     return Entrants(exact | deep, mixture | others, reduced)
@@ -195,13 +204,16 @@ def deep_entrants(
 
     def vae() -> Any:
         from jensen.models.autoencoders.vae import VAE
+        from jensen.nets.likelihoods import Gaussian
         from jensen.nets.mlp import MLP
 
         network = MLP(hidden=(effort.width, effort.width))
+        dense: Any = Gaussian(variance="point") if footing.is_image else "auto"
         return VAE(
-            likelihood="categorical" if 2 < levels <= FEW_LEVELS else "bernoulli" if levels == 2 else "auto",
+            likelihood="categorical" if 2 < levels <= FEW_LEVELS else "bernoulli" if levels == 2 else dense,
             encoder=network,
             decoder=network,
+            scaling="pooled" if footing.is_image else None,
             max_epochs=epochs(of_table),
             evaluation_samples=of_table.levels,
             trainer=trainer(of_table),

@@ -30,11 +30,19 @@ class Done(NamedTuple, Generic[Outcome]):
     heard: list[tuple[str, type[Warning]]]
 
 
-def run_all(jobs: Sequence[Callable[[], Outcome]], n_jobs: int | None, name: str, is_shown: bool) -> list[Outcome]:
+def run_all(
+    jobs: Sequence[Callable[[], Outcome]],
+    n_jobs: int | None,
+    name: str,
+    is_shown: bool,
+    given: set[tuple[str, type[Warning]]] | None = None,
+) -> list[Outcome]:
     """The results of all jobs, in their order; the bar counts those that are done.
 
-    Ctrl-C ends them all. The warnings of all processes are given at the end.
+    Ctrl-C ends them all. The warnings of all processes are given at the end, each once, and those in `given` not again;
+    it is added to.
     """
+    given = set() if given is None else given
     n_processes = min(effective_n_jobs(n_jobs), len(jobs))
     done: list[Done[Outcome]] = []
     with Bar(name if is_shown else None, len(jobs), unit="entry") as bar:
@@ -42,7 +50,9 @@ def run_all(jobs: Sequence[Callable[[], Outcome]], n_jobs: int | None, name: str
             done.append(one)
             bar.update()
     done.sort(key=lambda one: one.number)
-    for message, category in dict.fromkeys(warning for one in done for warning in one.heard):
+    new = [warning for one in done for warning in one.heard if warning not in given]
+    given.update(new)
+    for message, category in dict.fromkeys(new):
         warnings.warn(message, category, stacklevel=levels_inside())
     return [one.outcome for one in done]
 

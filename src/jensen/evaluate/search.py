@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -21,12 +21,12 @@ from jensen.evaluate.offers import lack_of
 from jensen.evaluate.parallel import run_all
 from jensen.evaluate.trial import FAILURES, Task
 from jensen.evaluate.warm_starts import chains, nested, refined
-from jensen.runtime.interrupt import propagating_interrupts
 
 # A better fit helps its neighbours in the next round; a fifth round rarely finds more.
 ROUNDS = 4
 # Fits an entry again from other fits: of (entry, its fit, the others, task); None if that is no better.
 Again = Callable[[Any, Any, Any, Task], Any]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,6 +52,7 @@ class Search:
         settings: the parameters of each in the grid.
         n_jobs: processes.
         is_shown: whether there is a progress bar.
+        given: the warnings that fits have given; all fits have the same rows, and no warning is given twice.
     """
 
     rule: Criterion
@@ -60,11 +61,12 @@ class Search:
     settings: Settings
     n_jobs: int | None
     is_shown: bool
+    given: set[tuple[str, type[Warning]]] = field(default_factory=set)
 
     def measured(self) -> list[Attempt]:
         """Every entry from its own start."""
         jobs = [partial(attempt, self.rule, entry, self.task) for entry in self.entries]
-        return run_all(jobs, self.n_jobs, "select", self.is_shown)
+        return run_all(jobs, self.n_jobs, "select", self.is_shown, self.given)
 
     def warmed(self, attempts: Sequence[Attempt]) -> list[Attempt]:
         """The same attempts, or better ones that were started from neighbours."""
@@ -79,15 +81,22 @@ class Search:
                 if j in moved:
                     near.setdefault(i, []).append(now[j].score.model)
             jobs = [self._again(i, now[i], refined, models) for i, models in near.items()]
-            found = dict(zip(near, run_all(jobs, self.n_jobs, "warm starts", self.is_shown), strict=True))
+            done = run_all(jobs, self.n_jobs, "warm starts", self.is_shown, self.given)
+            found = dict(zip(near, done, strict=True))
             moved = {i for i in found if found[i].is_new}
             now = [found.get(i, known) for i, known in enumerate(now)]
             if not moved:
                 break
-        with propagating_interrupts():
-            for few, many in pairs:
-                now[many] = self._again(many, now[many], nested, now[few].score.model)()
+        for few, many in pairs:
+            now[many] = self._alone(self._again(many, now[many], nested, now[few].score.model))
         return now
+
+    def fitted(self, i: int) -> Any:
+        """An entry, fitted to all rows."""
+        return self._alone(partial(self.task.fit, self.entries[i]))
+
+    def _alone(self, job: Callable[[], T]) -> T:
+        return run_all([job], None, "", False, self.given)[0]
 
     def _again(self, i: int, known: Attempt, how: Again, other: Any) -> Callable[[], Attempt]:
         return partial(retry, self.rule, self.entries[i], known, how, other, self.task)

@@ -117,7 +117,7 @@ def select(
     table = table.assign(
         seconds=[one.seconds for one in attempts], degenerate=flaws, failure=[one.failure for one in attempts]
     )
-    winner = task.fit(entries[best]) if scores[best].model is None else scores[best].model
+    winner = search.fitted(best) if scores[best].model is None else scores[best].model
     return Selection(table, winner, points[best], best, rule.name, rule.direction)
 
 

@@ -4,12 +4,13 @@ An effort is an amount of work, not of time: sizes follow from the shape of the 
 result on every machine. Work is counted in seconds of one thread, with constants that were measured, by these formulas
 for n rows of d entries:
 
-    a row in a network   f = P RATE, or h w C PIXEL    P weights; a U-Net of h w pixels with C channels
-    of a diffusion       f + d G CELL                  G levels of a grid; all levels of an entry are added up
-    training             steps (STEP + 3 b f)          batches of b rows; the rows that stop the training beside it
-    levels of a score    n L f                         L levels
-    factor analysis      em_steps 20 (n + m) d m RATE  m latent dimensions
-    mixtures             STARTS EM_STEPS n d K 8 RATE  K components; with full covariances d for 8
+    a row in a network   f = P RATE + d ENTRY                    P weights
+    a row in a U-Net     f = h w Σ_c (c PIXEL + c² FILTER)       h w pixels, layers of c channels
+    a row of a grid      d G CELL beside it, in training half    G levels; all levels of an entry are added up
+    training             steps (STEP + 3 b f)                    batches of b rows; the rows that stop it beside it
+    levels of a score    n L f                                   L levels
+    factor analysis      em_steps 22 (2 d + m) d m RATE          m latent dimensions; of n < d rows 10 (n + m) d m RATE
+    mixtures             STARTS EM_STEPS n d K 8 RATE            K components; with full covariances d for 8
 
 A model whose work is above its share gets fewer steps, components or levels; the sizes that are tried share it. A table
 with more entries than an effort pays for is trained on some of its rows, the same for all models.
@@ -25,11 +26,12 @@ from typing import TypeVar
 
 from jensen.evaluate.footing import Footing
 
-# Seconds of one step of a small network, of one multiply-add, of one pixel and channel in a U-Net, and of one level of
-# one entry on a grid; forward, in one thread.
-STEP, RATE, PIXEL, CELL = 5e-3, 5e-11, 8e-8, 1.2e-8
-# One step of a U-Net of small images.
-UNET_STEP = 1.2e-2
+# Seconds of one thread (benchmarks/effort.py --constants), forward: a multiply-add, an entry of a row, a channel and a
+# filter at a pixel of a U-Net, a level of an entry on a grid. A step of a small network, and of a small U-Net.
+RATE, ENTRY, PIXEL, FILTER, CELL = 5e-11, 3e-8, 2.8e-8, 1e-9, 1.1e-8
+STEP, UNET_STEP = 3e-3, 1.2e-2
+# Hidden layers of a VAE, and of the blocks and times of a diffusion for tables, as squares of their width.
+VAE_LAYERS, DENOISER_LAYERS = 2, 11
 # Steps of a fit by EM, and how many of them the search for starts and neighbours takes as often.
 EM_STEPS, STARTS = 100, 8
 # Batches of networks; diffusions take smaller ones before they take fewer steps.
@@ -74,7 +76,7 @@ class Effort:
 
 
 EFFORTS = {
-    "quick": Effort(1000, 300, (16, 32), (1, 2, 5, 10), 128, 18.0, 1e6, 1000, 100),
+    "quick": Effort(1000, 300, (16, 32), (1, 2, 5, 10), 128, 22.0, 1e6, 1000, 100),
     "normal": Effort(5000, 2000, (32, 64), (1, 2, 3, 5, 10, 20), 256, 60.0, 5e6, 5000, 300),
     "thorough": Effort(20_000, 10_000, (32, 64), (1, 2, 3, 5, 8, 12, 20, 30, 50), 256),
 }
@@ -102,7 +104,9 @@ def mixture_work(n: int, d: int, k: int, is_full: bool) -> float:
 
 
 def factor_work(n: int, d: int, m: int, em_steps: int) -> float:
-    return em_steps * 20 * (n + m) * d * m * RATE
+    # Where there are enough rows, EM runs twice, on 2d rows of the same covariance.
+    rows = 22 * (2 * d + m) if d <= n else 10 * (n + m)
+    return em_steps * rows * d * m * RATE
 
 
 def subspaces_work(n: int, d: int, k: int, m: int) -> float:
@@ -134,10 +138,9 @@ class Training:
 
 def table_training(d: int, n_outputs: int, n_scored: int, effort: Effort) -> Training:
     """Of a network that takes d entries to n_outputs, with two hidden layers."""
-    row = network_work(d, n_outputs, effort)
+    row = network_work(d, n_outputs, VAE_LAYERS, effort)
     steps = effort.share / (STEP + 3 * BATCH * row)
-    levels = 0.5 * effort.share / (n_scored * row)
-    return Training(bounded(steps, FEWEST_STEPS, effort.steps), BATCH, bounded(levels, FEWEST_LEVELS, MOST_LEVELS))
+    return Training(bounded(steps, FEWEST_STEPS, effort.steps), BATCH, affordable_levels(row, n_scored, effort))
 
 
 def diffusion_training(footing: Footing, n_trained: int, n_scored: int, effort: Effort) -> Training:
@@ -145,47 +148,41 @@ def diffusion_training(footing: Footing, n_trained: int, n_scored: int, effort: 
     d, n_levels = footing.n_entries, footing.n_levels
     cells = d * n_levels * CELL
     # One pass over the rows, and their score, have to be paid in any case.
-    has_levels = max(3 * n_trained, FEWEST_LEVELS * n_scored) * cells <= effort.share
+    has_levels = max(1.5 * n_trained, FEWEST_LEVELS * n_scored) * cells <= effort.share
     cells = cells if has_levels else 0.0
     if footing.is_image:
-        row = math.prod(footing.shape[-2:]) * sum(effort.channels) * PIXEL + cells
-        steps, batch_size = affordable_steps(row, UNET_STEP, n_trained, effort.image_steps, effort)
+        row = math.prod(footing.shape[-2:]) * sum(c * PIXEL + c**2 * FILTER for c in effort.channels)
+        steps, batch_size = affordable_steps(row, cells, UNET_STEP, n_trained, effort.image_steps, effort)
         if steps >= ENOUGH * effort.image_steps:
-            return trained_and_scored(steps, batch_size, effort.image_steps, row, n_scored, effort, True, has_levels)
-    row = network_work(d, d * (min(n_levels, MOST_OUTPUTS) if has_levels and n_levels else 1), effort) + cells
-    steps, batch_size = affordable_steps(row, STEP, n_trained, effort.steps, effort)
-    return trained_and_scored(steps, batch_size, effort.steps, row, n_scored, effort, False, has_levels)
+            levels = affordable_levels(row + cells, n_scored, effort)
+            return Training(bounded(steps, FEWEST_STEPS, effort.image_steps), batch_size, levels, True, has_levels)
+    n_outputs = d * (min(n_levels, MOST_OUTPUTS) if has_levels and n_levels else 1)
+    row = network_work(d, n_outputs, DENOISER_LAYERS, effort)
+    steps, batch_size = affordable_steps(row, cells, STEP, n_trained, effort.steps, effort)
+    levels = affordable_levels(row + cells, n_scored, effort)
+    return Training(bounded(steps, FEWEST_STEPS, effort.steps), batch_size, levels, False, has_levels)
 
 
-def network_work(d: int, n_outputs: int, effort: Effort) -> float:
-    """f of a network with two hidden layers."""
-    return effort.width * (d + 2 * effort.width + n_outputs) * RATE
+def network_work(d: int, n_outputs: int, n_layers: int, effort: Effort) -> float:
+    """f of a network with so many hidden layers."""
+    return effort.width * (d + n_layers * effort.width + n_outputs) * RATE + d * ENTRY
 
 
-def affordable_steps(row: float, step: float, n: int, wanted: int, effort: Effort) -> tuple[float, int]:
+def affordable_steps(row: float, cells: float, step: float, n: int, wanted: int, effort: Effort) -> tuple[float, int]:
     """Steps and the size of their batches, for n rows of this work each."""
+    trained = 3 * (row + cells / 2)
     for batch_size in SMALLER_BATCHES:
         to_stop = STOPPING_LEVELS * STOPPING_ROWS * n / max(ROUND, n / batch_size)
-        steps = effort.share / (step + (3 * batch_size + to_stop) * row)
+        steps = effort.share / (step + batch_size * trained + to_stop * (row + cells))
         if steps >= wanted:
             break
     if steps < STEPS_TO_STOP:
-        steps = min(effort.share / (step + 3 * batch_size * row), STEPS_TO_STOP - 1)
+        steps = min(effort.share / (step + batch_size * trained), STEPS_TO_STOP - 1)
     return steps, batch_size
 
 
-def trained_and_scored(
-    steps: float,
-    batch_size: int,
-    most_steps: int,
-    row: float,
-    n_scored: int,
-    effort: Effort,
-    is_unet: bool,
-    has_levels: bool,
-) -> Training:
-    levels = bounded(0.5 * effort.share / (n_scored * row), FEWEST_LEVELS, MOST_LEVELS)
-    return Training(bounded(steps, FEWEST_STEPS, most_steps), batch_size, levels, is_unet, has_levels)
+def affordable_levels(row: float, n_scored: int, effort: Effort) -> int:
+    return bounded(0.5 * effort.share / (n_scored * row), FEWEST_LEVELS, MOST_LEVELS)
 
 
 def bounded(value: float, low: int, high: int) -> int:

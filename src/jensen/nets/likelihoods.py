@@ -136,6 +136,7 @@ class Emission(nn.Module):
         gaussian: options of the continuous columns.
         scale: scale of the columns, in the units of the data.
         atoms: the continuous columns with atoms, each with the column of its levels: 0 for none, 1 for the first.
+        least_variance: of learned noise, for every continuous column in units of its scale; None is LEAST_STD².
     """
 
     continuous: Tensor
@@ -144,6 +145,7 @@ class Emission(nn.Module):
     places: Tensor
     is_level: Tensor
     log_scale: Tensor
+    log_least: Tensor
 
     def __init__(
         self,
@@ -152,6 +154,7 @@ class Emission(nn.Module):
         gaussian: Gaussian,
         scale: Tensor,
         atoms: Sequence[AtomPair] = (),
+        least_variance: Tensor | None = None,
     ) -> None:
         super().__init__()
         self.n_columns, self.atoms = len(kinds), tuple(atoms)
@@ -162,6 +165,9 @@ class Emission(nn.Module):
         self.has_point_variance = gaussian.variance == "point"
         self.register_buffer("log_scale", scale.log().float(), persistent=False)
         self.has_units = bool(self.log_scale.any())
+        least = torch.full((1,), LEAST_STD**2) if least_variance is None else least_variance.clamp(min=LEAST_STD**2)
+        # Saved with the weights, where it follows from the rows of the fit.
+        self.register_buffer("log_least", least.log().float(), persistent=least_variance is not None)
         n_continuous = len(self.continuous)
         if isinstance(gaussian.variance, Real):
             fixed = math.log(gaussian.variance) - 2 * scale[self.continuous].log()
@@ -229,12 +235,11 @@ class Emission(nn.Module):
         return self.in_order(parts)
 
     def log_noise(self, point: Tensor) -> Tensor:
-        """ln σ²; a learned one is σ² = e^v + LEAST_STD²."""
+        """ln σ²; a learned one is σ² = e^v + the least variance."""
         if not self.has_point_variance and not isinstance(self.log_variance, nn.Parameter):
             return self.log_variance
         value = point if self.has_point_variance else self.log_variance
-        floor = 2 * math.log(LEAST_STD)
-        return floor + softplus(value - floor)
+        return self.log_least + softplus(value - self.log_least)
 
     def log_levels(self, logits: Tensor) -> Tensor:
         """Log-probabilities (..., L, columns), -inf beyond a column's levels."""

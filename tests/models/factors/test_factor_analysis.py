@@ -153,3 +153,21 @@ def test_mistakes_have_a_way_out():
         FactorAnalysis(8).fit(x[:3])
     with pytest.raises(ValueError, match=r"noise_variance_init has shape \(2,\), but \(8,\) is needed"):
         FactorAnalysis(2, noise_variance_init=[1.0, 1.0]).fit(x)
+
+
+def test_a_noise_floor_is_a_share_of_the_mean_variance_and_keeps_the_rest():
+    x = factors()
+    x[:, 3] = 1e-3 * np.random.default_rng(1).normal(size=len(x))
+    plain, kept = (FactorAnalysis(2, tol=1e-8, max_iter=3000, noise_floor=share).fit(x) for share in (0.0, 1e-3))
+    least = 1e-3 * x.var(0).mean()
+    assert plain.noise_variance_[3] < least
+    assert_allclose(kept.noise_variance_.min(), least)
+    others = np.arange(8) != 3
+    # A feature below the floor tells nothing about the factors; the rest is equal up to where EM stopped.
+    alone = FactorAnalysis(2, tol=1e-8, max_iter=3000).fit(x[:, others])
+    assert_allclose(kept.noise_variance_[others], alone.noise_variance_, rtol=1e-3)
+    far = x[:5] + np.eye(8)[3]
+    assert (kept.score_samples(far) > plain.score_samples(far) + 100).all()
+    holes = x.copy()
+    holes[::7, 0] = np.nan
+    assert FactorAnalysis(2, noise_floor=1e-3).fit(holes).noise_variance_[3] >= 0.99 * least

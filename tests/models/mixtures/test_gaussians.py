@@ -9,6 +9,7 @@ from numpy.testing import assert_allclose
 from jensen.engines.em.batch import Batch
 from jensen.formulas.wishart import NormalInverseWishart
 from jensen.models.mixtures.gaussians import STRUCTURES, Moments, dense, diagonal
+from jensen.models.mixtures.gaussians.spread import LEAST_SPREAD, covariance_of_rows, diagonal_of_rows
 
 K, D, N = 3, 4, 60
 
@@ -243,3 +244,14 @@ def test_statistics_add_and_scale():
     one = Moments(torch.ones(2), torch.ones(2, 3), torch.ones(2, 3))
     both = one + 2.0 * one
     assert_allclose(both.first, 3)
+
+
+@pytest.mark.parametrize("has_missing", [False, True])
+def test_the_spread_of_diagonal_structures_is_the_diagonal_of_the_covariance(x, has_missing):
+    observed = torch.rand(D, N, generator=torch.Generator().manual_seed(0)) < 0.7 if has_missing else None
+    source = [batch_of(x if observed is None else x * observed, observed)]
+    found = diagonal_of_rows(source, D)
+    assert_allclose(found, covariance_of_rows(source, D).diagonal())
+    assert_allclose(diagonal_of_rows([batch_of(0 * x)], D), LEAST_SPREAD)
+    if not has_missing:
+        assert_allclose(found, x.var(1, correction=0))

@@ -156,12 +156,14 @@ class Arguments(Recipes, Protocol):
     classifier: Recipe | None
     posterior_covariance: str
     importance_samples: int
+    scaling: str | None
 
 
-def build_module(model: Arguments, columns: Columns, shape: tuple[int, ...], facts: VAEFacts) -> VAEModule:
-    """New networks for rows of this shape, (d,) or (c, h, w)."""
+def build_module(model: Arguments, columns: Columns, shape: tuple[int, ...], facts: VAEFacts, n_rows: int) -> VAEModule:
+    """New networks for rows of this shape, (d,) or (c, h, w); a pooled scaling needs the number of rows."""
     _, gaussian, bernoulli = likelihood_of(model.likelihood)
-    emission = Emission(columns.kinds, columns.n_levels, gaussian, columns.scale, atom_pairs(columns))
+    least = least_variance(columns, n_rows) if model.scaling == "pooled" else None
+    emission = Emission(columns.kinds, columns.n_levels, gaussian, columns.scale, atom_pairs(columns), least)
     m, n_classes, is_full = facts.n_latent, facts.n_classes, model.posterior_covariance == "full"
     networks = plan_networks(model, columns, shape, emission.n_outputs, facts.has_missing)
     n_posterior = n_posterior_outputs(m, is_full)
@@ -186,6 +188,15 @@ def build_module(model: Arguments, columns: Columns, shape: tuple[int, ...], fac
     classifier = build_network("classifier", model.classifier or default, networks.in_shape, (n_classes,))
     assert facts.class_weight is not None
     return ClassVAEModule(parts, torch.tensor(facts.prior).log(), classifier, head, facts.class_weight)
+
+
+def least_variance(columns: Columns, n_rows: int) -> Tensor:
+    """The least noise of every number after n rows, in units of its pooled scale: that of the one row more alone.
+
+    s²/(n+1) with s² the mean variance; one more row of this size leaves the mean as it is.
+    """
+    square = columns.scale[[j for j, kind in enumerate(columns.kinds) if kind == "number"]].square()
+    return square.mean() / ((n_rows + 1) * square)
 
 
 def marginal_start(model: Arguments, data: TrainingSet, rows: np.ndarray) -> Tensor | None:

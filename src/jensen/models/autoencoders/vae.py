@@ -71,7 +71,9 @@ class VAE(VariationalModel):
         class_weight: total weight of ln q(y|x) of the labelled rows in the objective, relative to the number of rows;
             α is class_weight divided by the fraction of rows with a label.
         scaling: "feature" standardises every column, "common" divides all columns by one number; None is "common" for
-            images and "feature" for tables. Scores are in the units of the data in any case.
+            images and "feature" for tables. "pooled" standardises every column by its rows and one more, as far from
+            the mean as columns are on average: for pixels, whose unit is the same, so that a pixel that hardly varies
+            in the training rows may vary in others. Scores are in the units of the data in any case.
         max_epochs: passes over the rows; None is enough for 5000 steps, at least 20.
         batch_size: rows per step.
         learning_rate: learning rate of Adam.
@@ -113,7 +115,7 @@ class VAE(VariationalModel):
         "evaluation_samples": [Interval(Integral, 2, None, closed="left")],
         "objective": [Elbo, None],
         "class_weight": [Interval(Real, 0.0, None, closed="left")],
-        "scaling": [StrOptions({"feature", "common"}), None],
+        "scaling": [StrOptions({"feature", "pooled", "common"}), None],
         **GradientEstimator._training_constraints,
     }
 
@@ -265,7 +267,7 @@ class VAE(VariationalModel):
         return [Phase("E", module.inference_parameters()), Phase("M", module.generative_parameters())]
 
     def _build(self, facts: VAEFacts) -> VAEModule:
-        return build_module(self, self._parts.inner, self._image_shape, facts)
+        return build_module(self, self._parts.inner, self._image_shape, facts, self._parts.table.n_rows)
 
 
 class PairModule(nn.Module):

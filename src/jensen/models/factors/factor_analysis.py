@@ -44,6 +44,9 @@ class FactorAnalysis(LinearLatentModel):
         random_state: seed or RandomState, for the randomized start and for samples.
         acceleration: "squarem" to extrapolate EM's steps, or None.
         prior: None for maximum likelihood, or a `ConjugatePrior` on μ and C for the posterior mode.
+        noise_floor: smallest noise variance, as a share of the mean variance of all features; 0 sets no floor. For
+            pixels, whose unit is the same: with 1/(n+1), a pixel that hardly varies in n training rows may vary in
+            others.
         verbose: 1 shows a progress bar on a terminal.
 
     Attributes:
@@ -80,6 +83,7 @@ class FactorAnalysis(LinearLatentModel):
         "random_state": ["random_state"],
         "acceleration": [StrOptions({"squarem"}), None],
         "prior": [ConjugatePrior, None],
+        "noise_floor": [Interval(Real, 0.0, 1.0, closed="left")],
         "verbose": ["verbose"],
     }
 
@@ -97,6 +101,7 @@ class FactorAnalysis(LinearLatentModel):
         random_state: Any = 0,
         acceleration: str | None = "squarem",
         prior: ConjugatePrior | None = None,
+        noise_floor: float = 0.0,
         verbose: int = 0,
     ) -> None:
         self.n_components = n_components
@@ -110,6 +115,7 @@ class FactorAnalysis(LinearLatentModel):
         self.random_state = random_state
         self.acceleration = acceleration
         self.prior = prior
+        self.noise_floor = noise_floor
         self.verbose = verbose
 
     def _solve(self, moments: RowMoments, start: SubspaceTheta | None) -> SubspaceTheta:
@@ -176,6 +182,7 @@ class FactorAnalysis(LinearLatentModel):
             start,
             noise,
             self.iterated_power if self.svd_method == "randomized" else None,
+            self.noise_floor,
         )
         return self._run(problem, self._generator(), n_init=1), frame
 

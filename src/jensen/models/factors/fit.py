@@ -18,7 +18,7 @@ from jensen.contract import Problem, Stream
 from jensen.data.container import Kind
 from jensen.engines.em import loop as em
 from jensen.engines.em.batch import Batch, Summary
-from jensen.engines.em.frame import Frame
+from jensen.engines.em.frame import Frame, one_unit
 from jensen.engines.em.sources import ArraySource, Source
 from jensen.models.factors.principal import (
     RowMoments,
@@ -117,6 +117,7 @@ def subspace_problem(
     start: SubspaceTheta | None,
     noise_init: Tensor | None = None,
     n_power: int | None = None,
+    noise_floor: float = 0.0,
 ) -> tuple[Problem, Frame]:
     """EM for one component.
 
@@ -130,10 +131,12 @@ def subspace_problem(
         start: parameters to start from, in the units of x; None begins with the leading principal axes.
         noise_init: noise variances (d,) to start with, in the units of x.
         n_power: steps of the search for the axes; None finds them exactly, unless rows are very wide.
+        noise_floor: the least noise variance, as a share of the mean variance of the features.
     """
     d, n = x.shape
-    family: GaussianFamily[SubspaceGaussians] = GaussianFamily(structure, RESOLUTION, prior)
-    frame = family.frame(x, weight)
+    family: GaussianFamily[SubspaceGaussians] = GaussianFamily(structure, max(RESOLUTION, noise_floor), prior)
+    # In one unit for all features a floor is one number.
+    frame = Frame.of(x, weight, one_unit) if noise_floor else family.frame(x, weight)
     source = ArraySource(x, frame, weight=weight, footprint=family.standard(1, d).footprint, by_pattern=False)
     mass = float(n if weight is None else weight.sum())
     verbs = SmoothMixtureVerbs(family.prepared(1, frame, source), 1, d)

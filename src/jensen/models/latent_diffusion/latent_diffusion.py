@@ -330,7 +330,9 @@ class LatentDiffusion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Gradien
         return self._recipe_of_vae()._read_training_rows(X, sample_weight)
 
     def _build(self, facts: LatentFacts) -> LatentModule:
-        vae = build_vae(self._recipe_of_vae(), self._parts.inner, self._image_shape, facts.vae)
+        vae = build_vae(
+            self._recipe_of_vae(), self._parts.inner, self._image_shape, facts.vae, self._parts.table.n_rows
+        )
         prior = build_prior(self._training_arguments(), facts.location, facts.scale, facts.diffusion)
         return LatentModule(vae, prior, is_joint=self.training == "joint")
 

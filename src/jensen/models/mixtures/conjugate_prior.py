@@ -101,7 +101,8 @@ class ConjugatePrior(BaseEstimator):
         variances = spread.diagonal() if spread.ndim == 2 else spread
         if isinstance(self.scale, str):
             pooled = (variances * frame.scale.square()).mean() / frame.scale.square()
-            scale = (pooled[:1], pooled, pooled.diag())[n_axes] / n_components ** (2 / d)
+            # A matrix of wide rows is made where it is needed only.
+            scale = (pooled.diag() if n_axes == 2 else pooled[: d if n_axes else 1]) / n_components ** (2 / d)
         elif self.scale is not None:
             given = torch.from_numpy(np.array(self.scale, dtype=np.float64))
             scale = given / (unit if n_axes else unit[:1])

@@ -47,7 +47,7 @@ def test_a_look_up_is_the_sum_over_the_columns(n, share_missing):
     numbers = np.nan_to_num(x).astype(int) + first
     expected = np.where(np.isnan(x), 0, values[:, numbers]).sum(2)
     codes = codes_of(batch_of(x))
-    assert (codes.kept_matrices is not None) == (n <= 3000)
+    assert (codes.matrices is codes.matrices) == (n <= 3000)
     found = codes.lookup(Table(tensor(values), layout_of(SIZES)))
     np.testing.assert_allclose(found, expected, rtol=1e-13)
     r = rng.random((K, n))

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from scipy.sparse import csr_array
+from scipy.sparse import csc_array, csr_array
 from torch import Tensor
 
 from jensen.engines.em.batch import Batch, Footprint
@@ -25,7 +25,8 @@ from jensen.models.mixtures.families.entries import LOG_ZERO, without_impossible
 # Values that joined columns may have. The first that suits is taken: a table of all groups should stay in the cache,
 # and have no more rows than it saves look-ups.
 MOST_VALUES, ROWS_IN_CACHE = (1024, 256, 64, 16), 4096
-# The matrix of a batch with at most so many entries is kept between sweeps: it takes longer to make than to use.
+
+# The indicators of a small batch are kept between sweeps, in which making them takes longer than using them.
 MOST_KEPT = 2**14
 
 
@@ -214,27 +215,26 @@ class Codes:
         return cls(index, groups, layout, missing is not None, batch.x.shape[:-2], outside)
 
     @property
-    def matrix(self) -> csr_array:
-        """Indicators (N, joint values) of the value that every group of columns has."""
+    def matrices(self) -> tuple[csr_array, csc_array]:
+        """Indicators (N, joint values) of the value that every group of columns has, and their transpose."""
+        return self._kept if self.index.size <= MOST_KEPT else self._made()
+
+    @cached_property
+    def _kept(self) -> tuple[csr_array, csc_array]:
+        return self._made()
+
+    def _made(self) -> tuple[csr_array, csc_array]:
         n_values = [group.n_values for group in self.groups]
         first = np.cumsum(n_values, dtype=np.int32) - np.array(n_values, dtype=np.int32)
         places = np.add(self.index, first, dtype=np.int32).ravel()
         parts = (ones(places.size), places, starts(*self.index.shape))
-        return csr_array(parts, shape=(len(self.index), sum(n_values)))
-
-    @cached_property
-    def kept_matrices(self) -> tuple[csr_array, Any] | None:
-        """The matrix and its transpose, of a small batch."""
-        if self.index.size > MOST_KEPT:
-            return None
-        matrix = self.matrix
-        return matrix, matrix.T
+        found = csr_array(parts, shape=(len(self.index), sum(n_values)))
+        return found, found.T
 
     def lookup(self, table: Table) -> Tensor:
         """Σ_j T_k[j, x_j] (*blocks, K, n); -∞ for rows outside the support."""
         joint = table.joint(self.groups, self.has_missing)
-        matrix = self.matrix if self.kept_matrices is None else self.kept_matrices[0]
-        found: Tensor = SparseProduct.apply(matrix, joint).T  # type: ignore[no-untyped-call]
+        found: Tensor = SparseProduct.apply(self.matrices[0], joint).T  # type: ignore[no-untyped-call]
         if self.outside is not None:
             found.masked_fill_(self.outside, -torch.inf)
         return in_blocks(found, self.blocks)
@@ -242,8 +242,7 @@ class Codes:
     def tally(self, responsibilities: Tensor) -> tuple[Tensor, Tensor]:
         """t (K, S), and the weight of all rows (K,)."""
         r = in_line(responsibilities).T.contiguous()
-        turned = self.matrix.T if self.kept_matrices is None else self.kept_matrices[1]
-        joint = torch.from_numpy(turned @ r.numpy())
+        joint = torch.from_numpy(self.matrices[1] @ r.numpy())
         parts = joint.split([group.n_values for group in self.groups])
         if not self.groups:
             return r.new_zeros(r.shape[1], 0), r.sum(0)

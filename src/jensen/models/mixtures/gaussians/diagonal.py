@@ -141,6 +141,13 @@ class DiagonalGaussians(Gaussians[View]):
     def full(self) -> Tensor:
         return torch.diag_embed(self.variances)
 
+    def feature_variances(self) -> Tensor:
+        return self.variances
+
+    def draw(self, component: Tensor, generator: torch.Generator) -> Tensor:
+        noise = torch.randn(len(component), self.n_features, generator=generator, dtype=torch.float64)
+        return self.means[component] + noise * self.variances.sqrt()[component]
+
     def affine(self, origin: Tensor, scale: Tensor) -> Self:
         # One variance for all features comes with one unit for all; without features it has none.
         unit = scale[:1].square().prod() if self.form.is_round else scale.square()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from jensen.engines.em.batch import Batch
 from jensen.engines.em.sources import Source
 from jensen.formulas.gaussian import clip_eigenvalues
 
@@ -16,22 +17,42 @@ def covariance_of_rows(source: Source, d: int) -> Tensor:
     """The covariance (d, d); a missing entry counts as one of a standard normal, the source's own unit."""
     mass, first, second = torch.zeros(()).double(), torch.zeros(d).double(), torch.zeros(d, d).double()
     for batch in source:
-        weight = torch.ones_like(batch.x[..., 0, :]) if batch.weight is None else batch.weight
+        weight = weight_of(batch)
         weighted = batch.x * weight[..., None, :]
         mass += weight.sum()
         first += weighted.sum(-1).reshape(-1, d).sum(0)
         second += (weighted @ batch.x.mT).reshape(-1, d, d).sum(0)
-        if batch.observed is not None:
-            is_of_rows = batch.observed.ndim == batch.x.ndim
-            missing = (
-                (weight[..., None, :] * ~batch.observed).sum(-1)
-                if is_of_rows
-                else weight.sum(-1)[..., None] * ~batch.observed
-            )
-            second.diagonal().add_(missing.reshape(-1, d).sum(0))
+        second.diagonal().add_(missing_mass(batch, weight))
     mean = first / mass
     cov = second / mass - mean[:, None] * mean
     return clip_eigenvalues((cov + cov.mT)[None] / 2, LEAST_SPREAD)[0]
+
+
+def diagonal_of_rows(source: Source, d: int) -> Tensor:
+    """The diagonal (d,) of `covariance_of_rows` of wide rows, without a matrix."""
+    mass, first, second = torch.zeros(()).double(), torch.zeros(d).double(), torch.zeros(d).double()
+    for batch in source:
+        weight = weight_of(batch)
+        weighted = batch.x * weight[..., None, :]
+        mass += weight.sum()
+        first += weighted.sum(-1).reshape(-1, d).sum(0)
+        second += (weighted * batch.x).sum(-1).reshape(-1, d).sum(0) + missing_mass(batch, weight)
+    return (second / mass - (first / mass).square()).clamp(min=LEAST_SPREAD)
+
+
+def weight_of(batch: Batch) -> Tensor:
+    return torch.ones_like(batch.x[..., 0, :]) if batch.weight is None else batch.weight
+
+
+def missing_mass(batch: Batch, weight: Tensor) -> Tensor:
+    """The weight of the rows in which every feature is missing (d,), or 0."""
+    if batch.observed is None:
+        return weight.new_zeros(())
+    is_of_rows = batch.observed.ndim == batch.x.ndim
+    missing = (
+        (weight[..., None, :] * ~batch.observed).sum(-1) if is_of_rows else weight.sum(-1)[..., None] * ~batch.observed
+    )
+    return missing.reshape(-1, batch.x.shape[-2]).sum(0)
 
 
 def variances_of_rows(source: Source, d: int) -> Tensor:

@@ -29,7 +29,7 @@ from jensen.formulas.gaussian import cholesky
 from jensen.formulas.structures import MOST_STEPS, TINY, structured_covariances, structured_variances
 from jensen.formulas.wishart import NormalInverseWishart
 from jensen.models.mixtures.gaussians.moments import Moments, mode_of_means, outer, without_empty
-from jensen.models.mixtures.gaussians.spread import covariance_of_rows
+from jensen.models.mixtures.gaussians.spread import covariance_of_rows, diagonal_of_rows
 
 # Steps of an M-step without a closed form that starts from the last one. Each of them raises the bound, and EM goes on.
 STEPS = 2
@@ -107,6 +107,8 @@ class CovarianceStructure:
         return variance.sqrt() if self.is_free_of_units else one_unit(variance)
 
     def standard(self, k: int, d: int) -> Any:
+        if not self.is_dense:
+            return self(torch.zeros(k, d).double(), torch.ones(self.covariance_shape(k, d)).double())
         eye = torch.eye(d, dtype=torch.float64).expand(k, d, d)
         return self.from_full(torch.zeros(k, d, dtype=torch.float64), eye)
 
@@ -195,7 +197,7 @@ class CovarianceStructure:
     # The prior
 
     def spread(self, source: Source, d: int) -> Tensor:
-        return covariance_of_rows(source, d)
+        return covariance_of_rows(source, d) if self.is_dense else diagonal_of_rows(source, d)
 
     def scale_shape(self, d: int) -> tuple[int, ...]:
         return (d, d) if self.is_dense else () if self.is_round else (d,)
