@@ -63,7 +63,7 @@ USUAL = {
     "poisson-mixture": ("bic", None, {"n_components": [1, 2]}),
     "probabilistic-pca": ("bic", None, {"n_components": [1, 2]}),
     "ridge-regression": ("RidgeRegression is a regression; fit it with alpha='evidence'", None, {"alpha": [1.0]}),
-    "topics": ("held_out", None, {"n_components": [1, 2]}),
+    "topics": ("completion", None, {"n_components": [1, 2]}),
     "vae": ("held_out", vae(), {"n_components": [1, 2]}),
 }
 

@@ -48,13 +48,14 @@ def select(
     criterion: Annotated[
         str,
         typer.Option(
-            help="bic, held-out, cv, silhouette, gap or reconstruction. auto is bic; for deep models it is held-out, "
-            "the bound on rows that the model was not trained on."
+            help="bic, completion, held-out, cv, silhouette, gap or reconstruction. auto is bic; for topics it is "
+            "completion, and for deep models held-out, the bound on rows that the model was not trained on."
         ),
     ] = "auto",
     cv: Annotated[int | None, typer.Option(help="Number of folds for cv. Default: 5.")] = None,
     held_out: Annotated[
-        float | None, typer.Option(help="Share of rows held out by held-out and reconstruction. Default: 0.2.")
+        float | None,
+        typer.Option(help="Share of rows held out by completion, held-out and reconstruction. Default: 0.2."),
     ] = None,
     n_references: Annotated[int | None, typer.Option(help="Number of reference tables for gap. Default: 20.")] = None,
     cold: Annotated[
@@ -163,7 +164,7 @@ def check_used(measured: Mapping[str, Any], criterion: str, estimator: Model) ->
     from jensen.evaluate.offers import find_criterion
 
     name = find_criterion(criterion, [estimator]).name
-    users = {"cv": ("cv",), "held_out": ("held_out", "reconstruction"), "n_references": ("gap",)}
+    users = {"cv": ("cv",), "held_out": ("completion", "held_out", "reconstruction"), "n_references": ("gap",)}
     for option in measured:
         if name not in users[option]:
             words = " and ".join(user.replace("_", "-") for user in users[option])

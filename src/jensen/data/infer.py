@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 import torch
+from scipy.sparse import csr_array, issparse
 
-from jensen.data.cells import Cells, read_cells
+from jensen.data.cells import Cells, cells_of_numbers, read_cells
 from jensen.data.columns import Columns
 from jensen.data.constants import warn_of_constants
-from jensen.data.container import Table
+from jensen.data.container import Kind, Table
 from jensen.data.edits import LEFT_OUT, Asked, asked_columns, with_asked_numbers
 from jensen.data.findings import own_kind, type_of, warn_of_left_out
 from jensen.data.levels import plain
@@ -134,6 +135,8 @@ def columns_from(table: TableStatistics, asked: Sequence[Asked], atoms: bool = F
 
 def count_columns(X: Table | Cells) -> Columns:
     """Columns that are all counts, such as words, whatever they look like; rows may be sparse."""
+    if issparse(X):
+        X = cells_of_numbers(csr_array(X, dtype=np.float64), Kind("numpy", "float64"))
     cells = read_cells(X).with_numbers_only()
     (n, d), numbers = cells.numbers.shape, cells.numbers
     low, high = cells.limits

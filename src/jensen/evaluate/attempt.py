@@ -21,8 +21,9 @@ from jensen.evaluate.criterion import n_parameters
 from jensen.evaluate.entry import Entry, failed, reason_of
 from jensen.evaluate.estimators import Estimator, Scorer
 from jensen.evaluate.footing import Footing, is_observed, not_numbers
-from jensen.evaluate.scoring import dequantised, describe_score, given, measure_of, score
+from jensen.evaluate.scoring import completed, dequantised, describe_score, given, measure_of, score
 from jensen.evaluate.trial import Task
+from jensen.evaluate.words import WORDS, completes
 from jensen.runtime.interrupt import propagating_interrupts
 from jensen.runtime.messages import own_filters
 from jensen.runtime.progress import Bar
@@ -31,7 +32,7 @@ from jensen.runtime.progress import Bar
 def attempt(name: str, model: Estimator, task: Task, footing: Footing, bar: Bar) -> Entry:
     """The result of a model, or the reason why there is none; the bar counts its folds."""
     fitting = scoring = 0.0
-    parts, measures, models = [], [], []
+    parts, halves, measures, models = [], [], [], []
     rows = np.arange(task.n_rows)
     try:
         for fold, (trained, held_out) in enumerate(task.splits):
@@ -41,6 +42,8 @@ def attempt(name: str, model: Estimator, task: Task, footing: Footing, bar: Bar)
             began, rows = time.perf_counter(), held_out
             with averaging(), without_unseen_warning():
                 parts.append(score(fitted, footing, task.rows(held_out), task.seed + fold))
+            if footing.unit == WORDS:
+                halves.append(completed(fitted, task.rows(held_out)))
             measures.append(measure_of(fitted, footing, task.X))
             scoring += time.perf_counter() - began
             models.append(fitted)
@@ -53,7 +56,11 @@ def attempt(name: str, model: Estimator, task: Task, footing: Footing, bar: Bar)
                 "(discrete=False, --discrete no)"
             )
         value = describe_score(first, bool(dequantised(first, footing, task.X).any()))
-        return Entry(name, first, nats, value, n_parameters(first), fitting, scoring, tuple(measures), tuple(models))
+        done = Entry(name, first, nats, value, n_parameters(first), fitting, scoring, tuple(measures), tuple(models))
+        if not halves:
+            return done
+        nats_of_words, words = (np.concatenate(part) for part in zip(*halves, strict=True))
+        return replace(done, completed=nats_of_words, words=words)
     except Exception as error:
         # Any error of any model: one that breaks must not stop the others.
         return replace(failed(name, reason_of(error, rows)), fit_seconds=fitting, score_seconds=scoring)
@@ -65,6 +72,7 @@ def check_scores(model: Estimator, task: Task, footing: Footing) -> None:
     estimator.score_samples  # noqa: B018 (where there is none, the cause says why)
     if is_outlier_detector(estimator):
         raise ValueError("its score measures how unusual rows are and is no likelihood")
+    check_words(estimator, footing)
     can = getattr(estimator, "capabilities", None)
     takes_weights = has_fit_parameter(estimator, "sample_weight") if can is None else can.weights
     if task.weight is not None and not takes_weights:
@@ -82,6 +90,20 @@ def check_scores(model: Estimator, task: Task, footing: Footing) -> None:
                 f"X holds NaN, first in row {int(is_partial.argmax())}, and {type(estimator).__name__} scores complete "
                 "rows only; impute X first"
             )
+
+
+def check_words(estimator: Any, footing: Footing) -> None:
+    """Refuse models of words beside others: the score of words in one order is no probability of their counts."""
+    if footing.unit == WORDS and not completes(estimator):
+        raise ValueError(
+            f"{type(estimator).__name__} is no model of words: it has no document completion; give dense rows to "
+            "compare models of numbers"
+        )
+    if footing.unit != WORDS and completes(estimator):
+        raise ValueError(
+            "its score is of the words of a row in one order, which has another unit than those of other models; "
+            "compare it with models of words alone"
+        )
 
 
 def fit(model: Estimator, task: Task, footing: Footing, rows: np.ndarray, seed: int) -> Scorer:

@@ -5,7 +5,7 @@ An effort is an amount of work, not of time (`sizing`), so that a seed gives the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,6 +14,8 @@ from sklearn.base import BaseEstimator
 from jensen.evaluate.footing import FEW_LEVELS, Footing
 from jensen.evaluate.select import select
 from jensen.evaluate.sizing import (
+    TOPIC,
+    WORD,
     Effort,
     Training,
     affordable,
@@ -23,7 +25,9 @@ from jensen.evaluate.sizing import (
     reduction,
     subspaces_work,
     table_training,
+    words_work,
 )
+from jensen.evaluate.words import WORDS
 from jensen.registry import model_class
 
 # The command line's names of entrants.
@@ -41,6 +45,7 @@ NAMES = {
     "mixture-of-ppca": "mixture of PPCA",
     "poisson-mixture": "Poisson mixture",
     "probabilistic-pca": "PPCA",
+    "topics": "topics",
     "vae": "VAE",
 }
 
@@ -51,19 +56,23 @@ MOST_LATENT = 32
 WIDE = 100
 # Tried where an eighth of the entries is more.
 SMALL_LATENT = (8, 16, 32)
+# Pseudo-counts of every word in a multinomial mixture: how often words are new differs from corpus to corpus.
+ALPHAS = (0.1, 1.0)
 
 
 class Chosen(BaseEstimator):
-    """A model whose parameters are chosen from a grid by BIC, on the rows that it is fitted to.
+    """A model whose parameters are chosen from a grid by a criterion, on the rows that it is fitted to.
 
     Args:
         model: the estimator.
         grid: values for some of its parameters.
+        criterion: of `select`.
     """
 
-    def __init__(self, model: Any, grid: Mapping[str, Any]) -> None:
+    def __init__(self, model: Any, grid: Mapping[str, Any], criterion: str = "bic") -> None:
         self.model = model
         self.grid = grid
+        self.criterion = criterion
 
     def find_measure(self, X: Any) -> tuple[str, ...]:
         """Density or probability, for every column."""
@@ -71,7 +80,7 @@ class Chosen(BaseEstimator):
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
         """The chosen model, fitted."""
-        return select(self.model, X, self.grid, "bic", y=y, sample_weight=sample_weight).winner
+        return select(self.model, X, self.grid, self.criterion, y=y, sample_weight=sample_weight).winner
 
 
 class Entrants(Mapping[str, Any]):
@@ -81,11 +90,17 @@ class Entrants(Mapping[str, Any]):
         makers: of the models that "auto" enters.
         others: of models that are entered by their name only.
         reduced: for the caption, what is smaller than the effort has it; empty if nothing is.
+        names: of the command line.
     """
 
     def __init__(
-        self, makers: Mapping[str, Callable[[], Any]], others: Mapping[str, Callable[[], Any]], reduced: str = ""
+        self,
+        makers: Mapping[str, Callable[[], Any]],
+        others: Mapping[str, Callable[[], Any]],
+        reduced: str = "",
+        names: Mapping[str, str] = NAMES,
     ) -> None:
+        self.names = names
         self._makers = makers
         self._others = others
         self.reduced = reduced
@@ -108,6 +123,8 @@ def entrants(
 ) -> Entrants:
     """Estimators by name that suit rows of this kind; all folds share the work of the effort."""
     effort = replace(effort, share=effort.share / n_folds)
+    if footing.unit == WORDS:
+        return word_entrants(footing, n_rows, n_classes, effort, seed)
     deep, reduced = deep_entrants(footing, n_rows, effort, seed, n_scored)
     d, share = footing.n_entries, effort.share
     counts = [k for k in effort.n_components if n_classes <= k <= max(n_rows // 10, 1)] or [max(n_classes, 1)]
@@ -181,6 +198,29 @@ def entrants(
             "latent curve": lambda: model_class("latent-curve")(random_state=seed),
         }
     return Entrants(exact | deep, mixture | others, reduced)
+
+
+def word_entrants(footing: Footing, n_rows: int, n_classes: int, effort: Effort, seed: int) -> Entrants:
+    """Models of words; their sizes and pseudo-counts are chosen by completion of some of the training documents."""
+    least = max(n_classes, 1)
+    many = [k for k in effort.n_components if max(least, 2) <= k <= n_rows // 10] or [least]
+    topics = [k for k in effort.n_topics if least <= k <= n_rows // 2] or [least]
+
+    def chosen(name: str, counts: Sequence[int], rate: float, grid: Mapping[str, Any], **options: Any) -> Chosen:
+        sizes = affordable(counts, lambda k: words_work(n_rows, footing.held, k, rate), effort.share)
+        return Chosen(
+            model_class(name)(random_state=seed, **options), {"n_components": sorted(sizes), **grid}, "completion"
+        )
+
+    def mixture(counts: Sequence[int]) -> Chosen:
+        return chosen("mixture", counts, WORD * len(ALPHAS), {"alpha": ALPHAS}, families="multinomial")
+
+    makers = {
+        "unigram" if n_classes < 2 else "multinomial per class": lambda: mixture([least]),
+        "multinomial mixture": lambda: mixture(many),
+        "topics": lambda: chosen("topics", topics, TOPIC, {}),
+    }
+    return Entrants(makers, {}, names=NAMES | {"mixture": "multinomial mixture"})
 
 
 def deep_entrants(

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -33,6 +32,8 @@ from jensen.evaluate.ranking import UnseenSlots, before_any_fit, board_of
 from jensen.evaluate.scoring import on_footing
 from jensen.evaluate.sizing import EFFORTS, sized_split
 from jensen.evaluate.trial import Task
+from jensen.evaluate.words import UNIT, WORDS, check_no_texts
+from jensen.formulas.completion import per_word
 from jensen.runtime.interrupt import InterruptedFitWarning
 from jensen.runtime.messages import levels_inside
 from jensen.runtime.progress import Bar
@@ -62,7 +63,8 @@ def compare(
     """Fit many models to the same rows and score them on held-out rows: one table in nats per row.
 
     Args:
-        X: a table (n, d), a data frame or images; NaN is missing.
+        X: a table (n, d), a data frame or images; NaN is missing. A sparse matrix holds counts of words, one document
+            per row; so does a dense table if all models are of words.
         models: "auto" enters all models that suit the rows. Otherwise a list of names such as "vae" or of estimators,
             or a dictionary of estimators. A name stands for the model of "auto", or for one with default arguments.
         y: labels for models that use them; scores are of X alone.
@@ -83,7 +85,7 @@ def compare(
     has a model with a density for a column where the ranked models have a probability, or the reverse. Held-out rows
     that one of the models cannot score are left out for all. Beside a `Mixture`, and with "auto", a table with text has
     one description of its columns for all models: identifiers and constants are left out, and models with a density for
-    counts and whole numbers are dequantised there.
+    counts and whole numbers are dequantised there. Models of words are ranked by document completion.
 
     Example:
         >>> from sklearn.datasets import load_iris
@@ -94,6 +96,7 @@ def compare(
     """
     if effort not in EFFORTS:
         raise ValueError(f"effort={effort!r} is not known; choose 'quick', 'normal' or 'thorough'")
+    check_no_texts(X)
     X = to_take_apart(X)
     X = X if hasattr(X, "shape") and not isinstance(X, Tensor) else as_array(X)
     if not (isinstance(models, (str, Mapping)) or hasattr(models, "get_params")):
@@ -107,7 +110,11 @@ def compare(
     given = read_weights(sample_weight, n)
     ground = find_ground(X, discrete, models)
     X, footing = ground.X, ground.footing
-    if not footing.is_image:
+    if blend and footing.unit == WORDS:
+        raise ValueError(
+            "blend=True needs models that are ranked by their score, but models of words are not; leave it out"
+        )
+    if not footing.is_image and footing.unit != WORDS:
         warn_of_functions(footing.as_table(X))
     sizes = sized_split(n, footing, HELD_OUT, EFFORTS[effort] if is_sized(models) else EFFORTS["thorough"])
     folds = default_cv(n, effort, seed, sizes) if cv is None else cv
@@ -169,8 +176,9 @@ def compare(
     first = splits[0][1][kept[: len(splits[0][1])]]
     held_out = HeldOut(task.rows(first), None if y is None else take(y, first), first, footing)
     blender = partial(first_blend, entries, task, footing)
-    entries = [entry if entry.failure else replace(entry, nats=entry.nats[kept]) for entry in entries]
-    return board_of(entries, footing, task, tested[kept], "; ".join([*how, unit_of(ranked)]), held_out, blender)
+    unit = UNIT if footing.unit == WORDS else unit_of(ranked)
+    entries = [entry.some(kept) for entry in entries]
+    return board_of(entries, footing, task, tested[kept], "; ".join([*how, unit]), held_out, blender)
 
 
 def default_cv(n: int, effort: str, seed: int, sizes: tuple[int, int]) -> Any:
@@ -185,13 +193,18 @@ def line_of(entry: Entry) -> str:
     """The result of a model as soon as it is known."""
     if entry.failure:
         return f"{entry.name} is not ranked: {entry.failure}"
-    mean, error = mean_and_error(entry.nats[~np.isnan(entry.nats)], None)
     seconds = entry.fit_seconds + entry.score_seconds
+    if entry.completed is not None and entry.words is not None:
+        mean, error = per_word(entry.completed, entry.words)
+        return f"{entry.name}: {short(mean)} ± {short(error)} nats per completed word, {seconds:.1f} s"
+    mean, error = mean_and_error(entry.nats[~np.isnan(entry.nats)], None)
     return f"{entry.name}: {short(mean)} ± {short(error)} nats per row ({entry.value}), {seconds:.1f} s"
 
 
 def first_blend(entries: Sequence[Entry], task: Task, footing: Footing) -> Any:
     """The blend of the models of the first fold."""
+    if footing.unit == WORDS:
+        raise ValueError("models of words are ranked by document completion, and a blend has none; use board.models")
     found = next((entry for entry in entries if entry.name == BLEND and not entry.failure), None)
     found = blended(entries, task, footing, n_folds=1) if found is None else found
     if found.failure:

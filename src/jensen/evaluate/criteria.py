@@ -6,6 +6,7 @@
                 those of the nearest other cluster;  Rousseeuw (1987)
     cv          mean of ln p(x_i) over folds, every row scored by a model that was not trained on it
     held_out    the same with one split: for a deep model its bound, nats per row
+    completion  mean over the held-out documents of the same split of ln p(every second word | the other words)
     reconstruction  mean of the model's reconstruction_error over the same split, where there is no likelihood
     gap         Gap(K) = mean_b ln W*_b(K) - ln W(K),  W the inertia_, W* that of uniform reference rows; the smallest
                 K with Gap(K) ≥ Gap(K+1) - s_{K+1};  Tibshirani, Walther & Hastie (2001)
@@ -32,12 +33,16 @@ from jensen.data.container import as_array
 from jensen.evaluate.criterion import Criterion, Score, Settings, is_number, mean_and_error, n_parameters, varied_names
 from jensen.evaluate.estimators import Estimator
 from jensen.evaluate.trial import Task, fit_copy
+from jensen.formulas.completion import per_word, perplexity
 from jensen.runtime.messages import levels_inside
 
 # The work grows with the square of the rows, and the mean over this many has a standard error below 0.01.
 SILHOUETTE_ROWS = 10_000
 # What "auto" tries, in this order: a criterion of one fit to all rows, or else one of held-out rows.
-AUTO = ("bic", "held_out", "reconstruction")
+AUTO = ("bic", "completion", "held_out", "reconstruction")
+
+# Arguments that decide which words of texts are counted.
+OF_VOCABULARY = ("stop_words", "min_df", "max_df", "max_features")
 
 Splits = Sequence[tuple[np.ndarray, np.ndarray]]
 
@@ -89,6 +94,28 @@ def measure(estimator: Estimator, task: Task, splits: Splits, verb: str) -> Scor
     scores[rows] = total[rows] / times[rows]
     mean, error = mean_and_error(scores[rows], None if task.weight is None else task.weight[rows])
     return Score(mean, error, n_parameters(fitted), rows=scores)
+
+
+def measure_completion(estimator: Any, task: Task) -> Score:
+    trained, held_out = task.split
+    fitted = task.fit_rows(estimator, trained)
+    found = fitted.document_completion(task.rows(held_out))
+    check_finite_words(fitted, found.nats)
+    scores = np.full(task.n_rows, np.nan)
+    scores[held_out] = found.nats
+    weight = None if task.weight is None else task.weight[held_out]
+    mean, error = mean_and_error(found.nats, weight)
+    nats = per_word(found.nats, found.words, weight)[0]
+    more = {"nats_per_word": nats, "perplexity": perplexity(nats)}
+    return Score(mean, error, n_parameters(fitted), rows=scores, more=more)
+
+
+def check_finite_words(fitted: Any, nats: np.ndarray) -> None:
+    """An error for documents (n,) that hold words of probability 0."""
+    n_lost = int((~np.isfinite(nats)).sum())
+    if n_lost:
+        instead = "; give it alpha=1, so that no word has the probability 0" if hasattr(fitted, "alpha") else ""
+        raise ValueError(f"{n_lost} of {len(nats)} held-out documents hold words of probability 0{instead}")
 
 
 def rows_with_a_score(estimator: Estimator, task: Task, rows: np.ndarray) -> np.ndarray:
@@ -245,11 +272,22 @@ def check_split(entries: Sequence[Estimator], settings: Settings, task: Task) ->
     _ = task.split
 
 
+def check_words(entries: Sequence[Estimator], settings: Settings, task: Task) -> None:
+    check_split(entries, settings, task)
+    varied = [name for name in varied_names(settings) if name in OF_VOCABULARY]
+    if varied and not hasattr(task.X, "shape"):
+        raise ValueError(
+            f"criterion='completion' compares scores of the same words, and the grid varies {' and '.join(varied)}, "
+            "which changes the vocabulary; leave it out, or count words first"
+        )
+
+
 CRITERIA = {
     criterion.name: criterion
     for criterion in (
         Criterion("bic", "smaller", ("bic",), measure_bic),
         Criterion("icl", "smaller", ("icl",), measure_icl),
+        Criterion("completion", "larger", ("document_completion",), measure_completion, check=check_words),
         Criterion("held_out", "larger", ("score_samples",), measure_held_out, check=check_split),
         Criterion("cv", "larger", ("score_samples",), measure_cv, check=check_splits),
         Criterion("silhouette", "larger", ("predict",), measure_silhouette, skips_missing),

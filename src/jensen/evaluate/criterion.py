@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from numbers import Real
 from typing import Any, Literal
 
@@ -28,6 +28,7 @@ class Score:
         model: the fit to all rows, if the criterion needs one.
         rows: the scores of the rows (n,) whose mean is the value, NaN where a row was not scored: entries that scored
             the same rows are compared row by row.
+        more: the same value in other units, for the table.
     """
 
     value: float
@@ -35,6 +36,7 @@ class Score:
     n_parameters: int | None = None
     model: Any = None
     rows: np.ndarray | None = None
+    more: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import pandas as pd
 from sklearn.base import is_regressor
 
 from jensen.data.container import as_array
-from jensen.evaluate.candidates import NAMES, Entrants
+from jensen.evaluate.candidates import Entrants
 from jensen.evaluate.select import configured
 from jensen.registry import model_class
 
@@ -47,10 +47,10 @@ def named(models: Any, auto: Entrants, seed: int) -> dict[str, Any]:
     return out
 
 
-def named_model(name: str, auto: Mapping[str, Any]) -> Any:
+def named_model(name: str, auto: Entrants) -> Any:
     """The model that "auto" enters under this name of the command line, or one with its default arguments."""
     cls = model_class(name)
-    return auto[NAMES[name]] if NAMES.get(name) in auto else cls()
+    return auto[auto.names[name]] if auto.names.get(name) in auto else cls()
 
 
 def listed(models: Any) -> list[Any]:

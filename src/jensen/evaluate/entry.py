@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,8 @@ class Entry:
         n_parameters: None where not known.
         fit_seconds, score_seconds: of all folds.
         failure: the reason why there are no scores; empty if there are.
+        completed: in a table of words, ln p of every second word of each held-out document given the other words (n,).
+        words: the number of these words (n,).
     """
 
     name: str
@@ -38,6 +40,15 @@ class Entry:
     measures: tuple[Measure, ...] = ()
     models: tuple[Any, ...] = ()
     failure: str = ""
+    completed: np.ndarray | None = None
+    words: np.ndarray | None = None
+
+    def some(self, kept: np.ndarray) -> Entry:
+        """The same with some of the held-out rows."""
+        if self.failure:
+            return self
+        parts = {name: getattr(self, name) for name in ("nats", "completed", "words")}
+        return replace(self, **{name: None if part is None else part[kept] for name, part in parts.items()})
 
 
 def failed(name: str, reason: str) -> Entry:

@@ -37,13 +37,14 @@ FEW_LEVELS = 32
 class Footing:
     """
     Args:
-        unit: "density" of numbers, "probability" of values on a grid, or "mixed" columns.
+        unit: "density" of numbers, "probability" of values on a grid, "mixed" columns, or "words" of documents.
         steps: h_j of the columns on a grid (d,), NaN for others; None where there is no grid.
         n_levels: the largest number of levels of a column, 0 where there is no grid.
         shape: of a row as given.
         measure: "density" or "probability", for every column (d,).
         reason: what was decided and why, for the caption.
         columns: what the columns of a mixed table are, where models are told of it.
+        held: entries of a row that take memory, on average; 0 where all do.
     """
 
     unit: str
@@ -53,6 +54,7 @@ class Footing:
     measure: Measure
     reason: str
     columns: Columns | None = None
+    held: float = 0.0
 
     @property
     def is_image(self) -> bool:
@@ -108,7 +110,9 @@ class Footing:
         return with_columns(frame, {j: numbers[:, j] / seconds for j, seconds in units.items()})
 
     def n_observed(self, X: Any) -> np.ndarray:
-        """The number of observed entries of every row (n,)."""
+        """The number of observed entries of every row (n,), or of the words of every document."""
+        if self.unit == "words":
+            return np.asarray(X.sum(1) if issparse(X) else numbers_of(X).sum(1)).ravel()
         return np.asarray(is_observed(X).sum(1))
 
 
@@ -117,8 +121,6 @@ def find_footing(X: Any, discrete: Any) -> Footing:
     if discrete not in ("auto", True, False):
         raise ValueError(f"discrete={discrete!r} is not known; choose 'auto', True or False")
     shape = tuple(X.shape[1:])
-    if issparse(X):
-        raise TypeError("X is sparse, and most models here take dense rows; give X.toarray()")
     if not X.shape[0] or not math.prod(shape):
         raise ValueError(f"X has shape {tuple(X.shape)}, which is empty; give rows with columns")
     cells = read_cells(X, dates=True) if hasattr(X, "columns") else None

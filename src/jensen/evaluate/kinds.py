@@ -32,6 +32,7 @@ from jensen.data.infer import learn_columns
 from jensen.data.names import column_name
 from jensen.evaluate.estimators import Estimator
 from jensen.evaluate.footing import Footing, Measure, find_footing, networks_footing
+from jensen.evaluate.words import is_of_words, words_footing
 from jensen.models.mixtures.families.choice import KIND_OF
 from jensen.registry import MODELS, model_class
 from jensen.runtime.messages import own_filters
@@ -64,6 +65,8 @@ class Ground:
 
 def find_ground(X: Any, discrete: Any, models: Any) -> Ground:
     """The rows to compare models on, their footing and the kinds of their columns."""
+    if is_of_words(X, models):
+        return Ground(*words_footing(X, discrete))
     footing = find_footing(X, discrete)
     takers, networks, has_atoms = takers_among(models)
     is_auto = isinstance(models, str) and models == AUTO

@@ -7,15 +7,17 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from inspect import signature
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+from scipy.sparse import csr_array, issparse
 
 from jensen.data.codes import without_unseen_warning
 from jensen.data.container import as_array
 from jensen.evaluate.footing import Footing
 from jensen.evaluate.scoring import dequantised, given
+from jensen.evaluate.words import WORDS
 from jensen.files.replacing import write_text
 from jensen.report.html import board_html
 from jensen.report.images import scale_of, shades
@@ -39,24 +41,21 @@ SHOWN = {
     "fit_seconds": "fit, s",
     "score_seconds": "score, s",
 }
+# In a table of words.
+SHOWN_OF_WORDS = {
+    "model": "model",
+    "completion": "completion",
+    "completion_error": "± s.e.",
+    "perplexity": "perplexity",
+    "behind": "to the best ± 95 %",
+    "nats": "nats",
+    "nats_per_word": "nats/word",
+    **{name: SHOWN[name] for name in ("value", "n_parameters", "fit_seconds", "score_seconds")},
+}
 # A terminal with this many characters per line has room for all of them.
 WIDE = 130
 NOT_NARROW = ("standard_error", "n_parameters", "score_seconds")
-
-
-class _Row(NamedTuple):
-    """The columns that are displayed."""
-
-    model: str
-    nats: float
-    standard_error: float
-    bits_per_dimension: float
-    behind: float
-    behind_high: float
-    value: str
-    n_parameters: Any
-    fit_seconds: float
-    score_seconds: float
+NOT_NARROW_OF_WORDS = ("completion_error", "nats_per_word", "n_parameters", "fit_seconds", "score_seconds")
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,9 +74,11 @@ class Leaderboard:
 
     Args:
         table: a row per model, the best first and failures last. Columns: held-out `nats` per row and their
-            `standard_error`; `bits_per_dimension`; the difference to the best model (`behind`) with its 95 % interval
-            (`behind_low` to `behind_high`); `value`, whether scores are exact or a bound; `n_parameters`;
-            `fit_seconds`; `score_seconds`; and `failure`, the reason why a model has no scores and no rank.
+            `standard_error`; `bits_per_dimension`, or in a table of words `nats_per_word`, `completion` (nats per word)
+            with its `completion_error`, and `perplexity`; the difference to the best model (`behind`), of words in
+            completion, with its 95 % interval (`behind_low` to `behind_high`); `value`, whether scores are exact or a
+            bound; `n_parameters`; `fit_seconds`; `score_seconds`; and `failure`, the reason why a model has no
+            scores and no rank.
         caption: how rows were held out, what the scores are of, and their units.
         scores: nats of every held-out row (index) under every model (column).
         models: the fitted models of the first fold, by name.
@@ -94,7 +95,7 @@ class Leaderboard:
 
     @property
     def best(self) -> str:
-        """The name of the model with the highest score."""
+        """The name of the model with the highest score, or of words the best completion."""
         return str(self.table["model"].iloc[0])
 
     def blend(self) -> Any:
@@ -109,21 +110,16 @@ class Leaderboard:
     def shown(self) -> pd.DataFrame:
         """The table as text, rounded for display."""
         table = self.table[self.table["failure"] == ""]
+        columns = SHOWN_OF_WORDS if self._is_of_words else SHOWN
         rows = [
-            {
-                "model": row.model,
-                "nats": short(row.nats),
-                "standard_error": short(row.standard_error),
-                "bits_per_dimension": short(row.bits_per_dimension),
-                "behind": f"{short(row.behind, '+')} ± {short(row.behind_high - row.behind)}" if i else "",
-                "value": row.value,
-                "n_parameters": "" if row.n_parameters is pd.NA else f"{row.n_parameters:,}",
-                "fit_seconds": f"{row.fit_seconds:.1f}",
-                "score_seconds": f"{row.score_seconds:.1f}",
-            }
-            for i, row in enumerate(map(_Row._make, table[list(_Row._fields)].to_numpy().tolist()))
+            {name: displayed(name, row, is_best=i == 0) for name in columns}
+            for i, row in enumerate(table.astype(object).to_dict("records"))
         ]
-        return pd.DataFrame(rows, columns=list(SHOWN)).rename(columns=SHOWN)
+        return pd.DataFrame(rows, columns=list(columns)).rename(columns=columns)
+
+    @property
+    def _is_of_words(self) -> bool:
+        return self.held_out.footing.unit == WORDS
 
     @property
     def failures(self) -> dict[str, str]:
@@ -139,7 +135,8 @@ class Leaderboard:
 
         shown = self.shown()
         if width < WIDE:
-            shown = shown.drop(columns=[SHOWN[name] for name in NOT_NARROW])
+            wide = NOT_NARROW_OF_WORDS if self._is_of_words else NOT_NARROW
+            shown = shown.drop(columns=[(SHOWN | SHOWN_OF_WORDS)[name] for name in wide])
         # Reasons are too long for a column.
         reasons = [f"{name} is not ranked: {reason}" for name, reason in self.failures.items()]
         # Names of columns may look like markup; Text prints them as they are.
@@ -167,7 +164,8 @@ class Leaderboard:
         ax.errorbar(table["behind"], place, xerr=np.nan_to_num(reach), fmt="o", ms=5, capsize=3)
         ax.set_yticks(place, list(table["model"]))
         ax.axvline(0, color="grey", lw=1, zorder=0)
-        ax.set(xlabel=f"nats per held-out row, relative to {self.best}")
+        unit = "nats per completed word" if self._is_of_words else "nats per held-out row"
+        ax.set(xlabel=f"{unit}, relative to {self.best}")
         return ax
 
     def sample(self, n_samples: int = 12, random_state: Any = 0) -> dict[str, Any]:
@@ -178,7 +176,9 @@ class Leaderboard:
                 continue
             seed = {"random_state": random_state} if "random_state" in signature(model.sample).parameters else {}
             rows = new_rows(model.sample(n_samples, **seed))
-            if there.footing.is_image:
+            if issparse(there.rows):
+                rows = csr_array(rows)
+            elif there.footing.is_image:
                 rows = as_array(rows).reshape(n_samples, *there.footing.shape)
             elif hasattr(there.rows, "columns") and not hasattr(rows, "columns"):
                 rows = pd.DataFrame(as_array(rows), columns=list(there.rows.columns))
@@ -249,6 +249,18 @@ def log_cell(model: Any, there: HeldOut) -> float | None:
     """The mean of Σ_j ln h_j, for a model with densities of values on a grid."""
     columns = dequantised(model, there.footing, there.rows)
     return float(there.footing.log_cell(there.rows, columns).mean()) if columns.any() else None
+
+
+def displayed(name: str, row: Mapping[Any, Any], is_best: bool) -> str:
+    """A cell of the table as text; the best model is not behind."""
+    value = row[name]
+    if name == "behind":
+        return "" if is_best else f"{short(value, '+')} ± {short(row['behind_high'] - value)}"
+    if name in ("model", "value"):
+        return str(value)
+    if name == "n_parameters":
+        return "" if value is pd.NA else f"{value:,}"
+    return f"{value:.1f}" if name in ("fit_seconds", "score_seconds", "perplexity") else short(value)
 
 
 def short(value: float, sign: str = "") -> str:

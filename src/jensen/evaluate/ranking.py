@@ -20,6 +20,8 @@ from jensen.evaluate.kinds import Ground, Kinds, level_kinds, log_seen, other_at
 from jensen.evaluate.leaderboard import HeldOut, Leaderboard
 from jensen.evaluate.scoring import measure_of
 from jensen.evaluate.trial import Task
+from jensen.evaluate.words import WORDS
+from jensen.formulas.completion import per_word, perplexity
 
 
 def before_any_fit(
@@ -73,6 +75,13 @@ class UnseenSlots:
         return replace(entry, nats=entry.nats + self.common + own)
 
 
+def by_row(entries: Sequence[Entry], part: str, numbers: np.ndarray) -> pd.DataFrame:
+    """Nats or words of held-out rows (index) under every model that did not fail (column)."""
+    values = {entry.name: getattr(entry, part) for entry in entries if not entry.failure}
+    # Rows are independent, but not several scores of one row, which a splitter may hold out more than once.
+    return pd.DataFrame(values, index=numbers).groupby(level=0, sort=False).mean()
+
+
 def board_of(
     entries: Sequence[Entry],
     footing: Footing,
@@ -83,26 +92,38 @@ def board_of(
     blender: Callable[[], Any],
 ) -> Leaderboard:
     """The table, best model first, with its caption, scores and models."""
-    nats = pd.DataFrame({entry.name: entry.nats for entry in entries if not entry.failure}, index=numbers)
-    # Rows are independent, but not several scores of one row, which a splitter may hold out more than once.
-    nats = nats.groupby(level=0, sort=False).mean()
+    nats = by_row(entries, "nats", numbers)
     weight = None if task.weight is None else task.weight[nats.index.to_numpy()]
-    means = pd.Series(np.average(nats, axis=0, weights=weight), nats.columns)
-    nats = nats[means.sort_values(ascending=False, kind="stable").index]
+    ranked, words = nats, None
+    if footing.unit == WORDS:
+        ranked, words = by_row(entries, "completed", numbers), by_row(entries, "words", numbers).iloc[:, 0].to_numpy()
+    means = pd.Series(np.average(ranked, axis=0, weights=weight), ranked.columns)
+    order = means.sort_values(ascending=False, kind="stable").index
+    nats, ranked = nats[order], ranked[order]
     by_name = {entry.name: entry for entry in entries}
-    good, best = [by_name[str(name)] for name in nats], nats.iloc[:, 0]
+    good, best = [by_name[str(name)] for name in nats], ranked.iloc[:, 0].to_numpy()
     n_seen = float(np.average(footing.n_observed(task.rows(nats.index.to_numpy())), weights=weight))
+
+    def mean_of(values: np.ndarray) -> tuple[float, float]:
+        return mean_and_error(values, weight) if words is None else per_word(values, words, weight)
+
     table = []
     for entry in [*good, *(entry for entry in entries if entry.failure)]:
         own = np.full(len(nats), math.nan) if entry.failure else nats[entry.name].to_numpy()
         mean, error = mean_and_error(own, weight)
-        behind, off = mean_and_error(own if entry.failure else own - best.to_numpy(), weight)
+        lead = own if entry.failure else ranked[entry.name].to_numpy()
+        behind, off = mean_of(lead - best)
+        units = {"bits_per_dimension": -mean / (n_seen * math.log(2))}
+        if words is not None:
+            completion, apart = mean_of(lead)
+            units = {"nats_per_word": mean / n_seen if n_seen else math.nan}
+            units |= {"completion": completion, "completion_error": apart, "perplexity": perplexity(completion)}
         table.append(
             {
                 "model": entry.name,
                 "nats": mean,
                 "standard_error": error,
-                "bits_per_dimension": -mean / (n_seen * math.log(2)),
+                **units,
                 "behind": behind,
                 "behind_low": behind - 1.96 * off,
                 "behind_high": behind + 1.96 * off,

@@ -9,7 +9,8 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils import get_tags
 
-from jensen.data.container import as_array, take
+from jensen.data.container import as_array, n_rows, take
+from jensen.evaluate.criteria import check_finite_words
 from jensen.evaluate.estimators import E, Estimator, Scorer
 from jensen.evaluate.footing import N_DRAWS, Footing, Measure, numbers_of
 from jensen.evaluate.kinds import Ground, reads_columns, with_kinds
@@ -22,7 +23,7 @@ OTHERS = "as reported"
 def score(fitted: Scorer, footing: Footing, X: Any, seed: int) -> np.ndarray:
     """ln p(x) of rows, ln P(x) on a grid, or a bound of it (n,); NaN where the model has no score."""
     columns = dequantised(fitted, footing, X)
-    nats, known = np.full(len(X), np.nan), can_score(fitted, footing, X, columns)
+    nats, known = np.full(n_rows(X), np.nan), can_score(fitted, footing, X, columns)
     if not known.any():
         return nats
     rows = X if known.all() else take(X, np.flatnonzero(known))
@@ -41,10 +42,17 @@ def score(fitted: Scorer, footing: Footing, X: Any, seed: int) -> np.ndarray:
     return nats
 
 
+def completed(fitted: Any, X: Any) -> tuple[np.ndarray, np.ndarray]:
+    """ln p of every second word of documents (n,) given the other words, and the number of these words (n,)."""
+    found = fitted.document_completion(X)
+    check_finite_words(fitted, found.nats)
+    return found.nats, found.words
+
+
 def can_score(fitted: Scorer, footing: Footing, X: Any, columns: np.ndarray) -> np.ndarray:
     """Which rows (n,) the model can score, some columns (d,) with noise; models of other libraries score all."""
     if not hasattr(fitted, "can_score"):
-        return np.ones(len(X), dtype=bool)
+        return np.ones(n_rows(X), dtype=bool)
     if columns.any():
         rows = footing.with_noise(without_dates(fitted, footing, X), np.random.default_rng(0), columns)
         return np.asarray(fitted.can_score(rows))

@@ -49,13 +49,13 @@ def select(
         model: an estimator; copies of it are fitted, with its own random_state if it has one.
         X: rows (n, d), or any other input of the model: images, data frames of mixed columns; NaN is missing.
         grid: values for some parameters, {"n_components": range(1, 10)}, or a list of such mappings.
-        criterion: "bic", "icl", "held_out", "cv", "silhouette", "gap", "reconstruction", or a `Criterion` of your own;
-            "auto" is "bic" for models with a `bic` method, "held_out" for models trained by gradients, which have a
-            bound instead, and "reconstruction" for models without a likelihood.
+        criterion: "bic", "icl", "completion", "held_out", "cv", "silhouette", "gap", "reconstruction", or a `Criterion`
+            of your own; "auto" is "bic" for models with a `bic` method, "completion" for topics, "held_out" for models
+            trained by gradients, which have a bound instead, and "reconstruction" for models without a likelihood.
         y: labels for the fits.
         sample_weight: a count per row.
         cv: for "cv", the number of folds, or a scikit-learn splitter.
-        held_out: for "held_out" and "reconstruction", the share of rows that is held out and scored.
+        held_out: for "completion", "held_out" and "reconstruction", the share of rows that is held out and scored.
         n_references: for "gap", the number of reference tables.
         warm_start: whether mixtures are also started from the fits with the next smaller and larger n_components, if
             the criterion uses a fit to all rows. The best fit is kept, so no entry gets worse.
@@ -146,6 +146,8 @@ def as_table(
     for name in ("standard_error", "behind_error"):
         if np.isnan(columns[name]).all():
             del columns[name]
+    for name in dict.fromkeys(name for score in scores for name in score.more):
+        columns[name] = [score.more.get(name, np.nan) for score in scores]
     if any(score.n_parameters is not None for score in scores):
         columns["n_parameters"] = pd.array([score.n_parameters for score in scores], dtype="Int64")
     return pd.DataFrame(columns)

@@ -37,8 +37,9 @@ class Selection:
     Args:
         table: a row per entry, in the order of the grid. Columns: the parameters; the criterion and its
             `standard_error`, where it has one; the difference to the winner (`behind`) and its standard error over rows
-            (`behind_error`); `n_parameters`, where it is known; `seconds`; `degenerate`, why a fit is degenerate and
-            chosen only if all are; and `failure`, why an entry has no value.
+            (`behind_error`); `nats_per_word` and `perplexity` of "completion"; `n_parameters`, where it is known;
+            `seconds`; `degenerate`, why a fit is degenerate and chosen only if all are; and `failure`, why an entry has
+            no value.
         winner: the chosen model, fitted to all rows.
         best_params: the parameters of the winner.
         best_index: the row of the winner in the table.

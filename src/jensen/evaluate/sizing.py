@@ -10,6 +10,7 @@ for n rows of d entries:
     training             steps (STEP + 3 b f)                    batches of b rows; the rows that stop it beside it
     levels of a score    n L f                                   L levels
     factor analysis      em_steps 22 (2 d + m) d m RATE          m latent dimensions; of n < d rows 10 (n + m) d m RATE
+    topics, words        n w K TOPIC, n w K WORD                 w words that occur in a row; K topics, K components
     mixtures             STARTS EM_STEPS n d K 8 RATE            K components; with full covariances d for 8
 
 A model whose work is above its share gets fewer steps, components or levels; the sizes that are tried share it. A table
@@ -32,6 +33,8 @@ RATE, ENTRY, PIXEL, FILTER, CELL = 5e-11, 3e-8, 2.8e-8, 1e-9, 1.1e-8
 STEP, UNET_STEP = 3e-3, 1.2e-2
 # Hidden layers of a VAE, and of the blocks and times of a diffusion for tables, as squares of their width.
 VAE_LAYERS, DENOISER_LAYERS = 2, 11
+# A fit of topics, and of a mixture of words, per word that occurs in a document and topic.
+TOPIC, WORD = 5e-7, 1e-7
 # Steps of a fit by EM, and how many of them the search for starts and neighbours takes as often.
 EM_STEPS, STARTS = 100, 8
 # Batches of networks; diffusions take smaller ones before they take fewer steps.
@@ -62,6 +65,7 @@ class Effort:
         most_entries: entries of the rows to train on.
         most_held_out: rows to score.
         em_steps: of factor analysis, at most.
+        n_topics: numbers of topics to try.
     """
 
     steps: int
@@ -73,18 +77,19 @@ class Effort:
     most_entries: float = math.inf
     most_held_out: float = math.inf
     em_steps: int = 1000
+    n_topics: tuple[int, ...] = (5, 10, 20, 50, 100, 200)
 
 
 EFFORTS = {
-    "quick": Effort(1000, 300, (16, 32), (1, 2, 5, 10), 128, 22.0, 1e6, 1000, 100),
-    "normal": Effort(5000, 2000, (32, 64), (1, 2, 3, 5, 10, 20), 256, 60.0, 5e6, 5000, 300),
+    "quick": Effort(1000, 300, (16, 32), (1, 2, 5, 10), 128, 22.0, 1e6, 1000, 100, (5, 20)),
+    "normal": Effort(5000, 2000, (32, 64), (1, 2, 3, 5, 10, 20), 256, 60.0, 5e6, 5000, 300, (5, 10, 20, 50)),
     "thorough": Effort(20_000, 10_000, (32, 64), (1, 2, 3, 5, 8, 12, 20, 30, 50), 256),
 }
 
 
 def sized_split(n: int, footing: Footing, share_held_out: float, effort: Effort) -> tuple[int, int]:
     """How many of n rows are trained on, and how many are scored."""
-    d = footing.n_entries
+    d = footing.held or footing.n_entries
     by_levels = 0.5 * effort.share / (FEWEST_LEVELS * d * footing.n_levels * CELL) if footing.n_levels else math.inf
     most = min(effort.most_held_out, max(FEWEST_HELD_OUT, by_levels))
     held_out = min(math.ceil(share_held_out * n), most)
@@ -111,6 +116,10 @@ def factor_work(n: int, d: int, m: int, em_steps: int) -> float:
 
 def subspaces_work(n: int, d: int, k: int, m: int) -> float:
     return STARTS * EM_STEPS * k * 2 * (n + m) * d * m * RATE
+
+
+def words_work(n: int, held: float, k: int, per_word: float) -> float:
+    return n * held * k * per_word
 
 
 @dataclass(frozen=True)

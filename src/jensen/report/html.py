@@ -81,8 +81,11 @@ def in_words(value: Any) -> str:
 
 # Columns of the leaderboard and their headings.
 COLUMNS = {
+    "completion": "completion, nats per word",
+    "perplexity": "perplexity",
     "nats": "nats per row",
     "standard_error": "± s.e.",
+    "nats_per_word": "nats per word",
     "bits_per_dimension": "bits per dim",
     "behind": "to the best ±&nbsp;95&nbsp;%",
     "value": "exact or bound",
@@ -101,13 +104,15 @@ def board_html(table: pd.DataFrame, caption: str) -> str:
     summary = f"Difference of every model to {best}: " + ", ".join(
         f"{name} {number(value)}" for name, value in zip(names, centre, strict=True)
     )
-    drawn = intervals(names, centre, low, high, "nats per row, difference to the best", summary)
+    unit = "nats per completed word" if "completion" in table else "nats per row"
+    drawn = intervals(names, centre, low, high, f"{unit}, difference to the best", summary)
     boxes = "".join(
         f'<label><input type="checkbox" checked data-toggle="{escape(name)}">{escape(name)}</label>' for name in names
     )
     head = "".join(
         f'<th scope="col" aria-sort="none"{word(key)}><button type="button">{title}</button></th>'
         for key, title in ({"model": "model"} | COLUMNS).items()
+        if key in table
     )
     rows = "".join(line(row, row["model"] == best) for row in table.to_dict("records"))
     return (
@@ -124,6 +129,8 @@ def board_html(table: pd.DataFrame, caption: str) -> str:
 WORDS = {
     "nats per row": "The mean log-likelihood (natural logarithm) of rows that the model was not trained on. Higher is "
     "better. A density may exceed 1, so nats may be positive.",
+    "completion": "For documents: the mean log-probability of every second word given the other words of its document. "
+    "Higher is better; perplexity is its exponential with the opposite sign.",
     "bits per dim": "The negative log-likelihood per entry, in bits. Lower is better. For probabilities it is a code "
     "length. For densities it is not a code length: it depends on the units of the data and may be negative.",
     "to the best": "The mean difference in nats to the best model over the same rows, with a 95 % confidence interval.",
@@ -147,8 +154,9 @@ def line(row: dict[Any, Any], is_best: bool) -> str:
     name = escape(str(row["model"]))
     start = f'<tr data-model="{name}"{" class=best" if is_best else ""}><td>{name}</td>'
     if row["failure"]:
-        return f'{start}<td colspan="{len(COLUMNS)}" class="reason">not ranked: {escape(row["failure"])}</td></tr>'
-    return start + "".join(board_cell(key, row) for key in COLUMNS) + "</tr>"
+        n_columns = sum(key in row for key in COLUMNS)
+        return f'{start}<td colspan="{n_columns}" class="reason">not ranked: {escape(row["failure"])}</td></tr>'
+    return start + "".join(board_cell(key, row) for key in COLUMNS if key in row) + "</tr>"
 
 
 def board_cell(key: str, row: dict[Any, Any]) -> str:

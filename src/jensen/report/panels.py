@@ -98,7 +98,7 @@ def history(subject: Subject) -> Made:
 
 def samples(subject: Subject) -> Made:
     """New rows beside real rows."""
-    if not hasattr(subject.model, "sample"):
+    if not hasattr(subject.model, "sample") or subject.is_sparse:
         return None
     if subject.is_image:
         made = subject.sample(N_IMAGES, **SHORT_CHAIN)

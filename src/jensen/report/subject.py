@@ -11,10 +11,14 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from scipy.sparse import issparse
 
-from jensen.data.container import as_array, is_frame, names_in, take
+from jensen.data.container import as_array, is_frame, n_rows, names_in, take
 from jensen.report.images import scale_of
 from jensen.report.quick import Quick
+
+# Words of a document that are listed.
+MOST_WORDS = 12
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,7 +27,7 @@ class Subject:
     Args:
         name: of the model, for people.
         model: fitted.
-        rows: as the user has them: an array, a data frame or images.
+        rows: as the user has them: an array, a data frame, images, or a CSR matrix of counts of words.
         y: a label per row, or None.
         shape: of a row that is an image, (h, w) or (c, h, w); rows may be flattened.
         nats: the score of every row, if it is known already.
@@ -52,7 +56,12 @@ class Subject:
 
     @property
     def n_rows(self) -> int:
-        return len(self.rows)
+        return n_rows(self.rows)
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether rows are documents, of whose words most do not occur."""
+        return bool(issparse(self.rows))
 
     @property
     def is_image(self) -> bool:
@@ -65,7 +74,9 @@ class Subject:
 
     @cached_property
     def frame(self) -> pd.DataFrame:
-        """The rows as a table with column names."""
+        """The rows as a table with column names; of sparse rows the most frequent words."""
+        if self.is_sparse:
+            return pd.DataFrame({"words": [frequent_words(self.rows[[i]], self.names) for i in range(self.n_rows)]})
         return as_frame(self.rows, self.names)
 
     @cached_property
@@ -152,6 +163,13 @@ class Subject:
 def new_rows(made: Any) -> Any:
     """The rows from `sample`, which in some libraries returns a tuple."""
     return made[0] if isinstance(made, tuple) else made
+
+
+def frequent_words(row: Any, names: Sequence[str]) -> str:
+    """The words of a sparse row (1, V) that occur most often, with their counts."""
+    order = np.argsort(-row.data, kind="stable")
+    listed = [f"{names[row.indices[i]]} {row.data[i]:g}" for i in order[:MOST_WORDS]]
+    return ", ".join([*listed, "..."] if len(order) > MOST_WORDS else listed)
 
 
 def as_frame(rows: Any, names: Sequence[str]) -> pd.DataFrame:

@@ -128,7 +128,7 @@ def test_many_words_fit_without_a_dense_table(monkeypatch):
         mixture = Mixture(k, families="multinomial", alpha=0.1, init_params="kmeans", max_iter=3, tol=0, random_state=0)
         with pytest.warns(UserWarning, match="did not converge"):
             mixture.fit(X)
-        model.predict(X), mixture.bound(X)
+        model.predict(X), mixture.bound(X), mixture.document_completion(X)
     assert largest <= n * d / 50
     expected = MultinomialNB().fit(X, topic).predict_log_proba(X[:100])
     assert_allclose(np.log(model.predict_proba(X[:100])), expected, rtol=1e-8, atol=1e-8)

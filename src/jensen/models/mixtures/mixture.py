@@ -32,6 +32,7 @@ from jensen.data.growth import grown_columns
 from jensen.data.labels import encode_labels, numbers_of_classes, read_posterior
 from jensen.data.reader import LARGEST, known_names, read_rows, read_weights
 from jensen.data.some import check_same_columns, places_of, row_of
+from jensen.models.mixtures import completion
 from jensen.models.mixtures.base import MixtureModel
 from jensen.models.mixtures.conjugate_prior import ConjugatePrior
 from jensen.models.mixtures.coordinates import Coordinates
@@ -203,12 +204,10 @@ class Mixture(MixtureModel):
         All values of a column that were not in the training rows share one probability, 1/(n+1), in every component.
         """
         codes, kind = self._codes(X, sparse=self._takes_sparse)
-        y = self._coordinates.expand(codes.x)
-        return kind.values(log_evidence(self.theta_, y) + self._log_rest(codes))
+        return kind.values(log_evidence(self.theta_, self._coordinates.expand(codes.x)) + self._log_rest(codes))
 
     def can_score(self, X: Table) -> np.ndarray:
         """Which rows (n,) have a score above -inf: a number outside of its bounds, or of its family's, has none."""
-        check_is_fitted(self)
         with own_filters():
             warnings.simplefilter("ignore")
             codes, _ = self._codes(X, sparse=self._takes_sparse)
@@ -254,6 +253,8 @@ class Mixture(MixtureModel):
         y, component = draw(self.theta_, n, self._generator(random_state), component)
         return self._columns.table(self._coordinates.contract(y), self._kind), self._kind.values(component)
 
+    document_completion, completion_samples = completion.document_completion, completion.completion_samples
+
     def marginal(self, columns: Sequence[str | int]) -> Mixture:
         """The mixture of some columns, by name or number, in the order given."""
         check_is_fitted(self)
@@ -279,8 +280,7 @@ class Mixture(MixtureModel):
         cells = read_rows(self, X, reset=False, sparse=sparse)
         check_finite(cells, LARGEST, known_names(self))
         codes = self._columns.codes(cells)
-        outside = self._coordinates.outside(codes.x).numpy()
-        warn_of_impossible(cells, self._columns.kept, self._columns.names, outside)
+        warn_of_impossible(cells, self._columns.kept, self._columns.names, self._coordinates.outside(codes.x).numpy())
         return codes, cells.kind
 
     def _log_rest(self, codes: Codes) -> Tensor:

@@ -23,7 +23,8 @@ from jensen.data.container import Kind
 from jensen.data.labels import encode_labels, numbers_of_classes
 from jensen.data.reader import known_names, read_weights
 from jensen.data.sparse import rows_matrix, some_rows
-from jensen.models.topics.completion import Completion, completion_of, completion_scores
+from jensen.formulas.completion import Completion, completion_of
+from jensen.models.topics.completion import completion_scores
 from jensen.models.topics.describe import coherence, top_words
 from jensen.models.topics.em import TopicTheta
 from jensen.models.topics.inference import Patience, bound_terms, class_scores, draw, posterior

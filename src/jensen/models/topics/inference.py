@@ -116,13 +116,6 @@ def class_scores(theta: TopicTheta, counts: Tensor, patience: Patience) -> Tenso
     return torch.stack(columns, 1) + theta.class_weights.log()
 
 
-def word_scores(theta: TopicTheta, shares: Tensor, counts: Tensor) -> tuple[Tensor, Tensor]:
-    """Σ_w c_w ln Σ_k θ_k β̂_kw and the number of words of every document (n,), given its topics θ (n, K)."""
-    documents = Documents(counts)
-    probability = torch.sparse.sampled_addmm(counts, shares, theta.mean_topics, beta=0.0).values()
-    return documents.row_sums(counts.values() * probability.log()), documents.length
-
-
 def draw(
     theta: TopicTheta, n: int, generator: torch.Generator, label: Tensor | None = None
 ) -> tuple[csr_array, Tensor]:
