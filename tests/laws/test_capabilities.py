@@ -53,6 +53,8 @@ def test_kinds_of_rows(case):
     images = x[:, None, :]
     assert works(lambda: case.brief().fit(images, case.y)) == model.capabilities.images
     assert works(lambda: case.brief().fit(csr_array(x), case.y)) == model.capabilities.sparse
+    documents = [f"word{i % 3} and word{i % 5}" for i in range(len(x))]
+    assert works(lambda: case.brief().fit(documents, case.y)) == model.capabilities.texts
 
 
 def test_labels_and_what_is_predicted(case):

@@ -8,12 +8,13 @@ from __future__ import annotations
 import inspect
 import math
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from jensen.cli.arguments import value_of
 from jensen.cli.checks import check_files, check_place, check_safe
+from jensen.cli.documents import Text, is_sparse_output, is_topics, units_of_documents, write_sparse, written_out
 from jensen.cli.inputs import (
     TABLE,
     Header,
@@ -33,14 +34,18 @@ from jensen.cli.inputs import (
 from jensen.cli.output import (
     check_complete,
     columns_of,
+    entries_of,
     in_units,
-    missing_entries,
     report,
     show_message,
     write_result,
     write_rows,
     write_table,
+    wrote,
 )
+
+if TYPE_CHECKING:
+    import numpy as np
 
 WRITTEN_HELP = "File to write: .csv, .tsv, .jsonl (also .gz or .zst), .parquet, .feather, .xlsx or .npy."
 Data = Annotated[Path, TABLE]
@@ -60,6 +65,7 @@ Seed = Annotated[int | None, typer.Option(help="Random seed. Default: the random
 def score(
     model: Model,
     data: Data,
+    text: Text = None,
     label: Annotated[
         str | None,
         typer.Option(metavar="COLUMN|FILE", help="Target of a regression: a column (npy: its number) or a file."),
@@ -90,8 +96,9 @@ def score(
       jensen score price.jensen new.csv --label price
       jensen score digits.jensen digits --levels all --seed 1
       jensen score faces.jensen faces/
+      jensen score topics.jensen new.csv --text body
     """
-    check_files(model, data, output, keep=keep, label=label, header=header)
+    check_files(model, data, output, keep=keep, label=label, text=text, header=header)
     check_safe(safe_csv, output, is_printed=False)
     if keep and not output:
         raise ValueError(f"--keep {','.join(keep)} needs --output, the file that gets these columns beside the scores")
@@ -101,7 +108,7 @@ def score(
 
     reading, is_shown = table_options(missing, header, types), not as_json
     opened = open_rows(
-        model, data, label=label, needs_label=True, keep=keep, seed=seed, is_shown=is_shown, reading=reading
+        model, data, text=text, label=label, needs_label=True, keep=keep, seed=seed, is_shown=is_shown, reading=reading
     )
     estimator, X, y = opened.estimator, opened.X, opened.y if is_regressor(opened.estimator) else None
     if label is not None and y is None:
@@ -115,7 +122,7 @@ def score(
     check_complete("score", scores)
     summary = {
         **({} if y is None else {"r2": estimator.score(X, y)}),
-        **in_units(estimator, scores.mean(), missing_entries(estimator, X)),
+        **units_of(estimator, X, scores),
         "standard_error": scores.std(ddof=1) / math.sqrt(len(scores)) if len(scores) > 1 else None,
         "least_likely": [{"row": int(i), "nats": scores[i]} for i in scores.argsort()[:5]],
     }
@@ -123,6 +130,13 @@ def score(
         table = pd.DataFrame({**opened.kept, "log_likelihood": scores})
         write_table(table, output, is_shown=not as_json, is_safe=safe_csv)
     report(estimator, len(scores), summary, output, as_json)
+
+
+def units_of(estimator: Any, X: Any, scores: np.ndarray) -> dict[str, Any]:
+    """The mean score in several units; of documents also their completion."""
+    if is_topics(estimator):
+        return units_of_documents(estimator, X, float(scores.mean()), float(estimator.count_words(X).sum(1).mean()))
+    return in_units(estimator, float(scores.mean()), entries_of(estimator, X)[0])
 
 
 def sample(
@@ -151,6 +165,7 @@ def sample(
 
     Without --output, rows are printed as CSV. Images are written to an .npy file,
     as a grid to one .png, or, if the name has no suffix, to a folder of .png files.
+    Counts can also be written as a sparse matrix, .npz.
 
     Examples:
       jensen sample iris.jensen -n 100 --y setosa --seed 1 --output new.csv
@@ -160,6 +175,7 @@ def sample(
       jensen sample digits.jensen -n 64 --sampler ddim --steps 20 --output new.npy
       jensen sample digits.jensen -n 64 --y 3 --guidance 1 --output threes.png
       jensen sample digits.jensen -n 64 --output new/
+      jensen sample topics.jensen -n 1000 --output counts.npz
     """
     check_place(output)
     check_safe(safe_csv, output, is_printed=not as_json)
@@ -170,6 +186,13 @@ def sample(
     options = options_for(estimator, "sample", steps=steps, sampler=sampler, eta=eta, guidance=guidance)
     check_rows_fit(estimator, output)
     rows, _ = draw(n_samples, y=wanted, random_state=seed, **options)
+    if output is not None and is_sparse_output(estimator, output):
+        write_sparse(rows, output)
+        wrote(output)
+        if not as_json:
+            return show_message(f"wrote {n_samples} rows to {output}")
+        return report(estimator, n_samples, {}, output, as_json)
+    rows = written_out(estimator, rows)
     check_complete("sample", rows)
     write_rows(estimator, rows, output, as_json, safe_csv)
 
@@ -177,6 +200,7 @@ def sample(
 def predict(
     model: Model,
     data: Data,
+    text: Text = None,
     output: Output = None,
     proba: Annotated[bool, typer.Option("--proba", help="Add the probability of each class or component.")] = False,
     std: Annotated[bool, typer.Option("--std", help="Regression only: add the standard deviation.")] = False,
@@ -209,7 +233,7 @@ def predict(
       jensen predict price.jensen new.csv --std
       jensen predict digits.jensen new.npy --budget 50 --seed 1
     """
-    check_files(model, data, output, keep=keep, header=header)
+    check_files(model, data, output, keep=keep, text=text, header=header)
     check_safe(safe_csv, output, is_printed=not as_json)
     import pandas as pd
     from sklearn.base import is_regressor
@@ -217,7 +241,7 @@ def predict(
     from jensen.data.labels import decode_labels
 
     reading = table_options(missing, header, types)
-    opened = open_rows(model, data, keep=keep, seed=seed, is_shown=not as_json, reading=reading)
+    opened = open_rows(model, data, text=text, keep=keep, seed=seed, is_shown=not as_json, reading=reading)
     estimator, X = opened.estimator, opened.X
     ask = method(estimator, "predict")
     if std and "return_std" not in inspect.signature(ask).parameters:
@@ -253,6 +277,7 @@ def predict(
 def transform(
     model: Model,
     data: Data,
+    text: Text = None,
     keep: Keep = None,
     missing: Missing = None,
     header: Header = None,
@@ -270,13 +295,14 @@ def transform(
       jensen transform pca.jensen new.csv
       jensen transform pca.jensen new.csv --keep id --output latent.csv
       jensen transform vae.jensen digits --json
+      jensen transform topics.jensen folder/ --output shares.csv
     """
-    check_files(model, data, output, keep=keep, header=header)
+    check_files(model, data, output, keep=keep, text=text, header=header)
     check_safe(safe_csv, output, is_printed=not as_json)
     import pandas as pd
 
     reading = table_options(missing, header, types)
-    opened = open_rows(model, data, keep=keep, is_shown=not as_json, reading=reading)
+    opened = open_rows(model, data, text=text, keep=keep, is_shown=not as_json, reading=reading)
     estimator = opened.estimator
     values = pd.DataFrame(method(estimator, "transform")(opened.X), columns=estimator.get_feature_names_out())
     check_complete("transform", values)

@@ -150,7 +150,10 @@ def convert(text: str, parameter: inspect.Parameter) -> Any:
     if any(get_origin(kind) is Mapping for kind in kinds):
         # A dictionary by column may hold words and recipes of every kind.
         kinds = (Any,)
-    for kind in sorted((kind for kind in kinds if kind is not NoneType), key=lambda kind: kind is str):
+    # A word alone is no list of one word, if it may be either.
+    is_word = str in kinds and any(get_origin(kind) is list for kind in kinds) and re.search(r"[,\[(]", text) is None
+    first = [str] if is_word else []
+    for kind in [*first, *sorted((kind for kind in kinds if kind is not NoneType), key=lambda kind: kind is str)]:
         try:
             value = value_of(text, kind)
             if is_dictionary and not isinstance(value, Mapping):
@@ -179,7 +182,8 @@ def value_of(text: str, kind: Any) -> Any:
         return text
     if get_origin(kind) in (list, tuple, Sequence) or kind in (list, tuple):
         item = (get_args(kind) or (Any,))[0]
-        return tuple(value_of(part.strip(" '\""), item) for part in text.strip("[]()").split(",") if part.strip())
+        parts = (value_of(part.strip(" '\""), item) for part in text.strip("[]()").split(",") if part.strip())
+        return list(parts) if get_origin(kind) is list else tuple(parts)
     import numpy as np
 
     is_recipe = hasattr(kind, "get_params")

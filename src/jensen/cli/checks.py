@@ -16,12 +16,13 @@ def check_files(
     *,
     keep: Sequence[str] | None = None,
     label: str | None = None,
+    text: str | None = None,
     header: bool | None = None,
 ) -> None:
     """An error if files cannot be read, if columns are not there, or if a table cannot be written."""
     if data is not None:
         check_data(data)
-        check_columns(data, keep or [], [label], header)
+        check_columns(data, [*(keep or []), *([text] if text else [])], [label], header)
     if not model.is_file():
         raise FileNotFoundError(f"there is no model file {model}; `jensen fit` writes one")
     if output is not None:

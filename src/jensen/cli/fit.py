@@ -6,11 +6,12 @@ Libraries are imported inside functions, so that `jensen --help` is fast.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from jensen.cli.checks import check_writable
+from jensen.cli.documents import Text, holds_documents, is_topics, read_documents, topic_lines, topics_of
 from jensen.cli.inputs import (
     Drop,
     FitSeed,
@@ -42,6 +43,7 @@ def fit(
     model: Name,
     data: Word,
     output: Annotated[Path, typer.Option("--output", "-o", help="Model file to write.")],
+    text: Text = None,
     label: Label = None,
     weight: Weight = None,
     drop: Drop = None,
@@ -55,7 +57,7 @@ def fit(
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Fit a model to a table or to images and write it to a file.
+    """Fit a model to a table, to images or to texts and write it to a file.
 
     Every option of the model is an option here; `jensen models NAME` lists them.
     Lists are written a,b. Arrays, dictionaries and recipes are written as in
@@ -77,10 +79,21 @@ def fit(
       jensen fit diffusion f.csv --schedule cosine --n-steps 50 -o f.jensen
       jensen fit vae faces/ --label folder --checkpoint h.ckpt -o h.jensen
       jensen fit gaussian-mixture iris --label target -o iris.jensen
+      jensen fit topics t.csv --text body --stop-words english -o t.jensen
+      jensen fit topics folder/ --n-components 20 --min-df 2 -o t.jensen
+      jensen fit mixture counts.npz --families multinomial -o w.jensen
     """
     check_writable(output)
     column = only("--label", label)
-    order = read_order(ctx, model, data, seed, drop=drop or [], or_files=[column, weight], header=header)
+    order = read_order(
+        ctx,
+        model,
+        data,
+        seed,
+        drop=[*(drop or []), *([text] if text else [])],
+        or_files=[column, weight],
+        header=header,
+    )
     estimator, parameters = order.estimator, order.parameters
     if processes and processes > 1 and not is_one_of_several():
         if not is_trained_by_gradients(estimator):
@@ -92,18 +105,24 @@ def fit(
     has_own_bar = "verbose" in parameters and "verbose" not in order.given
     if has_own_bar:
         estimator.set_params(verbose=int(not (as_json or quiet)))
+    from jensen.data.container import n_rows
     from jensen.files.datasets import read_dataset, split_columns
 
     is_number = predicts_numbers(estimator, column)
     asked = table_options(missing, header, types, label=column, is_number=is_number, aside=[weight, *(drop or [])])
-    X, y, weights = split_columns(
-        read_dataset(order.path, images=takes_images(estimator), reading=asked_for(estimator, asked)),
-        label=column,
-        weight=weight,
-        drop=drop or [],
-        label_is_number=is_number,
-    )
-    X = typed(estimator, X)
+    X: Any
+    if holds_documents(estimator, order.path, text):
+        found = read_documents(estimator, order.path, text, asked, label=column, weight=weight, drop=drop or [])
+        X, y, weights = found.X, found.y, found.weights
+    else:
+        X, y, weights = split_columns(
+            read_dataset(order.path, images=takes_images(estimator), reading=asked_for(estimator, asked)),
+            label=column,
+            weight=weight,
+            drop=drop or [],
+            label_is_number=is_number,
+        )
+        X = typed(estimator, X)
     estimator.fit(X, y, sample_weight=weights)
     if not is_first_process():
         return
@@ -120,4 +139,8 @@ def fit(
         summary["interrupted"] = True
         if not as_json:
             show_message(f"wrote the model so far to {output}; `jensen score` computes its scores")
-    report(estimator, len(X), summary, output, as_json, quiet)
+    if as_json and is_topics(estimator):
+        summary["topics"] = topics_of(estimator)
+    report(estimator, n_rows(X), summary, output, as_json, quiet)
+    if is_topics(estimator) and not (as_json or quiet):
+        typer.echo("\n".join(topic_lines(estimator)))

@@ -16,6 +16,7 @@ import typer
 
 from jensen.cli.arguments import flag_of, parts_with, read_arguments, read_value, sort_grid, sort_words, unknown
 from jensen.cli.checks import check_files, check_writable, is_folder, is_picture
+from jensen.cli.documents import holds_documents, is_sparse_output, read_documents
 from jensen.cli.output import show_message
 from jensen.cli.signatures import arguments_of
 from jensen.cli.typed import as_fitted, typed_as_fitted
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from jensen.files.styles import Style
-    from jensen.files.tables import Table
     from jensen.files.understood import TextForm
     from jensen.registry import Model
 
@@ -120,7 +120,7 @@ def check_rows_fit(estimator: Model, output: Path | None) -> None:
             f"--output {output} is a picture, but {type(estimator).__name__} was fitted on a table and not on images; "
             f"give a file that ends in {', '.join(WRITTEN)}"
         )
-    elif output is not None:
+    elif output is not None and not is_sparse_output(estimator, output):
         check_output(output)
 
 
@@ -179,9 +179,9 @@ class Opened:
     """
 
     estimator: Model
-    X: Table
+    X: Any
     y: np.ndarray | None
-    cells: Table
+    cells: Any
     kept: Mapping[str, pd.Series[Any]]
     styles: Mapping[str, Style]
     form: TextForm | None
@@ -191,6 +191,7 @@ def open_rows(
     model: Path,
     data: Path,
     *,
+    text: str | None = None,
     label: str | None = None,
     needs_label: bool = False,
     keep: Sequence[str] | None = None,
@@ -207,6 +208,9 @@ def open_rows(
     reading = as_fitted(estimator, reading or Reading())
     styles: Mapping[str, Style] = {}
     form = None
+    if holds_documents(estimator, data, text):
+        found = read_documents(estimator, data, text, reading, label=label, keep=keep)
+        return Opened(estimator, found.X, found.y, found.X, found.kept, styles, form)
     if as_written or keep is not None:
         read = read_with_cells(data, keep, reading)
         table, cells, styles = read.table, read.cells, read.understood.styles
@@ -280,7 +284,8 @@ def silenced(wanted: bool) -> bool:
 TABLE = typer.Argument(
     help="Table: .csv, .tsv, .txt, .jsonl (also .gz or .zst), .json, .parquet, .feather, .xlsx, .npy, a .zip of one "
     "table, a database (shop.db::orders), or - for standard input. Images: a folder, or .npy of shape (n, h, w) or "
-    "(n, c, h, w). Or a data set of scikit-learn: digits, iris or wine."
+    "(n, c, h, w). Texts: a folder of .txt files, or a .txt file with one per line. Sparse counts: .npz of scipy. Or a "
+    "data set of scikit-learn: digits, iris or wine."
 )
 Name = Annotated[str, typer.Argument(help="Name of a model; `jensen models` lists them.")]
 # In commands that take options of a model, any word may be parsed as this argument.

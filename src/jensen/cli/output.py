@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from jensen.cli.checks import is_folder, is_picture
+from jensen.cli.documents import is_topics, summary_of_documents
 from jensen.cli.typed import left_out, modelled
 
 if TYPE_CHECKING:
     import numpy as np
     import pandas as pd
 
-    from jensen.files.tables import Read, Table
+    from jensen.files.tables import Read
     from jensen.files.understood import TextForm
     from jensen.registry import Model
 
@@ -31,12 +32,17 @@ BITS_OF_A_DENSITY = "Bits of a density may be negative and are not a code length
 WRITTEN: ContextVar[list[str]] = ContextVar("written", default=[])  # noqa: B039 (outside of a command it is never read)
 
 
-def missing_entries(estimator: Model, X: Table) -> np.ndarray:
-    """Whether a value is missing, of shape (n_rows, n_entries), for tables and images; without columns left out."""
+def entries_of(estimator: Model, X: Any) -> tuple[np.ndarray, np.ndarray]:
+    """The number of observed and of missing entries of every row (n,), without columns left out."""
     import numpy as np
     import pandas as pd
+    from scipy.sparse import issparse
 
-    return np.asarray(pd.isna(modelled(estimator, X))).reshape(len(X), -1)
+    if issparse(X):  # its entries are never missing
+        n, d = X.shape
+        return np.full(n, d), np.zeros(n, dtype=int)
+    is_missing = np.asarray(pd.isna(modelled(estimator, X))).reshape(len(X), -1)
+    return (~is_missing).sum(1), is_missing.sum(1)
 
 
 def columns_of(name: str, values: np.ndarray) -> pd.DataFrame:
@@ -48,46 +54,48 @@ def columns_of(name: str, values: np.ndarray) -> pd.DataFrame:
 
 
 def in_units(
-    estimator: Model, nats: float, is_missing: np.ndarray, weights: np.ndarray | None = None
+    estimator: Model, nats: float, n_observed: np.ndarray, weights: np.ndarray | None = None
 ) -> dict[str, float]:
     """Nats per row, and for a model of rows also bits per observed entry: a regression's density is of y.
 
     Args:
-        is_missing: whether a value is missing, of shape (n_rows, n_entries).
+        n_observed: the number of observed entries of every row.
     """
     import numpy as np
     from sklearn.base import is_regressor
 
     if is_regressor(estimator):
         return {"nats_per_row": nats}
-    n_observed = np.average((~is_missing).sum(1), weights=weights)
-    return {"nats_per_row": nats, "bits_per_dimension": -nats / (max(n_observed, 1e-300) * math.log(2))}
+    mean = np.average(n_observed, weights=weights)
+    return {"nats_per_row": nats, "bits_per_dimension": -nats / (max(mean, 1e-300) * math.log(2))}
 
 
 def summary_of_fit(
-    estimator: Model, X: Table, y: np.ndarray | None, weights: np.ndarray | None, is_scored: bool = True
+    estimator: Model, X: Any, y: np.ndarray | None, weights: np.ndarray | None, is_scored: bool = True
 ) -> dict[str, Any]:
     """The results of a fit by name. A model trained by gradients is scored on some rows, with few draws."""
     import numpy as np
     from sklearn.base import is_regressor
 
     from jensen.bound import averaging
+    from jensen.data.container import n_rows, take
     from jensen.report.quick import Quick, quick_scores
 
-    is_missing = missing_entries(estimator, X)
+    if is_topics(estimator):
+        return summary_of_documents(estimator, X, weights, is_scored) | found_values(estimator)
+    n_observed, n_missing = entries_of(estimator, X)
     summary = {
         "features": estimator.n_features_in_ - len(left_out(estimator)),
-        "missing_entries": int(is_missing.sum()),
+        "missing_entries": int(n_missing.sum()),
     }
-    is_deep = hasattr(estimator, "history_")
     # Rows of weight 0 may hold anything.
-    counted = np.ones(len(X)) if weights is None else weights
+    counted = np.ones(n_rows(X)) if weights is None else weights
     rows = np.flatnonzero(counted > 0)
     if needs_complete_rows(estimator):
-        rows = rows[~is_missing[rows].any(1)]
+        rows = rows[n_missing[rows] == 0]
     quick = Quick.of(estimator, len(rows))
     rows = rows[quick.some(len(rows))]
-    some = X.iloc[rows] if hasattr(X, "iloc") else X[rows]
+    some = take(X, rows)
     if is_scored and is_regressor(estimator):
         regressor: Any = estimator
         summary["r2"] = regressor.score(some, np.asarray(y)[rows], sample_weight=counted[rows])
@@ -98,23 +106,9 @@ def summary_of_fit(
             summary["levels_per_row" if quick.option == "levels" else "draws_per_row"] = quick.n_draws
         with averaging():
             scores = quick_scores(estimator, some, quick)
-        summary |= in_units(estimator, np.average(scores, weights=counted[rows]), is_missing[rows], counted[rows])
-    found = {
-        "components": "n_components_",
-        "alpha": "alpha_",
-        "noise_variance": "noise_variance_",
-        "log_evidence": "log_evidence_",
-        "inertia": "inertia_",
-        "loss": "loss_",
-        "epochs" if is_deep else "iterations": "n_iter_",
-        "converged": "converged_",
-    }
-    if getattr(estimator, "depot", None) is not None:
-        found = {"cost": "cost_", "supply_cost": "supply_cost_"} | found
-    values = {name: getattr(estimator, key) for name, key in found.items() if hasattr(estimator, key)}
-    # With a noise variance for every feature there are too many for a table.
-    summary |= {name: value for name, value in values.items() if name != "noise_variance" or np.size(value) == 1}
-    if is_deep:
+        summary |= in_units(estimator, np.average(scores, weights=counted[rows]), n_observed[rows], counted[rows])
+    summary |= found_values(estimator)
+    if hasattr(estimator, "history_"):
         best = estimator.history_.max(numeric_only=True)
         shown = {"objective": getattr(estimator, "lower_bound_", None), "held_out": best.get("held_out")}
         # The simple loss of a diffusion is not in nats, but would look like it beside nats per row. The loss of a prior
@@ -126,6 +120,27 @@ def summary_of_fit(
             shown = {}
         summary |= {f"{name}_per_row": float(value) for name, value in shown.items() if value is not None}
     return summary
+
+
+def found_values(estimator: Model) -> dict[str, Any]:
+    """What a fit has found that is one value."""
+    import numpy as np
+
+    found = {
+        "components": "n_components_",
+        "alpha": "alpha_",
+        "noise_variance": "noise_variance_",
+        "log_evidence": "log_evidence_",
+        "inertia": "inertia_",
+        "loss": "loss_",
+        "epochs" if hasattr(estimator, "history_") else "iterations": "n_iter_",
+        "converged": "converged_",
+    }
+    if getattr(estimator, "depot", None) is not None:
+        found = {"cost": "cost_", "supply_cost": "supply_cost_"} | found
+    values = {name: getattr(estimator, key) for name, key in found.items() if hasattr(estimator, key)}
+    # With a noise variance for every feature there are too many for a table.
+    return {name: value for name, value in values.items() if name != "noise_variance" or np.size(value) == 1}
 
 
 def needs_complete_rows(estimator: Model) -> bool:

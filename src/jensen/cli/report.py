@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from jensen.cli.checks import check_files, check_page, check_writable
+from jensen.cli.documents import Text
 from jensen.cli.inputs import TABLE, Header, Missing, Quiet, Types, open_rows, table_options
 from jensen.cli.output import show_message, wrote
 
@@ -19,6 +20,7 @@ def report(
     model: Annotated[Path, typer.Argument(help="Model file written by `jensen fit`.")],
     data: Annotated[Path, TABLE],
     output: Annotated[Path, typer.Option("--output", "-o", help="HTML page to write.")] = Path("report.html"),
+    text: Text = None,
     label: Annotated[
         str | None,
         typer.Option(metavar="COLUMN|FILE", help="Labels that colour the rows, or the target of a regression."),
@@ -38,12 +40,13 @@ def report(
     Examples:
       jensen report iris.jensen iris.csv --label species
       jensen report digits.jensen digits --output digits.html
+      jensen report topics.jensen texts.csv --text body
     """
     check_page(output)
     check_writable(output)
-    check_files(model, data, label=label, header=header)
+    check_files(model, data, label=label, text=text, header=header)
     reading = table_options(missing, header, types, label=label)
-    opened = open_rows(model, data, label=label, needs_label=True, is_shown=not quiet, reading=reading)
+    opened = open_rows(model, data, text=text, label=label, needs_label=True, is_shown=not quiet, reading=reading)
     from jensen.report.page import write_report
 
     estimator = opened.estimator

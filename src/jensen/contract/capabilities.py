@@ -24,6 +24,7 @@ class Capabilities:
         text: whether columns may hold text and categories besides numbers.
         values: the numbers that X may hold: "real", "nonnegative", "counts" (0, 1, 2, ...) or "words" (counts of words,
             which may be fractions); the scores of the last two are probabilities.
+        texts: whether X may be one text per document.
         images: whether rows may be images (h, w) or (c, h, w).
         sparse: whether X may be a sparse matrix.
         labels: whether `fit` reads y as labels; "needed" where there is no fit without y.
@@ -38,6 +39,7 @@ class Capabilities:
     missing_in_score: bool = False
     text: bool = False
     values: Literal["real", "nonnegative", "counts", "words"] = "real"
+    texts: bool = False
     images: bool = False
     sparse: bool = False
     labels: bool | Literal["needed"] = False

@@ -22,6 +22,8 @@ DATABASES = (".db", ".sqlite", ".sqlite3", ".duckdb")
 PACKED = (".gz", ".bz2", ".xz", ".zst")
 WRITTEN = (".csv", ".tsv", ".jsonl", ".parquet", ".feather", ".xlsx", ".npy")
 SUFFIXES = (*SEPARATORS, *LINES, ".json", ".parquet", ".feather", ".arrow", ".xlsx", *DATABASES, ".zip", ".npy")
+# Files of documents: one text per line, and sparse counts of words. Some models read them.
+DOCUMENTS = (".txt", ".npz")
 # Formats in which every cell is a text.
 AS_TEXT = (*SEPARATORS, *LINES)
 
@@ -30,7 +32,8 @@ def check_data(path: str | os.PathLike[str]) -> None:
     """An error if there are no data of this name."""
     if not (Path(path).is_dir() or is_embedded(path) or is_stdin(path)):
         check_exists(path)
-        known_suffix(path)
+        if suffixes_of(path)[0] not in DOCUMENTS:
+            known_suffix(path)
 
 
 def check_exists(path: str | os.PathLike[str]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -19,17 +19,22 @@ from jensen.contract import Rows, not_offered, whole_number
 from jensen.contract.capabilities import Capabilities
 from jensen.contract.em import EMEstimator
 from jensen.contract.fitted import Fitted, Values, not_negative, positive, read_values
-from jensen.data.container import Kind
+from jensen.data.container import Kind, as_array
 from jensen.data.labels import encode_labels, numbers_of_classes
 from jensen.data.reader import known_names, read_weights
 from jensen.data.sparse import rows_matrix, some_rows
 from jensen.formulas.completion import Completion, completion_of
 from jensen.models.topics.completion import completion_scores
-from jensen.models.topics.describe import coherence, top_words
+from jensen.models.topics.describe import coherence, top_words, typical_documents
 from jensen.models.topics.em import TopicTheta
 from jensen.models.topics.inference import Patience, bound_terms, class_scores, draw, posterior
+from jensen.models.topics.pictures import draw_shares, draw_topics
 from jensen.models.topics.reading import read_documents
 from jensen.runtime.threads import at_most
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 SCHEMA = {
     "concentration": Values("K", "V", check=positive),
@@ -64,7 +69,14 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EMEstimator)
     max_doc_update_iter: int
     total_samples: float
     capabilities = Capabilities(
-        score="bound", values="words", sparse=True, labels=True, predict="labels", weights=True, batches=True
+        score="bound",
+        values="words",
+        texts=True,
+        sparse=True,
+        labels=True,
+        predict="labels",
+        weights=True,
+        batches=True,
     )
     components_ = Fitted(lambda model: model.theta_.concentration)
     exp_dirichlet_component_ = Fitted(lambda model: model.theta_.expected_log_topics.exp())
@@ -245,6 +257,24 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EMEstimator)
             raise ValueError(f"measure={measure!r} must be 'npmi' or 'u_mass'")
         counts, _ = self._read(X)
         return coherence(self.theta_, csr_array(rows_matrix(counts)), whole_number("n_words", n_words), measure)
+
+    def count_words(self, X: Any) -> csr_array:
+        """How often every word of the vocabulary occurs in the documents (n, V), as a sparse array."""
+        return csr_array(rows_matrix(self._read(X)[0]))
+
+    def typical_documents(self, X: Any, n: int = 3) -> pd.DataFrame:
+        """The documents with the largest share of every topic: topic, rank, document (its row in X), share."""
+        gamma, _ = self._gamma(X)
+        shares = (gamma / gamma.sum(1, keepdim=True)).numpy()
+        return typical_documents(shares, self.count_words(X).sum(1), whole_number("n", n))
+
+    def plot_topics(self, n_words: int = 8) -> Figure:
+        """Draw the most probable words of every topic as bars; colour is their lift. Returns the figure."""
+        return draw_topics(self.top_words(n_words), [str(name) for name in getattr(self, "classes_", ())])
+
+    def plot_shares(self, X: Any, ax: Axes | None = None) -> Axes:
+        """Draw the shares of the topics in documents X as a heat map, sorted by the largest topic of a document."""
+        return draw_shares(as_array(self.transform(X)), [str(name) for name in getattr(self, "classes_", ())], ax)
 
     @property
     def doc_topic_prior_(self) -> float | np.ndarray:

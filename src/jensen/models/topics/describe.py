@@ -37,6 +37,17 @@ def top_words(theta: TopicTheta, words: Sequence[Any], n_words: int) -> pd.DataF
     return pd.concat(parts, ignore_index=True)
 
 
+def typical_documents(shares: np.ndarray, lengths: np.ndarray, n: int) -> pd.DataFrame:
+    """The documents with the largest shares (n, K) of every topic, among those that have words."""
+    able = np.flatnonzero(lengths > 0)
+    parts = []
+    for k, column in enumerate(shares[able].T):
+        best = np.argsort(-column, kind="stable")[:n]
+        part = {"topic": k, "rank": np.arange(1, len(best) + 1), "document": able[best], "share": column[best]}
+        parts.append(pd.DataFrame(part))
+    return pd.concat(parts, ignore_index=True)
+
+
 def coherence(theta: TopicTheta, matrix: csr_array, n_words: int, measure: str) -> np.ndarray:
     """The mean over pairs of a topic's most probable words (K,), from the documents (n, V) that they occur in."""
     occurs = csr_array((matrix > 0).astype(np.float64))
