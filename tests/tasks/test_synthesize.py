@@ -274,3 +274,10 @@ def test_what_was_tried_is_listed(made):
     assert made.tried["chosen"].sum() == 1
     assert made.tried.loc[made.tried["chosen"], "nats"].item() == made.tried["nats"].max()
     assert len(made.model.weights_) == made.tried.loc[made.tried["chosen"], "n_components"].item()
+
+
+def test_no_score_lies_beyond_the_quantiles_that_so_many_rows_can_tell():
+    scores, rng = NormalScores.of(np.arange(10.0)), np.random.default_rng(0)
+    drawn = np.concatenate([scores.forward(np.arange(10.0), rng) for _ in range(200)])
+    # Half a row of ten: Φ(-1.6449) = 0.05.
+    assert np.abs(drawn).max() == pytest.approx(1.6449, abs=1e-4)
