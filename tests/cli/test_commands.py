@@ -133,8 +133,8 @@ def test_options_may_stand_anywhere_and_take_every_form(folder, tmp_path):
         ("kmeans", str | int, "kmeans"),
         ("no", bool, False),
         ("64,32", tuple[int, ...], (64, 32)),
-        ('["a", "b"]', list[str], ("a", "b")),
-        ("", list[str], ()),
+        ('["a", "b"]', list[str], ["a", "b"]),
+        ("", list[str], []),
         ("-1e-3", float, -1e-3),
         ("-1e-3", inspect.Parameter.empty, -1e-3),
     ],
@@ -295,7 +295,7 @@ def test_sample_prints_csv_with_the_names_of_the_fit_and_repeats_by_seed(folder,
     # Setosa's petals are 1.0 to 1.9 long, the others' 3.0 and more.
     assert read_dataset(tmp_path / "s.csv")["petal length"].max() < 3
     assert "--y rose is not among ['setosa'" in fail("sample", folder / "labelled.jensen", "--y", "rose")
-    assert "n_samples=0 must be a whole number" in fail("sample", folder / "labelled.jensen", "-n", 0)
+    assert "--n-samples 0 must be a whole number" in fail("sample", folder / "labelled.jensen", "-n", 0)
 
 
 def test_what_a_nameless_model_samples_it_can_score(folder, tmp_path):
