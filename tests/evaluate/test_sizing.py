@@ -65,6 +65,12 @@ def test_the_caption_says_what_is_smaller():
     reduced = entrants(footing_of((60, 3, 128, 128)), 48, 0, EFFORTS["quick"], 0, 12).reduced
     assert reduced.startswith("networks are sized to the effort: ")
     assert "no U-Net" in reduced
+    # n d² of 48 images with 49 152 entries are minutes.
+    assert "no latent curve" in reduced
+    large = entrants(footing_of((60, 3, 128, 128)), 48, 0, EFFORTS["quick"], 0, 12)
+    assert "latent curve" not in list(large)
+    assert "latent curve" in large
+    assert "latent curve" in list(entrants(footing_of((2000, 28, 28)), 1275, 0, EFFORTS["quick"], 0, 400))
 
 
 def test_a_grid_whose_levels_are_too_many_to_add_up_has_none():

@@ -19,6 +19,7 @@ from jensen.evaluate.sizing import (
     Effort,
     Training,
     affordable,
+    curve_work,
     diffusion_training,
     factor_work,
     mixture_work,
@@ -195,8 +196,13 @@ def entrants(
             ),
             # One noise variance for all entries needs no prior, and that of a whole covariance shrinks wide rows.
             "mixture of PPCA": chosen("mixture-of-ppca", subspaces),
-            "latent curve": lambda: model_class("latent-curve")(random_state=seed),
         }
+        curve = {"latent curve": lambda: model_class("latent-curve")(random_state=seed)}
+        if curve_work(n_rows, d) <= share:
+            exact |= curve
+        else:
+            others |= curve
+            reduced = "; ".join([*([reduced] if reduced else []), "no latent curve of so many entries"])
     return Entrants(exact | deep, mixture | others, reduced)
 
 

@@ -10,6 +10,7 @@ for n rows of d entries:
     training             steps (STEP + 3 b f)                    batches of b rows; the rows that stop it beside it
     levels of a score    n L f                                   L levels
     factor analysis      em_steps 22 (2 d + m) d m RATE          m latent dimensions; of n < d rows 10 (n + m) d m RATE
+    a latent curve       100 n d² RATE
     topics, words        n w K TOPIC, n w K WORD                 w words that occur in a row; K topics, K components
     mixtures             STARTS EM_STEPS n d K 8 RATE            K components; with full covariances d for 8
 
@@ -112,6 +113,10 @@ def factor_work(n: int, d: int, m: int, em_steps: int) -> float:
     # Where there are enough rows, EM runs twice, on 2d rows of the same covariance.
     rows = 22 * (2 * d + m) if d <= n else 10 * (n + m)
     return em_steps * rows * d * m * RATE
+
+
+def curve_work(n: int, d: int) -> float:
+    return n * d**2 * 100 * RATE
 
 
 def subspaces_work(n: int, d: int, k: int, m: int) -> float:
