@@ -1,6 +1,6 @@
 """From codes to a fitted average: models are fitted without some entries, weighed on these, and fitted again to all.
 
-1. A fifth of the observed entries is hidden, repeatedly if the table is small.
+1. A tenth of the observed entries is hidden, repeatedly if the table is small.
 2. Every candidate is fitted to the rest and expects the hidden entries; each column weighs the models (`weighing`).
 3. Their average completes the rows, among which nearest rows are found with a metric for each column; all are weighed.
 4. The models with a weight are fitted to all observed entries, from where they are.
