@@ -67,8 +67,12 @@ def words_footing(X: Any, discrete: Any) -> tuple[Any, Footing]:
     if not n or not d:
         raise ValueError(f"X has shape {(n, d)}, which is empty; give rows with columns")
     reason, held = "all models are of words, and columns are counts of words: probabilities", float(d)
-    if issparse(X):
+    is_sparse: bool = issparse(X)
+    if is_sparse:
         X = csr_array(X)
+        if not X.has_canonical_format:
+            X = X.copy()
+            X.sum_duplicates()
         check_counts(X)
         reason, held = "a sparse table holds counts of words: probabilities", X.nnz / n
     return X, Footing(WORDS, None, 0, (d,), ("probability",) * d, reason, held=held)
