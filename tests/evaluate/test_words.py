@@ -267,7 +267,7 @@ def test_the_command_line_knows_the_criterion(tmp_path):
 
 
 def test_no_table_of_documents_by_words_is_written_out(monkeypatch, tmp_path):
-    """But for starts, which write out few numbers: here a thousand, of 3600."""
+    """Documents are 3600 numbers; starts of mixtures write out tables of few columns, so there is one component."""
 
     def refuse_if_large(toarray):
         def checked(self, *arguments, **options):
@@ -280,6 +280,6 @@ def test_no_table_of_documents_by_words_is_written_out(monkeypatch, tmp_path):
     for kind in (sparse.csr_array, sparse.csr_matrix, sparse.csc_array, sparse.coo_array):
         monkeypatch.setattr(kind, "toarray", refuse_if_large(kind.toarray))
     assert select(topics(), CSR, {"n_components": [1, 3, 8]}).best_params == {"n_components": 3}
-    board = compare(CSR, {"topics": topics(), "mixture": words(2)}, effort="quick")
+    board = compare(CSR, {"topics": topics(), "unigram": words(1)}, effort="quick")
     assert board.failures == {}
     board.report(tmp_path / "page.html")
