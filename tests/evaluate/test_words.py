@@ -222,9 +222,9 @@ class TestCompare:
         assert footing.held == pytest.approx(50)
         assert sized_split(4000, footing, 0.2, EFFORTS["quick"]) == (3200, 800)
         found = entrants(footing, 3200, 0, EFFORTS["quick"], 0)
-        assert found["topics"].grid == {"n_components": [5, 20]}
+        assert found["topics"].grid == {"n_components": [2, 5, 20]}
         few = entrants(footing, 3_200_000, 0, EFFORTS["quick"], 0)
-        assert few["topics"].grid == {"n_components": [5]}
+        assert few["topics"].grid == {"n_components": [2]}
 
 
 class TestErrors:
