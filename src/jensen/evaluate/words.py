@@ -52,7 +52,8 @@ def is_of_words(X: Any, models: Any) -> bool:
     given = [given] if isinstance(given, str) or hasattr(given, "get_params") else list(given)
     names = [one.strip() if isinstance(one, str) else None for one in given]
     # A wrong name is an error later on.
-    known = [model_class(name)() if name in MODELS else one for name, one in zip(names, given, strict=True)]
+    right = {*MODELS, *MODELS.values()}
+    known = [model_class(name)() if name in right else one for name, one in zip(names, given, strict=True)]
     are_words = [completes(model) for model in known]
     return any(are_words) and all(
         is_one or name in ALSO_OF_WORDS for is_one, name in zip(are_words, names, strict=True)
