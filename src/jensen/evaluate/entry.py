@@ -47,8 +47,8 @@ class Entry:
         """The same with some of the held-out rows."""
         if self.failure:
             return self
-        parts = {name: getattr(self, name) for name in ("nats", "completed", "words")}
-        return replace(self, **{name: None if part is None else part[kept] for name, part in parts.items()})
+        completed, words = (None if part is None else part[kept] for part in (self.completed, self.words))
+        return replace(self, nats=self.nats[kept], completed=completed, words=words)
 
 
 def failed(name: str, reason: str) -> Entry:

@@ -112,7 +112,8 @@ class Footing:
     def n_observed(self, X: Any) -> np.ndarray:
         """The number of observed entries of every row (n,), or of the words of every document."""
         if self.unit == "words":
-            return np.asarray(X.sum(1) if issparse(X) else numbers_of(X).sum(1)).ravel()
+            is_sparse: bool = issparse(X)
+            return np.asarray(X.sum(1) if is_sparse else numbers_of(X).sum(1)).ravel()
         return np.asarray(is_observed(X).sum(1))
 
 
@@ -121,6 +122,8 @@ def find_footing(X: Any, discrete: Any) -> Footing:
     if discrete not in ("auto", True, False):
         raise ValueError(f"discrete={discrete!r} is not known; choose 'auto', True or False")
     shape = tuple(X.shape[1:])
+    if issparse(X):
+        raise TypeError("X is sparse, and most models here take dense rows; give X.toarray()")
     if not X.shape[0] or not math.prod(shape):
         raise ValueError(f"X has shape {tuple(X.shape)}, which is empty; give rows with columns")
     cells = read_cells(X, dates=True) if hasattr(X, "columns") else None

@@ -52,7 +52,8 @@ def is_of_words(X: Any, models: Any) -> bool:
     given = [given] if isinstance(given, str) or hasattr(given, "get_params") else list(given)
     names = [one.strip() if isinstance(one, str) else None for one in given]
     # A wrong name is an error later on.
-    known = [model_class(name)() if name in MODELS else one for name, one in zip(names, given, strict=True)]
+    right = {*MODELS, *MODELS.values()}
+    known = [model_class(name)() if name in right else one for name, one in zip(names, given, strict=True)]
     are_words = [completes(model) for model in known]
     return any(are_words) and all(
         is_one or name in ALSO_OF_WORDS for is_one, name in zip(are_words, names, strict=True)
@@ -67,8 +68,12 @@ def words_footing(X: Any, discrete: Any) -> tuple[Any, Footing]:
     if not n or not d:
         raise ValueError(f"X has shape {(n, d)}, which is empty; give rows with columns")
     reason, held = "all models are of words, and columns are counts of words: probabilities", float(d)
-    if issparse(X):
+    is_sparse: bool = issparse(X)
+    if is_sparse:
         X = csr_array(X)
+        if not X.has_canonical_format:
+            X = X.copy()
+            X.sum_duplicates()
         check_counts(X)
         reason, held = "a sparse table holds counts of words: probabilities", X.nnz / n
     return X, Footing(WORDS, None, 0, (d,), ("probability",) * d, reason, held=held)

@@ -26,6 +26,7 @@ from jensen.contract.em import EMEstimator
 from jensen.contract.fitted import Fitted, Values, probabilities, read_values
 from jensen.data.labels import decode_labels, numbers_of_classes, read_posterior
 from jensen.data.reader import read_weights
+from jensen.data.sparse import is_sparse, rows_matrix
 from jensen.engines.em import loop as em
 from jensen.engines.em.frame import Frame
 from jensen.engines.em.sources import Source
@@ -205,7 +206,11 @@ class MixtureModel(EMEstimator):
             # A row counts by what of it is not noise.
             own = q[:, :-1].sum(1)
             q, counts = q[:, :-1] / np.maximum(own, 1e-300)[:, None], counts * own
-        rows, n_classes = x.double().cpu().numpy(), len(getattr(self, "classes_", ()))
+        n_classes = len(getattr(self, "classes_", ()))
+        # Words have no axes to split a component along: near a fit to sparse rows are only smaller ones.
+        if is_sparse(x) and n_components >= self.theta_.n_components:
+            return iter(())
+        rows = rows_matrix(x) if is_sparse(x) else x.double().cpu().numpy()
         near = starts(self.theta_.with_noise(None), n_components, rows, q, counts, n_classes)
         return (self._beside_noise(theta) for theta in near)
 
