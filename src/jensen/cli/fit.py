@@ -13,6 +13,7 @@ import typer
 from jensen.cli.checks import check_writable
 from jensen.cli.documents import Text, holds_documents, is_topics, read_documents, topic_lines, topics_of
 from jensen.cli.inputs import (
+    ROWS,
     Drop,
     FitSeed,
     Header,
@@ -23,7 +24,6 @@ from jensen.cli.inputs import (
     Quiet,
     Types,
     Weight,
-    Word,
     is_trained_by_gradients,
     only,
     predicts_numbers,
@@ -41,7 +41,7 @@ from jensen.files.places import is_stdin
 def fit(
     ctx: typer.Context,
     model: Name,
-    data: Word,
+    data: Annotated[str, ROWS],
     output: Annotated[Path, typer.Option("--output", "-o", help="Model file to write.")],
     text: Text = None,
     label: Label = None,

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from jensen.data.container import as_array, is_frame, names_in, take
+from jensen.data.container import as_array, is_frame, n_rows, names_in, take
 from jensen.report.images import scale_of
 from jensen.report.quick import Quick
 
@@ -23,7 +23,7 @@ class Subject:
     Args:
         name: of the model, for people.
         model: fitted.
-        rows: as the user has them: an array, a data frame or images.
+        rows: as the user has them: an array, a data frame, images, or documents: texts or counts, which may be sparse.
         y: a label per row, or None.
         shape: of a row that is an image, (h, w) or (c, h, w); rows may be flattened.
         nats: the score of every row, if it is known already.
@@ -52,7 +52,13 @@ class Subject:
 
     @property
     def n_rows(self) -> int:
-        return len(self.rows)
+        return n_rows(self.rows)
+
+    @property
+    def is_documents(self) -> bool:
+        """Whether rows are documents, of which no table is made."""
+        can = getattr(self.model, "capabilities", None)
+        return can is not None and can.texts
 
     @property
     def is_image(self) -> bool:
