@@ -6,7 +6,8 @@ Libraries are imported inside functions, so that `jensen --help` is fast.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -190,6 +191,20 @@ def of_table(
             )
         return Documents(select_features(estimator, features), y, weights, kept)
     return Documents(features, y, weights, kept)
+
+
+@contextmanager
+def dense_rows_named(estimator: Model, path: str | Path) -> Iterator[None]:
+    """The error of a model that takes no sparse matrix says what to do with the file."""
+    try:
+        yield
+    except TypeError as error:
+        if "Sparse data was passed" not in str(error):
+            raise
+        raise ValueError(
+            f"{path} holds sparse counts, and {type(estimator).__name__} takes dense rows; save a dense array as .npy, "
+            "or fit topics, kmeans, or a mixture with --families multinomial"
+        ) from None
 
 
 def as_series(values: Sequence[Any]) -> pd.Series[Any]:

@@ -11,7 +11,15 @@ from typing import Annotated, Any
 import typer
 
 from jensen.cli.checks import check_writable
-from jensen.cli.documents import Text, holds_documents, is_topics, read_documents, topic_lines, topics_of
+from jensen.cli.documents import (
+    Text,
+    dense_rows_named,
+    holds_documents,
+    is_topics,
+    read_documents,
+    topic_lines,
+    topics_of,
+)
 from jensen.cli.inputs import (
     ROWS,
     Drop,
@@ -123,7 +131,8 @@ def fit(
             label_is_number=is_number,
         )
         X = typed(estimator, X)
-    estimator.fit(X, y, sample_weight=weights)
+    with dense_rows_named(estimator, order.path):
+        estimator.fit(X, y, sample_weight=weights)
     if not is_first_process():
         return
     warn_of_ignored_label(estimator, column)
