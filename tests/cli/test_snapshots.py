@@ -28,6 +28,8 @@ JSON = {
     "fit-kmeans": "fit kmeans x.csv --drop kind --n-clusters 2 -o k.jensen",
     "fit-regression": "fit ridge-regression x.csv --drop kind,a --label b -o r.jensen",
     "fit-vae": "fit vae x.csv --max-epochs 2 --n-components 1 --encoder MLP((4,)) --decoder MLP((4,)) -o v.jensen",
+    "fit-topics": "fit topics t.csv --text body --n-components 2 -o t.jensen",
+    "score-topics": "score t.jensen t.csv --text body",
     "score": "score m.jensen x.csv",
     "score-regression": "score r.jensen x.csv --label b",
     "sample": "sample m.jensen -n 2",
@@ -83,6 +85,7 @@ def write_data() -> None:
     frame = pd.DataFrame(rng.normal(size=(40, 3)), columns=["a", "b", "c"]).assign(kind=["u", "v"] * 20)
     frame.loc[3, "a"] = np.nan
     frame.to_csv("x.csv", index=False)
+    pd.DataFrame({"body": ["rain and wind", "bread and milk", "wind and sun", "milk"]}).to_csv("t.csv", index=False)
 
 
 @pytest.fixture(scope="module")

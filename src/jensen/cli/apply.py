@@ -16,7 +16,7 @@ from jensen.cli.arguments import value_of
 from jensen.cli.checks import check_files, check_place, check_safe
 from jensen.cli.documents import Text, is_sparse_output, is_topics, units_of_documents, write_sparse, written_out
 from jensen.cli.inputs import (
-    TABLE,
+    ROWS,
     Header,
     Json,
     Keep,
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     import numpy as np
 
 WRITTEN_HELP = "File to write: .csv, .tsv, .jsonl (also .gz or .zst), .parquet, .feather, .xlsx or .npy."
-Data = Annotated[Path, TABLE]
+Data = Annotated[Path, ROWS]
 Model = Annotated[Path, typer.Argument(help="Model file written by `jensen fit`.")]
 Output = Annotated[Path | None, typer.Option("--output", "-o", help=WRITTEN_HELP)]
 RowsOutput = Annotated[

@@ -6,7 +6,8 @@ Libraries are imported inside functions, so that `jensen --help` is fast.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -27,6 +28,7 @@ WIDTH = 80
 # Words of a topic on its line, and letters of the class whose topic it is.
 N_WORDS, MOST_LETTERS = 12, 20
 
+DOCUMENTS = "Texts: a folder of .txt files, or a .txt file with one per line. Sparse counts: .npz of scipy."
 Text = Annotated[
     str | None,
     typer.Option(
@@ -163,13 +165,15 @@ def of_table(
         table, cells = read.table, as_frame(read.cells).reset_index(drop=True)
         need_table(path, table)
     kept = {} if cells is None else {str(name): column for name, column in cells.items()}
+    features: Any
     features, y, weights = split_columns(table, label=label, weight=weight, drop=drop)
     is_frame = isinstance(features, pd.DataFrame)
     if text is not None and not is_frame:
         raise ValueError(f"there is no column {text!r}: {path} holds numbers without names; leave --text out")
-    words = getattr(estimator, "vocabulary_", None)
+    words = getattr(estimator, "vocabulary_", getattr(estimator, "feature_names_in_", None))
     if words is not None and text is None and is_frame and {*words} <= {*features.columns}:
-        return Documents(features[list(words)].to_numpy(), y, weights, kept)
+        counts = features[list(words)]
+        return Documents(counts.to_numpy() if hasattr(estimator, "vocabulary_") else counts, y, weights, kept)
     column = text if text is not None else find_text_column(features) if is_frame else None
     if column is not None:
         texts = text_column(pd.DataFrame(features), column).reset_index(drop=True)
@@ -187,6 +191,20 @@ def of_table(
             )
         return Documents(select_features(estimator, features), y, weights, kept)
     return Documents(features, y, weights, kept)
+
+
+@contextmanager
+def dense_rows_named(estimator: Model, path: str | Path) -> Iterator[None]:
+    """The error of a model that takes no sparse matrix says what to do with the file."""
+    try:
+        yield
+    except TypeError as error:
+        if "Sparse data was passed" not in str(error):
+            raise
+        raise ValueError(
+            f"{path} holds sparse counts, and {type(estimator).__name__} takes dense rows; save a dense array as .npy, "
+            "or fit topics, kmeans, or a mixture with --families multinomial"
+        ) from None
 
 
 def as_series(values: Sequence[Any]) -> pd.Series[Any]:
@@ -227,15 +245,15 @@ def written_out(estimator: Any, rows: Any) -> Any:
     """Sparse counts as a table with a column for every word; other rows as they are."""
     import numpy as np
     import pandas as pd
-    from scipy.sparse import issparse
 
+    from jensen.data.names import word_name
     from jensen.runtime.memory import need_memory
 
-    if not issparse(rows):
+    if not hasattr(rows, "toarray"):
         return rows
     n, d = rows.shape
     need_memory(8 * n * d, f"a table of {n} documents and {d} words", "write them to an .npz file with --output")
-    names = [str(word) for word in estimator.words_]
+    names = [word_name(word) for word in estimator.words_]
     return pd.DataFrame(rows.toarray().astype(np.int64), columns=names)
 
 
@@ -283,12 +301,14 @@ def units_of_documents(estimator: Any, X: Any, nats: float, n_words: float) -> d
 
 def topics_of(estimator: Any) -> list[dict[str, Any]]:
     """The topics as JSON holds them, largest share first; a topic of a class has its name."""
+    from jensen.data.names import word_name
+
     classes = [str(name) for name in getattr(estimator, "classes_", ())]
     listed = [
         {
             "topic": classes[number] if number < len(classes) else number,
             "share": float(group["share"].iloc[0]),
-            "words": [str(word) for word in group["word"]],
+            "words": [word_name(word) for word in group["word"]],
         }
         for number, group in estimator.top_words(N_WORDS).groupby("topic")
     ]

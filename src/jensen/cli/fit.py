@@ -11,8 +11,17 @@ from typing import Annotated, Any
 import typer
 
 from jensen.cli.checks import check_writable
-from jensen.cli.documents import Text, holds_documents, is_topics, read_documents, topic_lines, topics_of
+from jensen.cli.documents import (
+    Text,
+    dense_rows_named,
+    holds_documents,
+    is_topics,
+    read_documents,
+    topic_lines,
+    topics_of,
+)
 from jensen.cli.inputs import (
+    ROWS,
     Drop,
     FitSeed,
     Header,
@@ -23,7 +32,6 @@ from jensen.cli.inputs import (
     Quiet,
     Types,
     Weight,
-    Word,
     is_trained_by_gradients,
     only,
     predicts_numbers,
@@ -41,7 +49,7 @@ from jensen.files.places import is_stdin
 def fit(
     ctx: typer.Context,
     model: Name,
-    data: Word,
+    data: Annotated[str, ROWS],
     output: Annotated[Path, typer.Option("--output", "-o", help="Model file to write.")],
     text: Text = None,
     label: Label = None,
@@ -123,7 +131,8 @@ def fit(
             label_is_number=is_number,
         )
         X = typed(estimator, X)
-    estimator.fit(X, y, sample_weight=weights)
+    with dense_rows_named(estimator, order.path):
+        estimator.fit(X, y, sample_weight=weights)
     if not is_first_process():
         return
     warn_of_ignored_label(estimator, column)

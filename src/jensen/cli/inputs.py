@@ -16,7 +16,7 @@ import typer
 
 from jensen.cli.arguments import flag_of, parts_with, read_arguments, read_value, sort_grid, sort_words, unknown
 from jensen.cli.checks import check_files, check_writable, is_folder, is_picture
-from jensen.cli.documents import holds_documents, is_sparse_output, read_documents
+from jensen.cli.documents import DOCUMENTS, holds_documents, is_sparse_output, read_documents
 from jensen.cli.output import show_message
 from jensen.cli.signatures import arguments_of
 from jensen.cli.typed import as_fitted, typed_as_fitted
@@ -281,12 +281,13 @@ def silenced(wanted: bool) -> bool:
     return wanted
 
 
-TABLE = typer.Argument(
-    help="Table: .csv, .tsv, .txt, .jsonl (also .gz or .zst), .json, .parquet, .feather, .xlsx, .npy, a .zip of one "
-    "table, a database (shop.db::orders), or - for standard input. Images: a folder, or .npy of shape (n, h, w) or "
-    "(n, c, h, w). Texts: a folder of .txt files, or a .txt file with one per line. Sparse counts: .npz of scipy. Or a "
-    "data set of scikit-learn: digits, iris or wine."
+TABLES = (
+    "Table: .csv, .tsv, .txt, .jsonl (also .gz or .zst), .json, .parquet, .feather, .xlsx, .npy, a .zip of one table, "
+    "a database (shop.db::orders), or - for standard input. Images: a folder, or .npy of shape (n, h, w) or "
+    "(n, c, h, w). Or a data set of scikit-learn: digits, iris or wine."
 )
+TABLE = typer.Argument(help=TABLES)
+ROWS = typer.Argument(help=f"{TABLES} {DOCUMENTS}")
 Name = Annotated[str, typer.Argument(help="Name of a model; `jensen models` lists them.")]
 # In commands that take options of a model, any word may be parsed as this argument.
 Word = Annotated[str, TABLE]

@@ -36,9 +36,8 @@ def entries_of(estimator: Model, X: Any) -> tuple[np.ndarray, np.ndarray]:
     """The number of observed and of missing entries of every row (n,), without columns left out."""
     import numpy as np
     import pandas as pd
-    from scipy.sparse import issparse
 
-    if issparse(X):  # its entries are never missing
+    if hasattr(X, "tocsr"):  # a sparse matrix, whose entries are never missing
         n, d = X.shape
         return np.full(n, d), np.zeros(n, dtype=int)
     is_missing = np.asarray(pd.isna(modelled(estimator, X))).reshape(len(X), -1)

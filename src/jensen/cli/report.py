@@ -12,13 +12,13 @@ import typer
 
 from jensen.cli.checks import check_files, check_page, check_writable
 from jensen.cli.documents import Text
-from jensen.cli.inputs import TABLE, Header, Missing, Quiet, Types, open_rows, table_options
+from jensen.cli.inputs import ROWS, Header, Missing, Quiet, Types, open_rows, table_options
 from jensen.cli.output import show_message, wrote
 
 
 def report(
     model: Annotated[Path, typer.Argument(help="Model file written by `jensen fit`.")],
-    data: Annotated[Path, TABLE],
+    data: Annotated[Path, ROWS],
     output: Annotated[Path, typer.Option("--output", "-o", help="HTML page to write.")] = Path("report.html"),
     text: Text = None,
     label: Annotated[

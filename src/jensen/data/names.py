@@ -27,6 +27,11 @@ def shown(name: Any) -> str:
     return repr(str(name)) if isinstance(name, str) else str(name)
 
 
+def word_name(word: Any) -> str:
+    """A word as people read it; one that has only a column's number is x0, x1, ..."""
+    return word if isinstance(word, str) else f"x{word}"
+
+
 def listed(values: Sequence[Any]) -> str:
     """The first values, for a message."""
     more = f" and {len(values) - MOST_SHOWN} more" if len(values) > MOST_SHOWN else ""

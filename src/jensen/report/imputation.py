@@ -23,7 +23,7 @@ SHORT = {"n_draws": 5, "steps": 25, "resamplings": 4}
 
 def imputations(subject: Subject) -> tuple[str, str, str] | None:
     """Known entries that are hidden and imputed."""
-    if not hasattr(subject.model, "impute") or subject.is_sparse:
+    if not hasattr(subject.model, "impute") or subject.is_documents:
         return None
     return of_images(subject) if subject.is_image else of_a_table(subject)
 

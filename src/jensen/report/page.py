@@ -13,7 +13,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from jensen.data.container import to_take_apart
+from jensen.data.container import n_rows, take, to_take_apart
 from jensen.files.replacing import write_text
 from jensen.report.panels import PANELS, Panel, panels_of
 from jensen.report.subject import Subject
@@ -37,7 +37,8 @@ def write_report(
 
     Args:
         model: fitted.
-        X: rows for the model: an array, a data frame or images. Of more than 1000 rows, 1000 are drawn at random.
+        X: rows for the model: an array, a data frame, images, or documents. Of more than 1000 rows, 1000 are drawn at
+            random.
         path: the file.
         y: a label per row, to colour the latent map; -1, None and NaN are unlabelled.
         title: of the page; the default is the name of the model.
@@ -60,23 +61,43 @@ def write_report(
     if not hasattr(model, "fit"):
         raise TypeError(f"model={model!r} is not a model; give a fitted one")
     check_is_fitted(model)
-    X = to_take_apart(X)
-    rows = X.toarray() if hasattr(X, "toarray") else X if hasattr(X, "shape") else np.asarray(X)
-    n_entries = int(np.prod(rows.shape[1:]))
+    takes_texts = getattr(getattr(model, "capabilities", None), "texts", False)
+    X = X.tocsr() if hasattr(X, "tocsr") else X
+    rows = documents_of(X) if takes_texts else to_take_apart(X)
+    rows = rows if hasattr(rows, "shape") else np.asarray(rows)
+    n, is_texts = n_rows(rows), takes_texts and len(rows.shape) == 1
+    n_entries = int(model.n_features_in_ if is_texts else np.prod(rows.shape[1:]))
     if getattr(model, "n_features_in_", n_entries) != n_entries:
         raise ValueError(
             f"X has {n_entries} columns, but the model was fitted on {model.n_features_in_}; give the same columns"
         )
-    if y is not None and len(y) != len(rows):
-        raise ValueError(f"y has {len(y)} labels, but X has {len(rows)} rows; give one per row, -1 if it is unknown")
+    if y is not None and len(y) != n:
+        raise ValueError(f"y has {len(y)} labels, but X has {n} rows; give one per row, -1 if it is unknown")
     name = type(model).__name__
-    subject = Subject(name, model, rows, y, rows.shape[1:] if len(rows.shape) > 2 else None, seed=random_state)
-    n = subject.n_rows
+    numbers = None
     if n > MOST_ROWS:
-        subject = subject.some(np.sort(np.random.default_rng(random_state).choice(n, MOST_ROWS, replace=False)))
+        numbers = np.sort(np.random.default_rng(random_state).choice(n, MOST_ROWS, replace=False))
+        rows, y = take(rows, numbers), None if y is None else take(y, numbers)
+    if hasattr(rows, "tocsr") and not takes_texts:
+        # Only rows that are shown become dense.
+        rows = rows.toarray()
+    shape = rows.shape[1:] if len(rows.shape) > 2 else None
+    subject = Subject(name, model, rows, y, shape, numbers=numbers, seed=random_state)
     shown = f"{n} rows" if n <= MOST_ROWS else f"{MOST_ROWS} of {n} rows, drawn at random"
-    text = page(title or f"{name}: a report", f"{shown}, {n_entries} entries each", "", [subject], verbose)
+    what = f"{shown}, {n_entries} entries each"
+    if takes_texts:
+        what = f"{shown.replace('rows', 'documents')}, a vocabulary of {n_entries} words"
+    text = page(title or f"{name}: a report", what, "", [subject], verbose)
     write_text(path, text)
+
+
+def documents_of(X: Any) -> Any:
+    """One text per document as an array (n,), or counts; sparse ones stay so."""
+    if not (hasattr(X, "columns") or hasattr(X, "tocsr")) and getattr(X, "ndim", 1) == 1:
+        values = np.asarray(X, dtype=object)
+        if values.ndim == 1:
+            return values
+    return to_take_apart(X)
 
 
 def page(title: str, lead: str, board: str, subjects: Sequence[Subject], verbose: int = 0) -> str:

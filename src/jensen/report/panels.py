@@ -13,19 +13,21 @@ from sklearn.base import is_regressor
 from jensen.data.container import as_array
 from jensen.report import charts
 from jensen.report.charts import Series, number
+from jensen.report.deep import levels, reconstructions
 from jensen.report.html import picture, side_by_side, table
 from jensen.report.imputation import imputations
 from jensen.report.quick import quick_scores
 from jensen.report.regression import coefficients, predictions
 from jensen.report.subject import Subject, as_frame
+from jensen.report.topics import beginning, completion, excerpts, model_divergence, topic_shares, topics, typical
 from jensen.runtime.progress import Bar
 
 # Columns of the training history that are not terms of the bound.
 ABOUT = ("epoch", "phase", "learning_rate", "seconds", "simple")
 # Rows for slow methods, samples, rows of a small table, and images.
 N_SLOW, N_SAMPLES, N_LISTED, N_IMAGES = 200, 200, 4, 16
-# Every level of a diffusion costs a pass through its network: rows for all levels, and levels for all rows.
-N_PROFILED, N_LEVELS = 10, 20
+# Every level of a diffusion costs a pass through its network: levels for all rows.
+N_LEVELS = 20
 # The most classes in a table of components.
 MOST_CLASSES = 6
 # How samples of a diffusion are drawn.
@@ -72,6 +74,7 @@ def terms(subject: Subject) -> Made:
     means["bound"] = float(bound.total.mean()) + (subject.log_cell or 0.0)
     draws = f", each with {shown.quick.n_draws} draws" if shown.with_few_draws() is not shown else ""
     text = f"The evidence lower bound term by term, in nats per row: the mean over {shown.n_rows} rows{draws}. {kind}"
+    text += model_divergence(subject)
     summary = "Terms of the bound: " + ", ".join(f"{name} {number(value)}" for name, value in means.items())
     return "Terms of the bound", text, charts.bars(list(means), list(means.values()), "nats per row", summary)
 
@@ -98,7 +101,7 @@ def history(subject: Subject) -> Made:
 
 def samples(subject: Subject) -> Made:
     """New rows beside real rows."""
-    if not hasattr(subject.model, "sample") or subject.is_sparse:
+    if not hasattr(subject.model, "sample") or subject.is_documents:
         return None
     if subject.is_image:
         made = subject.sample(N_IMAGES, **SHORT_CHAIN)
@@ -136,7 +139,7 @@ def cloud(real: pd.DataFrame, new: pd.DataFrame, names: Sequence[str]) -> str:
 def hidden(subject: Subject) -> Made:
     """The latent vectors of the rows."""
     model = subject.model
-    if not hasattr(model, "transform") or centres_of(model) is not None:
+    if not hasattr(model, "transform") or centres_of(model) is not None or subject.is_documents:
         return None
     shown = subject.few(charts.MOST_MARKS // 2)
     z = as_array(model.transform(shown.model_rows))
@@ -256,23 +259,6 @@ def grid_lines(path: np.ndarray) -> list[np.ndarray]:
     return [*square, *square.transpose(1, 0, 2)]
 
 
-def levels(subject: Subject) -> Made:
-    """The terms of a diffusion's bound."""
-    if not hasattr(subject.model, "bound_by_level"):
-        return None
-    shown = subject.complete().few(N_PROFILED)
-    found = as_array(subject.model.bound_by_level(shown.model_rows))
-    nats = found.mean(0)[1:]
-    level = np.arange(2, len(nats) + 2)
-    text = (
-        f"The cost of each noise level, in nats per row: the mean over {shown.n_rows} rows, from little noise (left) "
-        f"to much (right). The last step, from level 1 to the row itself, costs {number(float(found.mean(0)[0]))}."
-    )
-    tips = [f"level {t}: {number(value)} nats" for t, value in zip(level, nats, strict=True)]
-    drawn = charts.lines([Series("cost", level, nats, tips)], "level", "nats per row", text)
-    return "Bound by noise level", text, drawn
-
-
 def least_likely(subject: Subject) -> Made:
     """The rows with the lowest scores."""
     scored, values, what, worst = lowest_scores(subject)
@@ -291,10 +277,15 @@ def least_likely(subject: Subject) -> Made:
         drawn = picture(subject.images(shown.rows), worst.lower(), subject.limits, len(order))
         listed = "".join(f"<li>{caption}</li>" for caption in captions)
         return title, f"From left to right, with their {what}.{among}", drawn + f'<ol class="captions">{listed}</ol>'
-    cells = shown.frame.reset_index(drop=True)
+    if subject.is_documents:
+        cells = pd.DataFrame({beginning(subject): excerpts(subject, order)})
+    else:
+        cells = shown.frame.reset_index(drop=True)
     cells.insert(0, what, values[order], allow_duplicates=True)
     cells.insert(0, "row", [shown.number(i) for i in range(len(order))], allow_duplicates=True)
-    return title, f"Sorted by {what}, lowest first.{among}", table(cells, sortable=True)
+    body = table(cells, sortable=True)
+    body = f'<div class="prose">{body}</div>' if subject.is_documents else body
+    return title, f"Sorted by {what}, lowest first.{among}", body
 
 
 def lowest_scores(subject: Subject) -> tuple[Subject, np.ndarray | None, str, str]:
@@ -320,20 +311,11 @@ def lowest_scores(subject: Subject) -> tuple[Subject, np.ndarray | None, str, st
     return some, quick_scores(model, some.model_rows, subject.quick), "nats", "Least likely rows"
 
 
-def reconstructions(subject: Subject) -> Made:
-    """Images and their reconstructions, for a model without a likelihood."""
-    model = subject.model
-    if not hasattr(model, "reconstruction_error") or not subject.is_image:
-        return None
-    shown = subject.few(8)
-    back = subject.images(model.reconstruct(shown.model_rows))
-    drawn = picture(
-        np.concatenate([subject.images(shown.rows), back]), "rows and reconstructions", subject.limits, shown.n_rows
-    )
-    return "Reconstructions", "Top: real rows. Bottom: their reconstructions.", drawn
-
-
 PANELS: dict[str, Callable[[Subject], Made]] = {
+    "Topics": topics,
+    "Typical documents": typical,
+    "Shares of topics": topic_shares,
+    "Document completion": completion,
     "Coefficients": coefficients,
     "Predictions": predictions,
     "Terms of the bound": terms,

@@ -27,7 +27,7 @@ class Subject:
     Args:
         name: of the model, for people.
         model: fitted.
-        rows: as the user has them: an array, a data frame, images, or a CSR matrix of counts of words.
+        rows: as the user has them: an array, a data frame, images, or documents: texts or counts, which may be sparse.
         y: a label per row, or None.
         shape: of a row that is an image, (h, w) or (c, h, w); rows may be flattened.
         nats: the score of every row, if it is known already.
@@ -59,9 +59,10 @@ class Subject:
         return n_rows(self.rows)
 
     @property
-    def is_sparse(self) -> bool:
-        """Whether rows are documents, of whose words most do not occur."""
-        return bool(issparse(self.rows))
+    def is_documents(self) -> bool:
+        """Whether rows are documents, of which no table is made."""
+        can = getattr(self.model, "capabilities", None)
+        return bool(issparse(self.rows)) or (can is not None and can.texts)
 
     @property
     def is_image(self) -> bool:

@@ -264,9 +264,11 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EMEstimator)
 
     def typical_documents(self, X: Any, n: int = 3) -> pd.DataFrame:
         """The documents with the largest share of every topic: topic, rank, document (its row in X), share."""
-        gamma, _ = self._gamma(X)
-        shares = (gamma / gamma.sum(1, keepdim=True)).numpy()
-        return typical_documents(shares, self.count_words(X).sum(1), whole_number("n", n))
+        n_typical, (counts, _) = whole_number("n", n), self._read(X)
+        with at_most(self.n_jobs):
+            gamma = posterior(self.theta_, counts, self._patience)
+        lengths = csr_array(rows_matrix(counts)).sum(1)
+        return typical_documents((gamma / gamma.sum(1, keepdim=True)).numpy(), lengths, n_typical)
 
     def plot_topics(self, n_words: int = 8) -> Figure:
         """Draw the most probable words of every topic as bars; colour is their lift. Returns the figure."""

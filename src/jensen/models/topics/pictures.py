@@ -8,12 +8,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from jensen.data.names import word_name
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 # Topics in a row of pictures, and documents that a heat map tells apart.
 PER_ROW, MOST_DOCUMENTS = 5, 600
+# Values of lift beside the colours.
+MARKS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 
 
 def topic_name(k: int, classes: Sequence[str]) -> str:
@@ -32,12 +36,13 @@ def draw_topics(table: pd.DataFrame, classes: Sequence[str]) -> Figure:
     n_rows = -(-n // n_columns)
     fig = Figure(figsize=(2.5 * n_columns + 0.9, n_rows * (0.55 + 0.21 * n_words) + 0.4), layout="constrained")
     lift = table["lift"].to_numpy()
-    scale = ScalarMappable(LogNorm(1.0, max(2.0, float(np.quantile(lift, 0.95)))), "viridis_r")
+    most = max(2.0, float(np.quantile(lift, 0.95)))
+    scale = ScalarMappable(LogNorm(1.0, most), "viridis_r")
     axes = fig.subplots(n_rows, n_columns, squeeze=False)
     for ax, group in zip(axes.flat, groups, strict=False):
         places = range(len(group))
         ax.barh(places, group["probability"], color=scale.to_rgba(np.maximum(group["lift"], 1.0)))
-        ax.set_yticks(places, [shortened(str(word)) for word in group["word"]], fontsize=8)
+        ax.set_yticks(places, [shortened(word_name(word)) for word in group["word"]], fontsize=8)
         ax.tick_params(axis="x", labelsize=7)
         ax.locator_params(axis="x", nbins=3)
         ax.invert_yaxis()
@@ -45,7 +50,9 @@ def draw_topics(table: pd.DataFrame, classes: Sequence[str]) -> Figure:
         ax.set_title(f"{topic_name(group['topic'].iloc[0], classes)}: {group['share'].iloc[0]:.1%}", fontsize=9)
     for ax in axes.flat[n:]:
         ax.set_visible(False)
-    fig.colorbar(scale, ax=axes, label="lift over all documents", shrink=min(1.0, 2 / n_rows), extend="both")
+    bar = fig.colorbar(scale, ax=axes, label="lift", shrink=min(1.0, 2 / n_rows), extend="both")
+    bar.minorticks_off()
+    bar.set_ticks(marks := [mark for mark in MARKS if mark <= most], labels=[str(mark) for mark in marks])
     fig.supxlabel("probability of the word in the topic", fontsize=9)
     return fig
 
