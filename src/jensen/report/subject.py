@@ -76,7 +76,7 @@ class Subject:
     @cached_property
     def frame(self) -> pd.DataFrame:
         """The rows as a table with column names; of sparse rows the most frequent words."""
-        if self.is_sparse:
+        if issparse(self.rows):
             return pd.DataFrame({"words": [frequent_words(self.rows[[i]], self.names) for i in range(self.n_rows)]})
         return as_frame(self.rows, self.names)
 
