@@ -186,3 +186,12 @@ class TestRefuses:
         frame = pd.DataFrame({"the": [1, 0, 2, 1], "town": list("abab")})
         with pytest.raises(ValueError, match="X has columns that are not numbers: 'town'"):
             Mixture(2, families="multinomial").fit(frame)
+
+
+def test_the_starts_of_many_documents_are_compared_on_some_of_them():
+    """More than 10 000 numbers, and more rows than a short run takes."""
+    X = sparse.vstack([CSR] * (2500 // len(WORDS) + 1)).tocsr()
+    noisy = X + sparse.csr_array(np.random.default_rng(0).poisson(0.5, X.shape).astype(float))
+    model = Mixture(3, families="multinomial", alpha=0.1, random_state=0)
+    dense = Mixture(3, families="multinomial", alpha=0.1, random_state=0).fit(noisy.toarray())
+    assert_allclose(model.fit(noisy).lower_bound_, dense.lower_bound_, rtol=1e-3)

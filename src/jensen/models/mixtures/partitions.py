@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from jensen.data.sparse import is_sparse, some_rows
 from jensen.engines.em.frame import Frame
 from jensen.engines.em.seeding import LIMIT, check_distinct, kmeans_plus_plus, squared_distances
 from jensen.engines.em.sources import Held, Source, source_of
@@ -69,7 +70,9 @@ class Sample:
 
     def every(self, step: int, verbs: AnyVerbs) -> Sample:
         """Every so many of the rows: in an order of content, these are spread over all of them."""
-        x, weight = self.rows[:, ::step].contiguous(), self.weight[::step]
+        kept = slice(None, None, step)
+        x = some_rows(self.rows.mT, kept).mT if is_sparse(self.rows) else self.rows[:, kept].contiguous()
+        weight = self.weight[kept]
         weight = weight * (self.weight.sum() / weight.sum())
         label = None if self.label is None else self.label[::step]
         log_noise = None if self.log_noise is None else self.log_noise[::step]
