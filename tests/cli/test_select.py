@@ -105,7 +105,9 @@ def test_an_option_that_the_criterion_does_not_use_is_refused(folder):
         *words, "--cv", 3
     )
     message = fail(*words, "--criterion", "gap", "--held-out", 0.3)
-    assert "--held-out is for the criterion held-out and reconstruction, and the criterion is gap" in message
+    assert (
+        "--held-out is for the criterion completion, held-out and reconstruction, and the criterion is gap" in message
+    )
     assert "--n-references is for the criterion gap" in fail(*words, "--criterion", "silhouette", "--n-references", 5)
 
 

@@ -258,7 +258,7 @@ def written_out(estimator: Any, rows: Any) -> Any:
 
 
 def is_topics(estimator: Model) -> bool:
-    return hasattr(estimator, "document_completion")
+    return hasattr(estimator, "count_words")
 
 
 def summary_of_documents(

@@ -167,7 +167,8 @@ def check_used(measured: Mapping[str, Any], criterion: str, estimator: Model) ->
     users = {"cv": ("cv",), "held_out": ("completion", "held_out", "reconstruction"), "n_references": ("gap",)}
     for option in measured:
         if name not in users[option]:
-            words = " and ".join(user.replace("_", "-") for user in users[option])
+            *others, last = (user.replace("_", "-") for user in users[option])
+            words = f"{', '.join(others)} and {last}" if others else last
             raise ValueError(
                 f"{flag_of(option)} is for the criterion {words}, and the criterion is {name.replace('_', '-')}; leave "
                 "it out, or give --criterion"

@@ -77,7 +77,8 @@ class Subject:
     def frame(self) -> pd.DataFrame:
         """The rows as a table with column names; of sparse rows the most frequent words."""
         if issparse(self.rows):
-            return pd.DataFrame({"words": [frequent_words(self.rows[[i]], self.names) for i in range(self.n_rows)]})
+            matrix: Any = self.rows
+            return pd.DataFrame({"words": [frequent_words(matrix[[i]], self.names) for i in range(self.n_rows)]})
         return as_frame(self.rows, self.names)
 
     @cached_property

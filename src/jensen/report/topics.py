@@ -93,8 +93,10 @@ def completion(subject: Subject) -> Made:
     model = subject.model
     if not hasattr(model, "document_completion"):
         return None
-    found = model.document_completion(subject.model_rows)
-    overall = float(model.count_words(subject.model_rows).sum(1).mean())
+    rows = subject.model_rows
+    found = model.document_completion(rows)
+    counts = model.count_words(rows) if hasattr(model, "count_words") else rows
+    overall = float(np.asarray(counts.sum(1)).mean())
     cells = pd.DataFrame(
         {
             "perplexity": [found.perplexity],
