@@ -84,7 +84,7 @@ def topic_shares(subject: Subject) -> Made:
         return None
     found = as_array(model.transform(subject.model_rows))
     names = [topic_name(model, k) for k in range(found.shape[1])]
-    text = "Documents from left to right, sorted by their largest topic; a dark cell is a large share."
+    text = "Documents from left to right, sorted by their largest topic. The stronger the colour, the larger the share."
     return "Shares of topics", text, heat_map(found, names)
 
 
@@ -110,6 +110,12 @@ def completion(subject: Subject) -> Made:
         "better. Documents of the fit flatter the model: compare numbers of topics on other documents."
     )
     return "Document completion", text, table(cells)
+
+
+def nats_per_word(subject: Subject) -> np.ndarray:
+    """Scores by which long documents are not the least likely; one without words has 0."""
+    lengths = subject.model.count_words(subject.model_rows).sum(1)
+    return np.asarray(as_array(subject.model.score_samples(subject.model_rows)) / np.maximum(lengths, 1.0))
 
 
 def model_divergence(subject: Subject) -> str:
