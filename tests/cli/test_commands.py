@@ -134,6 +134,8 @@ def test_options_may_stand_anywhere_and_take_every_form(folder, tmp_path):
         ("no", bool, False),
         ("64,32", tuple[int, ...], (64, 32)),
         ('["a", "b"]', list[str], ["a", "b"]),
+        ("a,b", str | list[str] | None, ["a", "b"]),
+        ("english", str | list[str] | None, "english"),
         ("", list[str], []),
         ("-1e-3", float, -1e-3),
         ("-1e-3", inspect.Parameter.empty, -1e-3),

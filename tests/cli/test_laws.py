@@ -37,6 +37,7 @@ SMALL: dict[str, tuple[Any, ...]] = {
     "latent-diffusion": ("--vae", f"VAE(1, {TINY})", "--diffusion", f"Diffusion({DENOISER}, objective='variational')"),
     "mixture-of-factor-analysers": ("--n-components", 2, "--n-latent", 1),
     "mixture-of-ppca": ("--n-components", 2, "--n-latent", 1),
+    "topics": ("--n-components", 2),
     "vae": (*NETWORKS, "--evaluation-samples", 2),
 }
 COMMANDS = typer.main.get_command(app).commands  # type: ignore[attr-defined]
@@ -64,7 +65,7 @@ def folder(folders, request) -> Path:
 
 def folder_of(folders: dict[str, Path], name: str | None) -> Path:
     """Counts can also be classes."""
-    is_for_counts = name and (model_class(name).capabilities.values == "counts" or classifies(name))
+    is_for_counts = name and (model_class(name).capabilities.values in ("counts", "words") or classifies(name))
     return folders["counts" if is_for_counts else "real"]
 
 

@@ -103,6 +103,15 @@ def test_one_column_of_free_text_is_found_and_named(folder, tmp_path):
     assert predicted["prediction"].tolist() == ["weather", "food"] * 15
 
 
+def test_documents_of_weight_0_are_not_scored(folder, documents, tmp_path):
+    (tmp_path / "w.txt").write_text("\n".join(str(i % 2) for i in range(30)))
+    fit = ("fit", "topics", folder / "lines.txt", "--weight", tmp_path / "w.txt", "--n-components", 2, "--json")
+    found = json.loads(succeed(*fit, "-o", tmp_path / "m"))
+    assert found["words"] == 135
+    model = jensen.load(tmp_path / "m")
+    assert_allclose(found["nats_per_row"], model.score_samples(documents["body"][1::2]).mean())
+
+
 def test_lines_and_folders_are_the_same_documents(folder, documents, tmp_path):
     for data, output in ((folder / "lines.txt", "l"), (folder / "files", "f")):
         result = run("fit", "topics", data, "--stop-words", "english", *TWO, "-o", tmp_path / output)

@@ -74,6 +74,13 @@ def test_typical_documents_show_the_beginning_of_a_text(model, tmp_path):
     assert shortened(None) == ""
 
 
+def test_the_least_likely_documents_are_so_by_word(model, tmp_path):
+    shown = panel(page_of(tmp_path, model, TEXTS), "Least likely rows")
+    each = model.score_samples(TEXTS)[:6] / model.count_words(TEXTS).sum(1)[:6]
+    rows = [int(row) for row in re.findall(r" (\d) +-\d", shown)]
+    assert rows[:6] == np.argsort(each).tolist()
+
+
 def test_typical_documents_have_the_largest_shares(model):
     found = model.typical_documents(TEXTS, n=2)
     assert list(found) == ["topic", "rank", "document", "share"]

@@ -19,7 +19,16 @@ from jensen.report.imputation import imputations
 from jensen.report.quick import quick_scores
 from jensen.report.regression import coefficients, predictions
 from jensen.report.subject import Subject, as_frame
-from jensen.report.topics import beginning, completion, excerpts, model_divergence, topic_shares, topics, typical
+from jensen.report.topics import (
+    beginning,
+    completion,
+    excerpts,
+    model_divergence,
+    nats_per_word,
+    topic_shares,
+    topics,
+    typical,
+)
 from jensen.runtime.progress import Bar
 
 # Columns of the training history that are not terms of the bound.
@@ -308,6 +317,8 @@ def lowest_scores(subject: Subject) -> tuple[Subject, np.ndarray | None, str, st
     if not hasattr(model, "score_samples"):
         return subject, None, "", ""
     some = subject.some(subject.quick.some(subject.n_rows))
+    if subject.is_documents:
+        return some, nats_per_word(some), "nats per word", "Least likely rows"
     return some, quick_scores(model, some.model_rows, subject.quick), "nats", "Least likely rows"
 
 

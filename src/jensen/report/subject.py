@@ -18,7 +18,6 @@ from jensen.report.images import scale_of
 from jensen.report.quick import Quick
 
 # Words of a document that are listed.
-MOST_WORDS = 12
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,10 +74,7 @@ class Subject:
 
     @cached_property
     def frame(self) -> pd.DataFrame:
-        """The rows as a table with column names; of sparse rows the most frequent words."""
-        if issparse(self.rows):
-            matrix: Any = self.rows
-            return pd.DataFrame({"words": [frequent_words(matrix[[i]], self.names) for i in range(self.n_rows)]})
+        """The rows as a table with column names."""
         return as_frame(self.rows, self.names)
 
     @cached_property
@@ -165,13 +161,6 @@ class Subject:
 def new_rows(made: Any) -> Any:
     """The rows from `sample`, which in some libraries returns a tuple."""
     return made[0] if isinstance(made, tuple) else made
-
-
-def frequent_words(row: Any, names: Sequence[str]) -> str:
-    """The words of a sparse row (1, V) that occur most often, with their counts."""
-    order = np.argsort(-row.data, kind="stable")
-    listed = [f"{names[row.indices[i]]} {row.data[i]:g}" for i in order[:MOST_WORDS]]
-    return ", ".join([*listed, "..."] if len(order) > MOST_WORDS else listed)
 
 
 def as_frame(rows: Any, names: Sequence[str]) -> pd.DataFrame:

@@ -84,7 +84,7 @@ def topic_shares(subject: Subject) -> Made:
         return None
     found = as_array(model.transform(subject.model_rows))
     names = [topic_name(model, k) for k in range(found.shape[1])]
-    text = "Documents from left to right, sorted by their largest topic; a dark cell is a large share."
+    text = "Documents from left to right, sorted by their largest topic. The stronger the colour, the larger the share."
     return "Shares of topics", text, heat_map(found, names)
 
 
@@ -95,8 +95,7 @@ def completion(subject: Subject) -> Made:
         return None
     rows = subject.model_rows
     found = model.document_completion(rows)
-    counts = model.count_words(rows) if hasattr(model, "count_words") else rows
-    overall = float(np.asarray(counts.sum(1)).mean())
+    overall = float(counts_of(model, rows).sum(1).mean())
     cells = pd.DataFrame(
         {
             "perplexity": [found.perplexity],
@@ -112,6 +111,17 @@ def completion(subject: Subject) -> Made:
         "better. Documents of the fit flatter the model: compare numbers of topics on other documents."
     )
     return "Document completion", text, table(cells)
+
+
+def counts_of(model: Any, rows: Any) -> csr_array:
+    """Counts of words: by a model of texts, or the rows themselves."""
+    return csr_array(model.count_words(rows) if hasattr(model, "count_words") else rows)
+
+
+def nats_per_word(subject: Subject) -> np.ndarray:
+    """Scores by which long documents are not the least likely; one without words has 0."""
+    lengths = counts_of(subject.model, subject.model_rows).sum(1)
+    return np.asarray(as_array(subject.model.score_samples(subject.model_rows)) / np.maximum(lengths, 1.0))
 
 
 def model_divergence(subject: Subject) -> str:
@@ -139,14 +149,13 @@ def excerpts(subject: Subject, places: np.ndarray) -> list[str]:
     """The beginning of texts, or the most frequent words of counts."""
     if is_texts(subject):
         return [shortened(subject.model_rows[i]) for i in places]
-    model, some = subject.model, subject.some(places)
-    counts = csr_array(model.count_words(some.model_rows))
-    out = []
+    model, out = subject.model, []
+    counts, known = counts_of(model, subject.some(places).model_rows), getattr(model, "words_", subject.names)
     for i in range(counts.shape[0]):
         own = slice(counts.indptr[i], counts.indptr[i + 1])
         numbers, words = counts.data[own], counts.indices[own]
         best = np.argsort(-numbers, kind="stable")[:N_COUNTED]
-        out.append(", ".join(f"{word_name(model.words_[words[j]])} {number(numbers[j])}" for j in best))
+        out.append(", ".join(f"{word_name(known[words[j]])} {number(numbers[j])}" for j in best))
     return out
 
 
