@@ -17,8 +17,6 @@ from jensen.data.container import as_array, is_frame, n_rows, names_in, take
 from jensen.report.images import scale_of
 from jensen.report.quick import Quick
 
-# Words of a document that are listed.
-
 
 @dataclass(frozen=True, eq=False)
 class Subject:
