@@ -259,3 +259,19 @@ def test_counts_of_other_words(folder):
 def test_a_model_of_numbers_writes_no_sparse_counts(folder, tmp_path):
     succeed("fit", "gaussian-mixture", "iris", "--quiet", "-o", tmp_path / "m")
     assert "holds sparse counts, which GaussianMixture does not draw" in fail("sample", tmp_path / "m", "-o", "x.npz")
+
+
+def test_select_chooses_the_number_of_topics_by_completion(folder, tmp_path):
+    words = ("select", "topics", folder / "texts.csv", "--text", "body", "--grid", "n-components=1,2")
+    found = json.loads(succeed(*words, "-o", tmp_path / "best.jensen", "--json"))
+    assert found["criterion"] == "completion"
+    assert {"nats_per_word", "perplexity"} <= {*found["table"][0]}
+    assert jensen.load(tmp_path / "best.jensen").n_components == found["best"]["n_components"]
+    counts = json.loads(succeed("select", "topics", folder / "counts.npz", "--grid", "n-components=1,2", "--json"))
+    assert counts["rows"] == 30
+
+
+def test_compare_ranks_models_of_words(folder):
+    found = json.loads(succeed("compare", folder / "counts.npz", "--effort", "quick", "--json"))
+    assert {"topics", "unigram"} <= {row["model"] for row in found["table"]}
+    assert "completion" in found["caption"]

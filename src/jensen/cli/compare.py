@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from jensen.cli.checks import check_outputs, check_safe
+from jensen.cli.documents import read_documents
 from jensen.cli.inputs import Drop, Header, Json, Missing, Quiet, SafeCsv, Types, Weight, Word, table_options
 from jensen.cli.output import PICTURES, plain, show_message, wrote
 from jensen.files.places import check_columns, check_data, check_holds_text
-from jensen.registry import class_name
+from jensen.registry import class_name, model_class
 
 if TYPE_CHECKING:
     import numpy as np
@@ -80,6 +81,7 @@ def compare(
       jensen compare data.csv --models gaussian-mixture,vae --blend
       jensen compare images.npy --cv 3 --output board.csv
       jensen compare digits --report report.html --samples samples.png
+      jensen compare counts.npz    # models of words
     """
     answers: dict[str, str | bool] = {"auto": "auto", "yes": True, "no": False}
     if discrete not in answers:
@@ -171,7 +173,11 @@ def write_samples(file: Path, board: Leaderboard, is_safe: bool) -> None:
 def rows_of(
     data: str, label: str | None, weight: str | None, drop: list[str], reading: Reading
 ) -> tuple[Table, np.ndarray | None, np.ndarray | None]:
-    """Rows, labels and weights of a file, a folder of images, or a data set of scikit-learn."""
+    """Rows, labels and weights of a file, a folder of images, sparse counts, or a data set of scikit-learn."""
     from jensen.files.datasets import read_dataset, split_columns
+    from jensen.files.documents import is_counts
 
+    if is_counts(data):
+        found = read_documents(model_class("topics")(), data, None, reading, label=label, weight=weight, drop=drop)
+        return found.X, found.y, found.weights
     return split_columns(read_dataset(data, images=True, reading=reading), label=label, weight=weight, drop=drop)

@@ -13,7 +13,9 @@ import typer
 
 from jensen.cli.arguments import flag_of, read_grid
 from jensen.cli.checks import check_writable
+from jensen.cli.documents import Text, holds_documents, read_documents
 from jensen.cli.inputs import (
+    ROWS,
     Drop,
     FitSeed,
     Header,
@@ -24,7 +26,6 @@ from jensen.cli.inputs import (
     Quiet,
     Types,
     Weight,
-    Word,
     only,
     read_order,
     table_options,
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
 def select(
     ctx: typer.Context,
     model: Name,
-    data: Word,
+    data: Annotated[str, ROWS],
     grid: Annotated[
         list[str], typer.Option(help="Values to try: NAME=1:10, NAME=2:20:2 or NAME=a,b; may be repeated.")
     ],
@@ -64,6 +65,7 @@ def select(
     n_jobs: Annotated[int, typer.Option(help="Number of processes; -1 is one per core.")] = 1,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Model file to write: the best model.")] = None,
     plot: Annotated[Path | None, typer.Option(help="Plot of the criterion to write: .png, .pdf or .svg.")] = None,
+    text: Text = None,
     label: Label = None,
     weight: Weight = None,
     drop: Drop = None,
@@ -90,6 +92,7 @@ def select(
       jensen select kmeans x.csv --grid n-clusters=2:20:2 --criterion gap --seed 1
       jensen select vae images.npy --grid n-components=2,4,8,16 --max-epochs 50
       jensen select autoencoder x.csv --grid n-components=1:4
+      jensen select topics t.csv --text body --grid n-components=5,10,20,50
     """
     for file in (output, plot):
         if file:
@@ -97,9 +100,11 @@ def select(
     if plot and plot.suffix.lower() not in PICTURES:
         raise ValueError(f"--plot {plot} must end in {', '.join(PICTURES)}")
     column = only("--label", label)
-    order = read_order(ctx, model, data, seed, grid, drop=drop or [], or_files=[column, weight], header=header)
+    columns = [*(drop or []), *([text] if text else [])]
+    order = read_order(ctx, model, data, seed, grid, drop=columns, or_files=[column, weight], header=header)
     from sklearn.base import is_regressor
 
+    from jensen.data.container import n_rows
     from jensen.files.datasets import read_dataset, split_columns
 
     if is_regressor(order.estimator):
@@ -109,10 +114,15 @@ def select(
     if twice:
         raise ValueError(f"{', '.join(twice)} is both an option and in --grid; give it once")
     asked = table_options(missing, header, types, label=column, aside=[weight, *(drop or [])])
-    reading = asked_for(order.estimator, asked)
-    table = read_dataset(order.path, images=takes_images(order.estimator), reading=reading)
-    X, y, weights = split_columns(table, label=column, weight=weight, drop=drop or [])
-    X = typed(order.estimator, X)
+    X: Any
+    if holds_documents(order.estimator, order.path, text):
+        read = read_documents(order.estimator, order.path, text, asked, label=column, weight=weight, drop=drop or [])
+        X, y, weights = read.X, read.y, read.weights
+    else:
+        reading = asked_for(order.estimator, asked)
+        table = read_dataset(order.path, images=takes_images(order.estimator), reading=reading)
+        X, y, weights = split_columns(table, label=column, weight=weight, drop=drop or [])
+        X = typed(order.estimator, X)
     from jensen.evaluate.select import select as select_model
 
     given = {"cv": cv, "held_out": held_out, "n_references": n_references}
@@ -149,7 +159,7 @@ def select(
         rows = [{str(name): plain(value) for name, value in row.items()} for row in found.table.to_dict("records")]
         best = {name: plain(value) for name, value in found.best_params.items()}
         summary = {"criterion": found.criterion, "best": best, "table": rows}
-        return report(found.winner, len(X), summary, output, as_json)
+        return report(found.winner, n_rows(X), summary, output, as_json)
     if not quiet:
         from rich.console import Console
 
