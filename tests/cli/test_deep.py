@@ -216,7 +216,7 @@ class TestRecipes:
             ("--trainer", '{"clip": null}', "is JSON; write it as in Python: --trainer 'Trainer(clip=None)'"),
             ("--trainer", "Trainer(clip=null)", "is JSON; write it as in Python: --trainer 'Trainer(clip=None)'"),
             ("--likelihood", '{"a": "Gaussian()"}', "write it as in Python: --likelihood '{\"a\": Gaussian()}'"),
-            ("--likelihood", "bernouli", "likelihood='bernouli' must be 'auto', 'gaussian'"),
+            ("--likelihood", "bernouli", "--likelihood bernouli must be 'auto', 'gaussian'"),
         ],
     )
     def test_mistakes_are_named(self, folder, tmp_path, flag, text, message):
@@ -302,13 +302,13 @@ class TestCheckpoints:
         assert jensen.load(tmp_path / "m").checkpoint is None
         assert json.loads(succeed(*fit, "-o", tmp_path / "m")) == first
         assert json.loads(succeed(*fit, "--max-epochs", 17, "-o", tmp_path / "m"))["epochs"] == 17
-        assert "another fit, with batch_size '128' instead of '50'" in fail(
+        assert "another fit, with --batch-size '128' instead of '50'" in fail(
             *fit, "--batch-size", 50, "-o", tmp_path / "m"
         )
 
     def test_a_folder_that_is_not_there(self, folder, tmp_path):
         message = fail("fit", "vae", folder / "digits.npy", "--checkpoint", "nowhere/run.ckpt", "-o", tmp_path / "m")
-        assert "checkpoint='nowhere/run.ckpt' cannot be written; give a file in an existing folder" in message
+        assert "--checkpoint nowhere/run.ckpt cannot be written; give a file in an existing folder" in message
 
     def test_ctrl_c_leaves_a_model_and_a_checkpoint_that_ends_like_a_run_without(self, folder, tmp_path):
         # Without decay a step does not depend on how many are to come.

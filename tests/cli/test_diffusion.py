@@ -127,8 +127,12 @@ class TestFit:
     @pytest.mark.parametrize(
         ("file", "options", "message"),
         [
-            ("digits.npy", ("--schedule", "linear", "--n-steps", 20), "n_steps=20 is too few for the linear schedule"),
-            ("digits.npy", ("--data-levels", 5), "data_levels=5 does not fit X"),
+            (
+                "digits.npy",
+                ("--schedule", "linear", "--n-steps", 20),
+                "--n-steps 20 is too few for the linear schedule",
+            ),
+            ("digits.npy", ("--data-levels", 5), "--data-levels 5 does not fit X"),
             ("digits.npy", ("--data-levels", 1), "'data_levels' parameter of Diffusion must be"),
             ("digits.npy", ("--schedule", "quadratic"), "'schedule' parameter of Diffusion must be"),
             ("digits.npy", ("--network", "UNet(channel=(8,))"), "unexpected keyword argument 'channel'"),
@@ -218,7 +222,7 @@ class TestLabels:
             (np.full(100, np.nan), "y.npy", "y.npy has no label in any row"),
             (np.arange(100) + 0.5, "y.npy", "labels are classes"),
             ("3\n" * 101, "y.txt", "y.txt has 101 values, but there are 100 rows; give one value for each row"),
-            ("a\n", "y.dat", "y.dat has the suffix '.dat'"),
+            ("a\n", "y.xyz", "y.xyz has the suffix '.xyz'"),
             (
                 None,
                 "y.npy",
@@ -360,9 +364,9 @@ class TestSample:
                 ("-o", "nowhere/a.png"),
                 "nowhere/a.png cannot be written: there is no folder nowhere;",
             ),
-            ("digits", ("-o", "a.png", "--sampler", "euler"), "sampler='euler' is not known; choose 'ancestral', "),
+            ("digits", ("-o", "a.png", "--sampler", "euler"), "--sampler euler is not known; choose 'ancestral', "),
             ("digits", ("-o", "a.png", "--steps", 26), "from 1 to the 25 levels"),
-            ("digits", ("-o", "a.png", "--eta", 0.5), "eta=0.5 is for sampler='ddim'"),
+            ("digits", ("-o", "a.png", "--eta", 0.5), "--eta 0.5 is for --sampler ddim"),
             ("digits", ("-o", "a.png", "--y", 3), "fitted without labels"),
         ],
     )

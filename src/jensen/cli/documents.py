@@ -17,6 +17,7 @@ import typer
 from jensen.files.places import WRITTEN
 from jensen.files.reading import Reading
 from jensen.files.understood import Reported, few
+from jensen.runtime.messages import levels_inside
 
 if TYPE_CHECKING:
     import numpy as np
@@ -215,7 +216,7 @@ def as_series(values: Sequence[Any]) -> pd.Series[Any]:
 
 def tell(line: str) -> None:
     """One line about what was read, beside those about tables."""
-    warnings.warn(line, Reported, stacklevel=2)
+    warnings.warn(line, Reported, stacklevel=levels_inside())
 
 
 # Results

@@ -82,7 +82,7 @@ def per_word(total: np.ndarray, words: np.ndarray, weight: np.ndarray | None = N
         return mean, math.nan
     # Of a ratio of sums over documents, which are independent; their words are not.
     error = math.sqrt(float(weight @ (total - mean * words) ** 2)) / n_words
-    return mean, error * math.sqrt(n / (n - 1)) if n > 1 else error
+    return mean, error * math.sqrt(n / (n - 1)) if n > 1 else math.nan
 
 
 def completion_of(total: Tensor, words: Tensor) -> Completion:

@@ -76,6 +76,27 @@ def test_a_data_frame_names_the_words():
     assert_allclose(model.transform(["rain sun"]), model.transform(pd.DataFrame([[1, 0, 1]], columns=frame.columns)))
 
 
+def test_a_model_of_texts_reads_named_counts_by_their_names():
+    model = fitted()
+    counts = pd.DataFrame([[1.0, 0, 2, 0, 1, 0, 0, 0, 0, 3]], columns=model.vocabulary_)
+    expected = model.transform(counts.to_numpy())
+    assert_allclose(model.transform(counts[counts.columns[::-1]]), expected)
+    with pytest.raises(ValueError, match="X has no column of counts of 'again', which is among the 10 words"):
+        model.transform(counts.drop(columns="again"))
+
+
+def test_texts_in_other_forms_have_a_way_out():
+    with pytest.raises(
+        ValueError, match=r"X is a table with 6 texts in its column 'body'; give the column, X\['body'\]"
+    ):
+        fitted(pd.DataFrame({"body": TEXTS}))
+    with pytest.raises(ValueError, match=r"X is lists of words; give one text per document, such as ' '.join\(words\)"):
+        fitted([["rain", "sun"], ["milk"]])
+    with pytest.raises(ValueError, match="X is empty; give one text per document"):
+        fitted([])
+    assert_allclose(fitted([*TEXTS, float("nan")]).components_, fitted([*TEXTS, None]).components_)
+
+
 def test_sparse_counts_are_never_dense():
     """A dense table of these documents would have 40 gigabytes."""
     counts = random_array((50_000, 100_000), density=2e-5, rng=np.random.default_rng(0), format="csr")

@@ -190,6 +190,15 @@ def test_some_labels_name_the_topics():
     assert_allclose(model.sample(3)[1].sum(1), 1)
 
 
+@pytest.mark.parametrize("method", ["batch", "online", "collapsed"])
+def test_shared_topics_do_not_take_the_words_of_the_classes(method):
+    counts, _, shares = documents()
+    y = np.where(np.arange(len(counts)) % 3, -1, shares.argmax(1))
+    options = {"learning_method": method, "batch_size": 64, "max_iter": 20}
+    model = LatentDirichletAllocation(6, random_state=0, **options).fit(counts, y)
+    assert (model.predict(counts) == shares.argmax(1)).mean() > 0.85
+
+
 def test_extra_topics_are_shared_by_all_classes():
     counts, _, shares = documents()
     y = (shares[:, 0] > shares[:, 1]).astype(int)
@@ -278,9 +287,12 @@ def test_completion_scores_every_other_word():
     assert found.nats_per_word == pytest.approx(expected)
     assert found.perplexity == pytest.approx(np.exp(-expected))
     assert (found.n_words, found.n_documents) == (2, 1)
-    halved = model.document_completion(np.array([[0.5, 1.5, 0.0]]))
-    shares = model.transform(np.array([[0.25, 0.75, 0.0]]))[0]
-    assert halved.nats_per_word == pytest.approx(np.log(shares @ KNOWN[:, :2]) @ [0.25, 0.75])
+    # Of fractions every other word is scored, so that none is seen before.
+    parts = model.document_completion(np.array([[0.5, 1.5, 2.0]]))
+    shares = model.transform(np.array([[0.5, 0.0, 2.0]]))[0]
+    assert parts.nats_per_word == pytest.approx(np.log(shares @ KNOWN[:, 1]))
+    assert parts.n_words == 1.5
+    assert np.isnan(parts.standard_error)
     with pytest.raises(ValueError, match="no document of two words or more"):
         model.document_completion(np.eye(3))
 

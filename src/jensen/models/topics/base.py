@@ -10,6 +10,7 @@ import pandas as pd
 import torch
 from scipy.sparse import csr_array
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
+from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
@@ -288,6 +289,12 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EMEstimator)
     def topic_word_prior_(self) -> float:
         """η."""
         return self.theta_.eta
+
+    @property
+    def random_state_(self) -> np.random.RandomState:
+        """scikit-learn's generator for `random_state`."""
+        state: np.random.RandomState = check_random_state(self.random_state)
+        return state
 
     @property
     def n_parameters_(self) -> int:

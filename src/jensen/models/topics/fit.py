@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from jensen.contract import Problem
+from jensen.data.sparse import rows_matrix
 from jensen.engines.em import loop as em
 from jensen.models.topics.collapsed import CollapsedVerbs
 from jensen.models.topics.em import MUCH, DocumentSource, TopicTheta, TopicVerbs, allowed_topics
@@ -94,11 +95,22 @@ class Corpus:
         sizes.index_add_(0, self.label[is_known], weight[is_known])
         return sizes / sizes.sum()
 
+    @property
+    def class_words(self) -> Tensor:
+        """Words of the labelled documents by class (C, V)."""
+        assert self.label is not None
+        weight = torch.ones(len(self.label), dtype=torch.float64) if self.weight is None else self.weight
+        members = (self.label == torch.arange(self.n_classes)[:, None]) * weight
+        return torch.from_numpy(rows_matrix(self.counts).T @ members.T.numpy()).T
+
 
 def first_theta(options: Options, corpus: Corpus, generator: torch.Generator) -> TopicTheta:
-    """Random topics: λ ~ Gamma(100, 1/100), as in scikit-learn."""
+    """Random topics: λ ~ Gamma(100, 1/100), as in scikit-learn; the topic of a class has the words of its documents."""
     shape = (options.n_topics, corpus.counts.shape[1])
     noise = torch._standard_gamma(torch.full(shape, 100.0, dtype=torch.float64), generator=generator) / 100
+    if corpus.label is not None:
+        # Without them, topics that all documents share would take the words of the classes.
+        noise[: corpus.n_classes] += corpus.class_words
     eta = 1 / options.n_topics if options.eta is None else float(options.eta)
     return TopicTheta(noise, prior_of(options.alpha, options.n_topics), eta, corpus.mean_length, corpus.class_weights)
 

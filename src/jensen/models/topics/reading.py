@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import narwhals.stable.v2 as nw
 import numpy as np
 from scipy.sparse import csr_array, issparse
 from sklearn.base import BaseEstimator
 from sklearn.feature_extraction.text import CountVectorizer
 from torch import Tensor
 
-from jensen.data.container import Kind
+from jensen.data.container import Kind, is_frame, names_in
+from jensen.data.labels import MISSING
 from jensen.data.names import shown
 from jensen.data.reader import column_names, read_array
 from jensen.data.sparse import rows_tensor
@@ -21,17 +23,28 @@ def is_texts(X: Any) -> bool:
     if isinstance(X, str | bytes):
         raise ValueError(f"X is one text, {str(X)[:30]!r}; give a list with one text per document")
     if isinstance(X, list | tuple):
-        some = [value for value in X[:100] if value is not None and value is not np.nan]
+        some = [value for value in X[:100] if not is_missing(value)]
+        if not X or (some and all(is_tokens(value) for value in some)):
+            given = "empty" if not X else "lists of words"
+            raise ValueError(f"X is {given}; give one text per document, such as ' '.join(words), or counts of words")
         return bool(some) and all(isinstance(value, str) for value in some)
     if getattr(X, "ndim", None) == 1 or (hasattr(X, "to_list") and not hasattr(X, "columns")):
-        first = next((value for value in X if value is not None and value == value), None)
+        first = next((value for value in X if not is_missing(value)), None)
         return isinstance(first, str)
     return False
 
 
+def is_missing(value: Any) -> bool:
+    return value is None or (isinstance(value, float) and value != value) or type(value).__name__ == MISSING
+
+
+def is_tokens(value: Any) -> bool:
+    return isinstance(value, list | tuple) and bool(value) and all(isinstance(word, str) for word in value)
+
+
 def texts_of(X: Any) -> list[str]:
     """The texts; one that is missing has no words."""
-    texts = ["" if value is None or value != value else value for value in X]
+    texts = ["" if is_missing(value) else value for value in X]
     for row, text in enumerate(texts):
         if not isinstance(text, str):
             raise ValueError(f"X holds {text!r} in row {row}, which is no text; give one text per document")
@@ -45,12 +58,33 @@ def read_documents(model: BaseEstimator, X: Any, *, reset: bool) -> tuple[Tensor
         return rows_tensor(matrix), Kind("numpy", "float64"), True
     if reset and hasattr(model, "vocabulary_"):
         del model.vocabulary_
+    if is_frame(X):
+        X = words_of_frame(model, X)
     array, kind = read_array(model, X, reset=reset, sparse=True)
     was_sparse: bool = issparse(array)
     matrix = csr_array(array, dtype=np.float64)
     check_counts(model, matrix)
     matrix.eliminate_zeros()
     return rows_tensor(matrix), kind, was_sparse
+
+
+def words_of_frame(model: Any, X: Any) -> Any:
+    """A data frame, with the columns of a model of texts in their order; an error for a column of texts alone."""
+    names = names_in(X)
+    if len(names) == 1 and is_texts(column := nw.from_native(X, eager_only=True)[:, 0].to_list()):
+        raise ValueError(
+            f"X is a table with {len(column)} texts in its column {shown(names[0])}; give the column, X[{names[0]!r}]"
+        )
+    words = getattr(model, "vocabulary_", None)
+    if words is None:
+        return X
+    absent = [word for word in words if word not in set(names)]
+    if absent:
+        raise ValueError(
+            f"X has no column of counts of {shown(absent[0])}, which is among the {len(words)} words of the model; "
+            "give texts, or a table with a column for every word"
+        )
+    return nw.from_native(X, eager_only=True).select(list(words)).to_numpy()
 
 
 def count_words(model: Any, texts: list[str], *, reset: bool) -> csr_array:
