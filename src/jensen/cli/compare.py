@@ -81,7 +81,7 @@ def compare(
       jensen compare data.csv --models gaussian-mixture,vae --blend
       jensen compare images.npy --cv 3 --output board.csv
       jensen compare digits --report report.html --samples samples.png
-      jensen compare counts.npz    # models of words
+      jensen compare counts.npz --models auto
     """
     answers: dict[str, str | bool] = {"auto": "auto", "yes": True, "no": False}
     if discrete not in answers:
