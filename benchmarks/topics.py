@@ -32,7 +32,8 @@ from sklearn.decomposition import LatentDirichletAllocation as OfSklearn
 
 import jensen
 from jensen.data.sparse import rows_tensor
-from jensen.models.topics.completion import Completion, completion_of, completion_scores
+from jensen.formulas.completion import Completion, completion_of
+from jensen.models.topics.completion import completion_scores
 from jensen.models.topics.em import TopicTheta
 from jensen.models.topics.inference import Patience, bound_terms
 
