@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -45,10 +46,12 @@ class Topics:
         return cls(relative.to(dtype).T.contiguous(), best)
 
     def within(self, dtype: torch.dtype) -> Topics:
-        """The same in another precision."""
-        if dtype == self.relative.dtype:
-            return self
-        return Topics(self.relative.to(dtype).clamp_(min=SMALLEST[dtype]), self.log_best)
+        """The same in single precision, made once for all blocks of documents, or as it is."""
+        return self if dtype == self.relative.dtype else self._single
+
+    @cached_property
+    def _single(self) -> Topics:
+        return Topics(self.relative.float().clamp_(min=SMALLEST[torch.float32]), self.log_best)
 
 
 @dataclass(frozen=True)

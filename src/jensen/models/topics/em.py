@@ -26,6 +26,7 @@ from jensen.formulas.dirichlet import (
     concentration_of_logs,
     dirichlet_kl,
     expected_log,
+    log_beta,
     symmetric_concentration_of_logs,
 )
 from jensen.models.topics.documents import (
@@ -87,10 +88,6 @@ class TopicTheta:
     def expected_likelihood(self) -> Topics:
         """e^{E ln β}, for training."""
         return Topics.of(self.expected_log_topics, torch.float64)
-
-    @cached_property
-    def single_likelihood(self) -> Topics:
-        return self.expected_likelihood.within(torch.float32)
 
     @cached_property
     def likelihood(self) -> Topics:
@@ -171,9 +168,9 @@ class DocumentSource:
         for batch in self.batches:
             batch.held.gamma = None
 
-    def shuffled(self, block: int, seed: int = 0) -> list[Batch]:
-        """The same documents in random order, in smaller blocks."""
-        order = torch.randperm(self.n_rows, generator=torch.Generator().manual_seed(seed))
+    def shuffled(self, block: int) -> list[Batch]:
+        """The same documents in an order that is random but always the same, in smaller blocks."""
+        order = torch.randperm(self.n_rows, generator=torch.Generator().manual_seed(0))
         return list(self._blocks(block, order))
 
     def _blocks(self, block: int, order: Tensor) -> Iterator[Batch]:
@@ -210,11 +207,9 @@ class TopicVerbs:
 
     def e_step(self, theta: TopicTheta, batch: Batch) -> Summary[TopicStats]:
         block: Block = batch.held
-        documents = block.documents
-        topics = theta.single_likelihood if self.is_single else theta.expected_likelihood
-        gamma = block.gamma
-        if gamma is None:
-            gamma = first_gamma(documents, theta.alpha, topics.relative.dtype)
+        documents, dtype = block.documents, torch.float32 if self.is_single else torch.float64
+        topics = theta.expected_likelihood.within(dtype)
+        gamma = first_gamma(documents, theta.alpha, dtype) if block.gamma is None else block.gamma
         gamma = infer(documents, topics, theta.alpha, gamma, self.tol, self.most_steps)
         block.gamma = gamma
         return summary_of(theta, documents, topics, gamma, batch.weight)
@@ -250,9 +245,9 @@ def summary_of(
     s = normalisers(documents, shares, topics)
     gamma = gamma.double()
     words = documents.word_scores(s, topics) + documents.length * (best.double() - torch.digamma(gamma.sum(1)))
-    bound = words - shares_kl(gamma, theta.alpha, documents.allowed)
-    own = torch.ones(len(gamma), dtype=torch.float64) if weight is None else weight
     logs, is_used = log_shares(gamma, documents.allowed)
+    bound = words - shares_kl(gamma, theta.alpha, documents.allowed, logs)
+    own = torch.ones(len(gamma), dtype=torch.float64) if weight is None else weight
     sums = word_sums(documents, shares, s, topics, own)
     stats = TopicStats(sums, (own[:, None] * logs).sum(0), (own[:, None] * is_used).sum(0))
     return Summary(stats, (own * bound).sum(), own.sum())
@@ -265,12 +260,11 @@ def word_sums(documents: Documents, shares: Tensor, s: Tensor, topics: Topics, w
     return sums.mul_(topics.relative).T.contiguous()
 
 
-def shares_kl(gamma: Tensor, alpha: Tensor, allowed: Tensor | None) -> Tensor:
-    """KL(Dir(γ) ‖ Dir(α)) (n,), over the topics that a document may have."""
+def shares_kl(gamma: Tensor, alpha: Tensor, allowed: Tensor | None, logs: Tensor) -> Tensor:
+    """KL(Dir(γ) ‖ Dir(α)) (n,), over the topics that a document may have; E ln θ (n, K) is known."""
     if allowed is None:
-        return dirichlet_kl(gamma, alpha)
+        return log_beta(alpha) - log_beta(gamma) + ((gamma - alpha) * logs).sum(1)
     prior = torch.where(allowed, alpha, 0.0)
-    logs, _ = log_shares(gamma, allowed)
     return masked_log_beta(prior, allowed) - masked_log_beta(gamma, allowed) + ((gamma - prior) * logs).sum(1)
 
 

@@ -25,7 +25,7 @@ from jensen.models.topics.documents import (
     infer,
     normalisers,
 )
-from jensen.models.topics.em import BLOCK_NUMBERS, TopicTheta, shares_kl
+from jensen.models.topics.em import BLOCK_NUMBERS, TopicTheta, log_shares, shares_kl
 from jensen.runtime.threads import in_threads, threads_for
 
 
@@ -70,10 +70,9 @@ def over_documents(
         return torch.cat(list(in_threads(answer, blocks_of(theta, counts, label))))
 
 
-def posterior(theta: TopicTheta, counts: Tensor, patience: Patience, topics: Topics | None = None) -> Tensor:
-    """γ (n, K) given β̂, or given other likelihoods of words."""
-    likelihood = theta.likelihood if topics is None else topics
-    return over_documents(theta, counts, lambda documents: settled(theta, documents, likelihood, patience))
+def posterior(theta: TopicTheta, counts: Tensor, patience: Patience) -> Tensor:
+    """γ (n, K) given β̂."""
+    return over_documents(theta, counts, lambda documents: settled(theta, documents, theta.likelihood, patience))
 
 
 def settled(theta: TopicTheta, documents: Documents, topics: Topics, patience: Patience) -> Tensor:
@@ -106,7 +105,9 @@ def terms_at(theta: TopicTheta, documents: Documents, topics: Topics, gamma: Ten
     evidence = documents.word_scores(s, topics) + documents.length * (best - torch.digamma(gamma.sum(1)))
     # Rounding can take a divergence of 0 below it.
     assignments = (words - evidence).clamp(min=0.0)
-    return torch.stack([words, shares_kl(gamma, theta.alpha, documents.allowed).clamp(min=0.0), assignments], 1)
+    logs, _ = log_shares(gamma, documents.allowed)
+    divergence = shares_kl(gamma, theta.alpha, documents.allowed, logs).clamp(min=0.0)
+    return torch.stack([words, divergence, assignments], 1)
 
 
 def class_scores(theta: TopicTheta, counts: Tensor, patience: Patience) -> Tensor:
