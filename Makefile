@@ -4,10 +4,12 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 SITE   := $(VENV)/.docs
+LAST_QUICK := benchmarks/quick-0.1.json
 # Two workers with one thread each: numerical libraries would otherwise fight for the same cores.
 PYTEST := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal -q
 
-.PHONY: demo test coverage check format test-slow test-dropin benchmark docs setup clean
+.PHONY: demo test coverage check format test-slow test-dropin test-site test-matrix benchmark benchmark-quick docs \
+  site-archive release-check setup clean
 
 demo: $(READY)
 	$(BIN)/jensen compare digits --effort quick --report report.html --samples samples.png
@@ -52,10 +54,32 @@ benchmark: $(READY)
 	$(BIN)/python benchmarks/imputation.py
 	$(BIN)/python benchmarks/vae_missing.py
 
+# Speed and memory beside scikit-learn and torch, in a few minutes; fails if something fell since the last release.
+benchmark-quick: $(READY)
+	@mkdir -p build
+	$(BIN)/python benchmarks/quick.py -o build/quick.json --against $(LAST_QUICK)
+
 # The site, with every link checked. The first time it runs all examples for their pictures, which takes minutes.
 docs: $(SITE)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 	$(BIN)/python tools/check_site.py site
+
+# The site of this version as one file, with its version in every path.
+site-archive: docs
+	$(BIN)/python tools/site_archive.py site dist
+
+# The site in a browser: every page, the search, keyboard and contrast. Examples that were not run have no pictures here.
+test-site: $(SITE)
+	$(PYTEST) tests/site -m 'slow or not slow'
+
+# The archives of a release, built, and tried in a clean environment outside of the checkout.
+release-check: $(READY)
+	$(BIN)/python tools/release_check.py
+
+# The same small suite with every Python on this machine, and with the lowest and the newest packages. Each environment
+# is made anew and takes some minutes; `make test-matrix ONLY="3.12 lowest"` chooses.
+test-matrix: $(READY)
+	$(BIN)/python tools/test_matrix.py $(ONLY)
 
 setup: $(READY)
 

@@ -1,6 +1,8 @@
-"""One torch thread per worker: the suite runs two workers on two cores."""
+"""One torch thread per worker, since the suite runs two workers on two cores; the counts of generated tables."""
 
+import json
 import warnings
+from collections import Counter
 
 import pytest
 import torch
@@ -17,3 +19,18 @@ def _short_fits_may_not_converge():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         yield
+
+
+def pytest_terminal_summary(terminalreporter):
+    """What became of the generated tables, from the reports of all workers."""
+    counts = Counter()
+    for reports in terminalreporter.stats.values():
+        for report in reports:
+            for name, value in getattr(report, "user_properties", ()):
+                if name == "generated" and getattr(report, "when", None) == "call":
+                    counts.update(json.loads(value))
+    if counts:
+        terminalreporter.section("generated tables")
+        terminalreporter.write_line(f"{counts.pop('tables', 0)} tables, {counts.pop('fitted', 0)} of them fitted")
+        for outcome, n in sorted(counts.items(), key=lambda pair: (": accepted" not in pair[0], -pair[1])):
+            terminalreporter.write_line(f"{n:7}  {outcome}")

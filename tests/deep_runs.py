@@ -11,13 +11,15 @@ import warnings
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import torch
 from sklearn.datasets import load_digits
 from torch import nn
 
+import jensen
 from jensen import MLP, VAE, Trainer
 from jensen.engines.sgd import loop as sgd
-from jensen.engines.sgd.feeds import Minibatch, TensorFeed
+from jensen.engines.sgd.feeds import Minibatch, NumberedFeed, TensorFeed
 from jensen.engines.sgd.loop import DivergenceError, Phase, Plan, fit_sgd
 from jensen.engines.sgd.processes import World
 
@@ -57,7 +59,7 @@ def killed(folder: Path) -> None:
 # Two processes
 
 
-class Spy:
+class Spy(NumberedFeed):
     """Rows 0, 1, 2, ... of which it remembers who was asked for."""
 
     def __init__(self, n_rows: int) -> None:
@@ -86,6 +88,43 @@ class Parts(nn.Module):
 
 def fit_of(terms: sgd.Terms, done: float) -> torch.Tensor:
     return terms["fit"]
+
+
+class Line(nn.Module):
+    """Least squares, without any draws."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.line = nn.Linear(3, 1)
+        nn.init.zeros_(self.line.weight)
+        nn.init.zeros_(self.line.bias)
+
+    def forward(self, x: torch.Tensor, y: torch.Tensor) -> dict[str, torch.Tensor]:
+        return {"fit": -(self.line(x)[:, 0] - y).square()}
+
+
+def fit_line(world: World, n_epochs: int, checkpoint: Path | None = None, **options: object) -> list[float]:
+    """The weights after a training on weighted rows, from the checkpoint if there is one."""
+    x = torch.randn((64, 3), generator=torch.Generator().manual_seed(0))
+    feed = TensorFeed((x, x.sum(1) + 1), torch.linspace(0.5, 1.5, 64))
+    module, trainer = Line(), Trainer(averaging=None, warm_up=0, decay=None, **options)
+    path = None if checkpoint is None else str(checkpoint)
+    fit_sgd(module, feed, fit_of, Plan(n_epochs, 16, 0.02, trainer, 0, checkpoint=path), world=world)
+    return torch.cat([p.detach().flatten() for p in module.parameters()]).tolist()
+
+
+def uneven_rows(folder: Path) -> jensen.Scan:
+    """Digits in a Parquet file with row groups of 500 rows and a last one of 297, and in a small one."""
+    paths = [folder / "large.parquet", folder / "small.parquet"]
+    if not paths[1].exists():
+        frame = pd.DataFrame(digits()).rename(columns=str)
+        frame.iloc[:1700].to_parquet(paths[0], row_group_size=500)
+        frame.iloc[1700:].to_parquet(paths[1])
+    return jensen.scan(paths)
+
+
+def scanned_vae() -> VAE:
+    return digits_vae(max_epochs=6, trainer=Trainer(shuffle_rows=300))
 
 
 def together(folder: Path) -> None:
@@ -132,6 +171,14 @@ def together(folder: Path) -> None:
         fingerprint(labelled.module_),
         float((labelled.predict(digits()) == load_digits().target).mean()),
     ]
+    found["pieces"] = fit_line(world, 6, accumulate=3)
+    found["more"] = fit_line(world, 6, folder / "by_one")
+    fit_line(world, 3, folder / "by_two")
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        scanned = scanned_vae().fit(uneven_rows(folder / "rows"))
+    found["scan"] = [fingerprint(scanned.module_), scanned.bound(digits()).total.mean(), scanned.n_iter_]
     (folder / f"{world.rank}.json").write_text(json.dumps(found))
 
 

@@ -34,6 +34,7 @@ def fail(*arguments: Any) -> str:
     assert result.exit_code == 2, result.output
     assert result.stdout == ""
     *found, error = result.stderr.splitlines(keepends=True)
-    assert all(line.startswith("  ") or re.search(r": \d+ rows, \d+ columns \(", line) for line in found), result.stderr
+    about = re.compile(r": (\d+ files, )?(\d+ rows, )?\d+ columns \(")
+    assert all(line.startswith("  ") or about.search(line) for line in found), result.stderr
     assert error.startswith("error: ")
     return error

@@ -43,8 +43,10 @@ QUICK = {
     "docs/one-bound.md",
     "docs/probabilistic-pca.md",
     "docs/ridge-regression.md",
+    "docs/scaling.md",
     "docs/synthesize.md",
     "docs/topics.md",
+    "docs/versions.md",
 }
 
 

@@ -27,6 +27,7 @@ LONG = {
     "diffusion_curve",
     "diffusion_digits",
     "inpainting",
+    "larger_than_memory",
     "latent_diffusion",
     "leaderboard",
     "losses_and_schedules",

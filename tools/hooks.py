@@ -40,7 +40,8 @@ GROUPS = {
 
 
 def on_config(config: Any) -> Any:
-    """Add the pages of the gallery and of the reference to the nav."""
+    """Add the pages of the gallery and of the reference to the nav, and the version to the foot of every page."""
+    config.copyright = f"jensen {jensen.__version__}"
     for entry in config.nav:
         if "Gallery" in entry:
             entry["Gallery"] = ["gallery/index.md", *gallery_nav()]

@@ -50,6 +50,7 @@ class Bound:
 
     Example:
         >>> import numpy as np
+        >>> from jensen import Bound
         >>> bound = Bound(np.array([-1.0]), {"component": np.array([0.5])}, is_exact=True)
         >>> bound
         Bound(-1.5 nats per row = reconstruction -1 - component 0.5; 1 rows, exact)
@@ -79,9 +80,11 @@ class Bound:
 
     @property
     def total(self) -> Any:
+        """Reconstruction minus all divergences: the bound itself, one value or one per row."""
         return self.reconstruction - sum(self.kl.values())
 
     def in_bits(self) -> Bound:
+        """The same bound in bits instead of nats."""
         if self.unit == "bits":
             return self
         error = None if self.standard_error is None else self.standard_error / math.log(2)

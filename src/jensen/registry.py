@@ -158,6 +158,8 @@ def load(path: str | os.PathLike[str], recipes: Sequence[type[BaseEstimator]] = 
     from jensen.files.records import decode, read_record
 
     record = read_record(path, way_out="save the model again, with load(path).save(path)")
+    if "statistics" in record:
+        raise ValueError(f"{path} holds statistics of a site, and no model; model.merge([path]) reads it")
     own: dict[str, Any] = {recipe.__name__: recipe for recipe in recipes}
     known = recipe_classes() | own
     try:

@@ -308,7 +308,10 @@ class TestCheckpoints:
 
     def test_a_folder_that_is_not_there(self, folder, tmp_path):
         message = fail("fit", "vae", folder / "digits.npy", "--checkpoint", "nowhere/run.ckpt", "-o", tmp_path / "m")
-        assert "--checkpoint nowhere/run.ckpt cannot be written; give a file in an existing folder" in message
+        assert (
+            "--checkpoint nowhere/run.ckpt cannot be written: there is no folder nowhere; give one that exists"
+            in message
+        )
 
     def test_ctrl_c_leaves_a_model_and_a_checkpoint_that_ends_like_a_run_without(self, folder, tmp_path):
         # Without decay a step does not depend on how many are to come.

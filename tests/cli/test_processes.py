@@ -98,7 +98,7 @@ class TestProcesses:
 
     def test_are_for_models_trained_by_gradients(self, digits, tmp_path):
         fit = ("fit", "kmeans", "iris", "-o", tmp_path / "m", "--processes", 2)
-        assert "--processes is for models trained by gradients, which KMeans is not; leave it out" in fail(*fit)
+        assert "--processes is for models trained by gradients, which KMeans is not, and for tables that" in fail(*fit)
 
     def test_need_accelerate(self, digits, tmp_path, monkeypatch):
         monkeypatch.setitem(sys.modules, "accelerate", None)

@@ -71,6 +71,39 @@ class TestLines:
         assert capsys.readouterr() == ("", "")
 
 
+@pytest.mark.usefixtures("_often")
+class TestSweeps:
+    """The sweeps over a scan, also those before the first step."""
+
+    @pytest.fixture
+    def rows(self, tmp_path):
+        np.save(tmp_path / "x.npy", np.random.default_rng(0).normal(size=(400, 2)))
+        return tmp_path / "x.npy"
+
+    def test_of_a_command(self, rows, tmp_path):
+        words = ("fit", "gaussian-mixture", rows, "--n-components", 2, "--scan", "--block-rows", 100)
+        told = run(*words, "-o", tmp_path / "m.jensen").stderr
+        assert "first sweep, row 100 of 400" in told
+        assert "GaussianMixture 1/1, step 0 of 100; rows, row 200 of 400" in told
+        assert "summary, row 400 of 400" in told
+        assert "rows, row 300 of 400" in run("score", tmp_path / "m.jensen", rows, "--scan", "--block-rows", 100).stderr
+
+    @pytest.mark.parametrize("verbose", [0, 1])
+    def test_of_a_verbose_model(self, rows, monkeypatch, verbose):
+        monkeypatch.setattr(sys, "stderr", terminal := Terminal())
+        jensen.GaussianMixture(2, random_state=0, verbose=verbose).fit(jensen.scan(rows, block_rows=100))
+        assert ("first sweep" in terminal.getvalue()) == bool(verbose)
+
+    def test_in_an_executor_count_parts(self, rows):
+        from concurrent.futures import ThreadPoolExecutor
+
+        told = []
+        with ThreadPoolExecutor(1) as executor, shown_progress(told.append):
+            scan = jensen.scan([rows, rows])
+            jensen.KMeans(2, random_state=0).fit(scan, executor=executor)
+        assert any("first sweep, part 2 of 2" in line for line in told)
+
+
 def test_lines_come_now_and_then(monkeypatch):
     told, clock = [], iter([0.0, 0.0, *np.arange(1, 10) * 10.0])
     monkeypatch.setattr(shown, "time", SimpleNamespace(monotonic=lambda: next(clock)))

@@ -90,7 +90,6 @@ def test_cold_leaves_out_the_neighbours(folder):
         ("gaussian-mixture", ("--plot", "nowhere/x.png"), "nowhere/x.png cannot be written"),
         ("gaussian-mixture", ("--n-jobs", 0), "--n-jobs 0 is no number of processes"),
         ("vae", ("--held-out", 2), "--held-out 2.0 is no share of the rows to score"),
-        ("vae", ("--checkpoint", "a"), "--checkpoint a is one file, and select fits many models"),
         ("kmedoids", (), "KMedoids has none; choose 'silhouette' or 'gap'"),
     ],
 )

@@ -37,6 +37,8 @@ JSON = {
     "impute-table": "impute x.csv --effort quick",
     "predict": "predict m.jensen x.csv --proba",
     "transform": "transform k.jensen x.csv",
+    "statistics": "statistics m.jensen x.csv -o a.stats",
+    "merge": "merge m.jensen a.stats -o m2.jensen",
     "select": "select gaussian-mixture x.csv --drop kind --grid n-components=1:2 -o best.jensen",
     "cluster": "cluster x.csv --effort quick --n-clusters 2 --no-noise -o labels.csv",
     "compare": "compare x.csv --models kmeans,gaussian-mixture --drop kind --cv 2 -o board.csv",

@@ -126,7 +126,7 @@ class TestCtrlC:
         monkeypatch.setattr("jensen.models.factors.factor_analysis.FactorAnalysis.fit", Stopped.fit)
         words = ("compare", "iris", "--models", "probabilistic-pca,factor-analysis", "--effort", "quick")
         result = run(*words)
-        assert result.exit_code == 0
+        assert result.exit_code == 130
         assert "interrupted; the table has 1 of 2 models, without factor-analysis" in result.stderr
         assert "probabilistic-pca" in result.stdout
         assert json.loads(run(*words, "--json").stdout)["interrupted"]

@@ -94,7 +94,9 @@ class TestFolders:
             read_dataset(tmp_path, images=True)
 
     def test_mistakes(self, tmp_path):
-        with pytest.raises(ValueError, match=r"holds no images; give a folder of files that end in .png, .jpg"):
+        with pytest.raises(
+            ValueError, match=r"holds no images and no tables; give a folder of files that end in .png, .jpg"
+        ):
             read_dataset(tmp_path, images=True)
         write(tmp_path / "a.png", GREY[0])
         with pytest.raises(ValueError, match=r"images of shape \(4, 5\), and the model takes tables"):

@@ -67,6 +67,20 @@ def test_a_file_that_cannot_be_written_leaves_the_old_one(name, tmp_path, full_d
 
 
 @pytest.mark.parametrize("name", WRITERS)
+def test_ctrl_c_while_a_file_is_written_leaves_the_old_one(name, tmp_path, monkeypatch):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    path = tmp_path / name
+    path.write_text("old")
+    monkeypatch.setattr(os, "replace", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        WRITERS[name](path)
+    assert path.read_text() == "old"
+    assert os.listdir(tmp_path) == [name]
+
+
+@pytest.mark.parametrize("name", WRITERS)
 def test_every_file_is_put_in_place_when_it_is_whole(name, tmp_path, monkeypatch):
     """Whatever a writer opens, the target itself is touched by one call alone."""
     path, replace, put = tmp_path / name, os.replace, []

@@ -151,16 +151,3 @@ def test_nothing_given_is_changed(case, some_rows, scored_rows):
                 getattr(model, name)(rows)
         assert_array_equal(rows, before)
         assert weight.sum() == len(rows) - 1
-
-
-def test_the_global_random_state_is_untouched(case):
-    torch.manual_seed(0)
-    np.random.seed(0)
-    expected = torch.rand(1), np.random.random()
-    torch.manual_seed(0)
-    np.random.seed(0)
-    model = case.brief().fit(case.learnt, case.y)
-    if case.offers("sample"):
-        model.sample(3)
-    assert torch.rand(1) == expected[0]
-    assert np.random.random() == expected[1]

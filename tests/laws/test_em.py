@@ -1,5 +1,8 @@
 """A fit never falls, and its statistics add."""
 
+import re
+import warnings
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -100,6 +103,34 @@ def test_stepwise_em_learns_from_batches(case, model):
         stepwise.partial_fit(case.x[chosen], None if case.y is None else case.y[chosen])
     # Sampling noise of batches of half the rows, not of EM.
     assert stepwise.score_samples(case.x).mean() > model.score_samples(case.x).mean() - 0.5
+
+
+@pytest.mark.asks("partial_fit")
+@pytest.mark.parametrize("sweep", [1, 2, 4])
+def test_ctrl_c_in_the_first_sweeps_ends_a_fit(case, sweep, monkeypatch):
+    """EM never goes on, wherever its first sweeps are."""
+    real, calls = em.sweep, []
+
+    def interrupted(*arguments):
+        calls.append(1)
+        if len(calls) == sweep:
+            raise KeyboardInterrupt
+        # One look at all rows tells the objective of the model that is kept.
+        assert len(calls) <= sweep + 1, "EM goes on after Ctrl-C"
+        return real(*arguments)
+
+    monkeypatch.setattr(em, "sweep", interrupted)
+    model = case.make()
+    try:
+        with warnings.catch_warnings(record=True) as heard:
+            warnings.simplefilter("always")
+            model.fit(case.x, case.y)
+    except KeyboardInterrupt:
+        assert not hasattr(model, "theta_")
+        return
+    if len(calls) >= sweep:  # a closed form has none
+        assert any(re.search("interrupted .* kept", str(one.message)) for one in heard)
+    assert np.isfinite(model.score_samples(case.x)).all()
 
 
 @pytest.mark.asks("partial_fit")

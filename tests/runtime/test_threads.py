@@ -1,9 +1,12 @@
 """Small work runs on one thread, and the caller's number comes back."""
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 import torch
 
-from jensen.runtime.threads import FEW, in_threads, threads_for
+from jensen.runtime.threads import FEW, in_threads, threads_for, use_one_thread
 
 
 @pytest.fixture(autouse=True)
@@ -54,3 +57,20 @@ def test_an_error_in_a_thread_is_raised():
         assert torch.get_num_threads() == 2
     finally:
         torch.set_num_threads(before)
+
+
+def test_a_thread_keeps_its_one_thread_when_the_process_gets_more():
+    """torch lets a thread take the number of the process when it first asks for it."""
+    is_ready, is_set = threading.Event(), threading.Event()
+
+    def ask():
+        is_ready.set()
+        is_set.wait()
+        return torch.get_num_threads()
+
+    with ThreadPoolExecutor(1, initializer=use_one_thread) as pool:
+        asked = pool.submit(ask)
+        is_ready.wait()
+        torch.set_num_threads(2)
+        is_set.set()
+        assert asked.result() == 1

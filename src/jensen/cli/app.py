@@ -29,6 +29,7 @@ from jensen.cli.output import noted, show_message
 from jensen.cli.processes import GRACE, is_first_process, is_one_of_several
 from jensen.cli.report import report as report_page
 from jensen.cli.select import select
+from jensen.cli.sites import merge, statistics
 from jensen.cli.synthesize import synthesize
 from jensen.cli.words import arguments_of_model, in_shell_words
 from jensen.files.understood import Reported
@@ -73,9 +74,9 @@ class Commands(TyperGroup):
             except BrokenPipeError:
                 raise
             except KeyboardInterrupt:
-                show_message(
-                    f"interrupted; wrote {', '.join(written)}" if written else "interrupted; no output was written"
-                )
+                kept, folder = ", ".join(written), ctx.meta.get("checkpoint")
+                resume = f"; the same command resumes from --checkpoint {folder}" if folder else ""
+                show_message(f"interrupted; {f'wrote {kept}' if kept else 'no output was written'}{resume}")
                 raise typer.Exit(130) from None
             except (ValueError, TypeError, OSError, ImportError) as error:
                 show_message(f"error: {self.in_words(ctx, error)}")
@@ -129,7 +130,8 @@ def root(version: Version = False) -> None:
     (.npz). Missing values need no preparation. Scores are in nats per row.
 
     Exit codes: 0 success; 2 wrong input, reported in one line; 130 stopped by
-    Ctrl-C. A fit that Ctrl-C ends early writes its model and exits with 0.
+    Ctrl-C. A fit that Ctrl-C ends early writes its model and exits with 0;
+    compare and select print what is done and exit with 130.
 
     Examples:
       jensen fit gaussian-mixture iris.csv --label species -o iris.jensen
@@ -150,6 +152,8 @@ app.command(context_settings=MODEL_OPTIONS)(fit)
 app.command(context_settings=MODEL_OPTIONS)(select)
 for verb in (impute, cluster, synthesize, outliers, compare, score, sample, predict, transform, report_page, models):
     app.command()(verb)
+app.command()(statistics)
+app.command()(merge)
 
 
 def main() -> None:

@@ -5,18 +5,19 @@ Libraries are imported inside functions, so that `jensen --help` is fast.
 
 from __future__ import annotations
 
-import inspect
 import math
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from jensen.cli.answers import Predictions, latent_vectors, row_scores
 from jensen.cli.arguments import value_of
 from jensen.cli.checks import check_files, check_place, check_safe
 from jensen.cli.documents import Text, is_sparse_output, is_topics, units_of_documents, write_sparse, written_out
 from jensen.cli.inputs import (
-    ROWS,
+    MANY_ROWS,
     Header,
     Json,
     Keep,
@@ -33,7 +34,6 @@ from jensen.cli.inputs import (
 )
 from jensen.cli.output import (
     check_complete,
-    columns_of,
     entries_of,
     in_units,
     report,
@@ -43,12 +43,14 @@ from jensen.cli.output import (
     write_table,
     wrote,
 )
+from jensen.cli.scans import BlockRows, Scanned, is_scanned
+from jensen.cli.streams import check_streamed, deliver, open_stream, score_stream
 
 if TYPE_CHECKING:
     import numpy as np
 
 WRITTEN_HELP = "File to write: .csv, .tsv, .jsonl (also .gz or .zst), .parquet, .feather, .xlsx or .npy."
-Data = Annotated[Path, ROWS]
+Data = Annotated[Path, MANY_ROWS]
 Model = Annotated[Path, typer.Argument(help="Model file written by `jensen fit`.")]
 Output = Annotated[Path | None, typer.Option("--output", "-o", help=WRITTEN_HELP)]
 RowsOutput = Annotated[
@@ -81,6 +83,8 @@ def score(
     header: Header = None,
     types: Types = None,
     seed: Seed = None,
+    scan: Scanned = None,
+    block_rows: BlockRows = None,
     output: Output = None,
     safe_csv: SafeCsv = False,
     as_json: Json = False,
@@ -97,29 +101,38 @@ def score(
       jensen score digits.jensen digits --levels all --seed 1
       jensen score faces.jensen faces/
       jensen score topics.jensen new.csv --text body
+      jensen score m.jensen rows/ --output scores.parquet
     """
-    check_files(model, data, output, keep=keep, label=label, text=text, header=header)
+    check_files(model, data, output, keep=keep, label=label, text=text, header=header, many=True)
     check_safe(safe_csv, output, is_printed=False)
     if keep and not output:
         raise ValueError(f"--keep {','.join(keep)} needs --output, the file that gets these columns beside the scores")
-    import numpy as np
     import pandas as pd
     from sklearn.base import is_regressor
 
     reading, is_shown = table_options(missing, header, types), not as_json
+    if is_scanned(data, scan, block_rows, model=model):
+        check_streamed(output, data)
+        stream = open_stream(
+            model,
+            data,
+            reading,
+            text=text,
+            label=label,
+            needs_label=True,
+            keep=keep or [],
+            block_rows=block_rows,
+            seed=seed,
+            is_shown=is_shown,
+        )
+        return score_stream(stream, levels, output, as_json, safe_csv)
     opened = open_rows(
         model, data, text=text, label=label, needs_label=True, keep=keep, seed=seed, is_shown=is_shown, reading=reading
     )
     estimator, X, y = opened.estimator, opened.X, opened.y if is_regressor(opened.estimator) else None
     if label is not None and y is None:
         show_message(f"warning: {type(estimator).__name__} scores rows without their label; {named(label)} is left out")
-    given = (X,) if y is None else (X, y)
-    if levels is None:
-        found = method(estimator, "score_samples")(*given)
-    else:
-        found = estimator.bound(X, **options_for(estimator, "bound", levels=value_of(levels, Any))).total
-    scores = np.asarray(found, dtype=np.float64)
-    check_complete("score", scores)
+    scores = row_scores(estimator, X, y, levels)
     summary = {
         **({} if y is None else {"r2": estimator.score(X, y)}),
         **units_of(estimator, X, scores),
@@ -219,6 +232,8 @@ def predict(
     header: Header = None,
     types: Types = None,
     seed: Seed = None,
+    scan: Scanned = None,
+    block_rows: BlockRows = None,
     safe_csv: SafeCsv = False,
     as_json: Json = False,
 ) -> None:
@@ -232,46 +247,43 @@ def predict(
       jensen predict iris.jensen new.csv --proba --keep id --output predicted.csv
       jensen predict price.jensen new.csv --std
       jensen predict digits.jensen new.npy --budget 50 --seed 1
+      jensen predict m.jensen 'rows/*.parquet' --keep id --output clusters.parquet
     """
-    check_files(model, data, output, keep=keep, text=text, header=header)
+    check_files(model, data, output, keep=keep, text=text, header=header, many=True)
     check_safe(safe_csv, output, is_printed=not as_json)
     import pandas as pd
-    from sklearn.base import is_regressor
-
-    from jensen.data.labels import decode_labels
 
     reading = table_options(missing, header, types)
-    opened = open_rows(model, data, text=text, keep=keep, seed=seed, is_shown=not as_json, reading=reading)
-    estimator, X = opened.estimator, opened.X
-    ask = method(estimator, "predict")
-    if std and "return_std" not in inspect.signature(ask).parameters:
-        raise ValueError(f"--std is for regressions; {type(estimator).__name__} does not predict numbers")
     asked = {"budget": budget, "weighting": weighting, "class_prior": class_prior}
-    options = options_for(estimator, "predict", **asked) | ({"return_std": True} if std else {})
-    if proba:
-        # The most probable class follows from these; a second call may take minutes.
-        probabilities, classes = method(estimator, "predict_proba")(X, **options), getattr(estimator, "classes_", None)
-        best, has_noise = probabilities.argmax(1), getattr(estimator, "noise", False) is True
-        values, deviations = best if classes is None else decode_labels(best, classes), []
-        if has_noise and classes is None:
-            values[best == probabilities.shape[1] - 1] = -1
+
+    def answers(estimator: Any) -> Predictions:
+        method(estimator, "predict")
+        found = Predictions(estimator, proba, std, options_for(estimator, "predict", **asked))
+        found.check()
+        return found
+
+    if is_scanned(data, scan, block_rows, model=model):
+        check_streamed(output, data)
+        options: dict[str, Any] = {
+            "text": text,
+            "keep": keep or [],
+            "block_rows": block_rows,
+            "seed": seed,
+        }
+        stream = open_stream(model, data, reading, is_shown=not as_json, **options)
+        estimator = stream.estimator
+        result = deliver(stream, stream.frames(answers(estimator)), output, as_json, safe_csv)
+        if result is None:
+            return
     else:
-        values, *deviations = ask(X, **options) if std else (ask(X, **options),)
-    if is_regressor(estimator):
-        for numbers in (values, *deviations):
-            check_complete("predict", numbers)
-    tables = [columns_of("prediction", values), *(columns_of("standard_deviation", found) for found in deviations)]
-    result = pd.concat([pd.DataFrame(opened.kept), *tables], axis=1)
-    if proba:
-        check_complete("predict", probabilities)
-        known = [] if classes is None else classes
-        names = [*known, *(f"component_{k}" for k in range(len(known), probabilities.shape[1] - has_noise))]
-        names += ["noise"] * has_noise
-        result[[f"probability_{name}" for name in names]] = probabilities
-    if output or not as_json:
-        write_table(result, output, is_shown=not as_json, is_safe=safe_csv)
+        opened = open_rows(model, data, text=text, keep=keep, seed=seed, is_shown=not as_json, reading=reading)
+        estimator = opened.estimator
+        result = pd.concat([pd.DataFrame(opened.kept), answers(estimator)(opened.X)], axis=1)
+        if output or not as_json:
+            write_table(result, output, is_shown=not as_json, is_safe=safe_csv)
     if as_json:
-        report(estimator, len(result), {str(name): list(result[name]) for name in result}, output, as_json)
+        values = {} if output else {str(name): list(result[name]) for name in result}
+        report(estimator, len(result), values, output, as_json)
 
 
 def transform(
@@ -282,6 +294,8 @@ def transform(
     missing: Missing = None,
     header: Header = None,
     types: Types = None,
+    scan: Scanned = None,
+    block_rows: BlockRows = None,
     output: Output = None,
     safe_csv: SafeCsv = False,
     as_json: Json = False,
@@ -296,15 +310,25 @@ def transform(
       jensen transform pca.jensen new.csv --keep id --output latent.csv
       jensen transform vae.jensen digits --json
       jensen transform topics.jensen folder/ --output shares.csv
+      jensen transform pca.jensen rows/ --output latent.parquet
     """
-    check_files(model, data, output, keep=keep, text=text, header=header)
+    check_files(model, data, output, keep=keep, text=text, header=header, many=True)
     check_safe(safe_csv, output, is_printed=not as_json)
     import pandas as pd
 
     reading = table_options(missing, header, types)
-    opened = open_rows(model, data, text=text, keep=keep, is_shown=not as_json, reading=reading)
-    estimator = opened.estimator
-    values = pd.DataFrame(method(estimator, "transform")(opened.X), columns=estimator.get_feature_names_out())
-    check_complete("transform", values)
-    table = pd.concat([pd.DataFrame(opened.kept), values.reset_index(drop=True)], axis=1)
+    if is_scanned(data, scan, block_rows, model=model):
+        check_streamed(output, data)
+        options: dict[str, Any] = {"text": text, "keep": keep or [], "block_rows": block_rows}
+        stream = open_stream(model, data, reading, is_shown=not as_json, **options)
+        estimator = stream.estimator
+        method(estimator, "transform")
+        table = deliver(stream, stream.frames(partial(latent_vectors, estimator)), output, as_json, safe_csv)
+        if table is None:
+            return
+    else:
+        opened = open_rows(model, data, text=text, keep=keep, is_shown=not as_json, reading=reading)
+        estimator = opened.estimator
+        values = latent_vectors(estimator, opened.X).reset_index(drop=True)
+        table = pd.concat([pd.DataFrame(opened.kept), values], axis=1)
     write_result(estimator, table, output, as_json, safe_csv)

@@ -18,10 +18,14 @@ def check_files(
     label: str | None = None,
     text: str | None = None,
     header: bool | None = None,
+    many: bool = False,
 ) -> None:
-    """An error if files cannot be read, if columns are not there, or if a table cannot be written."""
+    """An error if files cannot be read, if columns are not there, or if a table cannot be written.
+
+    The data may be `many` tables.
+    """
     if data is not None:
-        check_data(data)
+        check_data(data, many=many)
         check_columns(data, [*(keep or []), *([text] if text else [])], [label], header)
     if not model.is_file():
         raise FileNotFoundError(f"there is no model file {model}; `jensen fit` writes one")

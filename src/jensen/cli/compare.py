@@ -13,7 +13,19 @@ import typer
 
 from jensen.cli.checks import check_outputs, check_safe
 from jensen.cli.documents import read_documents
-from jensen.cli.inputs import Drop, Header, Json, Missing, Quiet, SafeCsv, Types, Weight, Word, table_options
+from jensen.cli.inputs import (
+    Checkpoint,
+    Drop,
+    Header,
+    Json,
+    Missing,
+    Quiet,
+    SafeCsv,
+    Types,
+    Weight,
+    Word,
+    table_options,
+)
 from jensen.cli.output import PICTURES, plain, show_message, wrote
 from jensen.files.places import check_columns, check_data, check_holds_text
 from jensen.registry import class_name, model_class
@@ -65,6 +77,7 @@ def compare(
         Path | None,
         typer.Option(help="File for samples of every model: .png for images, .csv or .parquet for tables."),
     ] = None,
+    checkpoint: Checkpoint = None,
     safe_csv: SafeCsv = False,
     as_json: Json = False,
     quiet: Quiet = False,
@@ -73,13 +86,14 @@ def compare(
 
     The table has nats per held-out row, bits per entry and the distance to the best
     model. A model that fails, or that has a density where the others have a
-    probability, is listed with the reason. Ctrl-C ends with the models that are done.
+    probability, is listed with the reason. Ctrl-C ends with the models that are done;
+    with --checkpoint, the same command resumes.
 
     Examples:
       jensen compare digits --effort quick
       jensen compare data.csv --drop id,town --label species
       jensen compare data.csv --models gaussian-mixture,vae --blend
-      jensen compare images.npy --cv 3 --output board.csv
+      jensen compare images.npy --cv 3 --output board.csv --checkpoint run
       jensen compare digits --report report.html --samples samples.png
       jensen compare counts.npz --models auto
     """
@@ -90,6 +104,7 @@ def compare(
     check_outputs({"--output": output, "--report": report_to, "--samples": samples})
     if output:
         check_holds_text(output)
+    ctx.meta["checkpoint"] = checkpoint
     names = "auto" if models == "auto" else [name.strip() for name in models.split(",")]
     for name in names if names != "auto" else ():
         class_name(name)
@@ -114,6 +129,7 @@ def compare(
         blend=blend,
         random_state=seed,
         verbose=int(not (as_json or quiet)),
+        checkpoint=checkpoint,
     )
     is_shown = not (as_json or quiet)
     if is_shown:
@@ -138,6 +154,8 @@ def compare(
         files = {what.removeprefix("the "): str(file.resolve()) for what, file in written.items()}
         told = {"best": board.best, "caption": board.caption, "table": rows, "files": files}
         typer.echo(json.dumps(told | ({"interrupted": True} if ctx.meta.get("is_interrupted") else {})))
+    if ctx.meta.get("is_interrupted"):
+        raise typer.Exit(130)
 
 
 def check_samples(file: Path, X: Table) -> None:

@@ -60,13 +60,16 @@ def holds_documents(estimator: Model, path: str | Path, text: str | None) -> boo
     """Whether rows are read as documents: the model takes texts, or the file holds sparse counts."""
     from jensen.files.documents import is_counts
 
-    takes_texts = estimator.capabilities.texts
-    if text is not None and not takes_texts:
+    check_text_option(estimator, text)
+    return estimator.capabilities.texts or is_counts(path)
+
+
+def check_text_option(estimator: Model, text: str | None) -> None:
+    if text is not None and not estimator.capabilities.texts:
         raise ValueError(
             f"--text {text} is for models of texts (jensen fit topics), which {type(estimator).__name__} is not; "
             "leave it out"
         )
-    return takes_texts or is_counts(path)
 
 
 def read_documents(
@@ -196,10 +199,15 @@ def of_table(
 
 @contextmanager
 def dense_rows_named(estimator: Model, path: str | Path) -> Iterator[None]:
-    """The error of a model that takes no sparse matrix says what to do with the file."""
+    """The errors of a model that takes no sparse matrix, or no scan, say what to do with the file."""
     try:
         yield
     except TypeError as error:
+        if str(error).startswith("X is a scan"):
+            raise ValueError(
+                f"{path} is read block by block, and {type(estimator).__name__} needs all rows at once; give one file "
+                "that fits into memory, with --no-scan, or another model (gaussian-mixture, mixture, kmeans, ...)"
+            ) from None
         if "Sparse data was passed" not in str(error):
             raise
         raise ValueError(

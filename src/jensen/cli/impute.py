@@ -5,6 +5,8 @@ Libraries are imported inside functions, so that `jensen --help` is fast.
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -25,13 +27,16 @@ from jensen.cli.inputs import (
     options_for,
     table_options,
 )
-from jensen.cli.output import check_complete, plain, show_message, write_rows, wrote
+from jensen.cli.output import check_complete, plain, show_message, write_result, write_rows, wrote
+from jensen.cli.scans import BlockRows, Scanned, is_scanned
+from jensen.cli.streams import check_streamed, deliver, open_stream
 from jensen.cli.typed import missing_elsewhere, modelled, typed
 from jensen.files.places import check_columns, check_data, check_output, is_text, numbered
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from jensen.cli.streams import Stream
     from jensen.files.reading import Reading
     from jensen.files.tables import Table
     from jensen.files.understood import TextForm
@@ -62,6 +67,8 @@ def impute(
     steps: Annotated[int | None, typer.Option(help="Diffusion only: number of sampling steps.")] = None,
     resamplings: Annotated[int | None, typer.Option(help="Diffusion only: repetitions of each step.")] = None,
     seed: Annotated[int | None, typer.Option(help="Random seed. Default: 0, or the random_state of the model.")] = None,
+    scan: Scanned = None,
+    block_rows: BlockRows = None,
     output: RowsOutput = None,
     report_to: Annotated[
         Path | None,
@@ -88,6 +95,7 @@ def impute(
       jensen impute iris.jensen gaps.csv > filled.csv
       jensen impute iris.jensen gaps.csv --draws 5 --seed 0 --output filled.csv
       jensen impute digits.jensen gaps.npy --steps 50 --output filled.npy
+      jensen impute m.jensen big.csv --scan --output filled.parquet
     """
     if len(files) > 2:
         raise ValueError(
@@ -105,7 +113,25 @@ def impute(
                     f"{flag} is for imputation without a model; {files[0]} is fitted already: leave it out"
                 )
         reading = table_options(missing, header, types)
+        check_data(files[1], many=True)
+        if is_scanned(files[1], scan, block_rows, model=files[0]):
+            if draws:
+                raise ValueError(
+                    f"--draws {draws} draws tables in memory, and {files[1]} is read block by block; leave it out"
+                )
+            check_files(files[0], files[1], output, many=True)
+            check_streamed(output, files[1])
+            options: dict[str, Any] = {"block_rows": block_rows, "seed": seed, "is_shown": not as_json}
+            stream = open_stream(files[0], files[1], reading, keep=None, **options)
+            return impute_stream(stream, {"steps": steps, "resamplings": resamplings}, output, safe_csv, as_json)
         return impute_by_model(files[0], files[1], reading, draws, steps, resamplings, seed, output, safe_csv, as_json)
+    if scan:
+        raise ValueError(
+            f"--scan reads {files[0]} block by block, and models are chosen on a table in memory; fit one with "
+            "`jensen fit` and give its file before the table"
+        )
+    if block_rows is not None:
+        raise ValueError(f"--block-rows {block_rows} is for a fitted model; give its file before the table")
     for flag, given in {"--steps": steps, "--resamplings": resamplings}.items():
         if given is not None:
             raise ValueError(f"{flag} is for a fitted diffusion; give its file before the table, or leave it out")
@@ -247,7 +273,49 @@ def impute_by_model(
         table = filled if is_image else fill_cells(cells, own, is_missing, filled, opened.styles)
         n_filled = int(is_missing.sum())
         write_rows(estimator, table, file, as_json, safe_csv, opened.form, filled_entries=n_filled)
-    left = missing_elsewhere(cells, own)
-    if left and not as_json:
-        hint = "; for classes use `jensen predict`" if hasattr(estimator, "classes_") else ""
-        show_message(f"not imputed, in columns that the model was not trained on: {left}{hint}")
+    if not as_json:
+        show_left(estimator, missing_elsewhere(cells, own))
+
+
+def show_left(estimator: Any, left: Mapping[str, int]) -> None:
+    """One line about missing values that stay missing, by column."""
+    if not left:
+        return
+    hint = "; for classes use `jensen predict`" if hasattr(estimator, "classes_") else ""
+    cells = ", ".join(f"{n} cells of {name}" for name, n in left.items())
+    show_message(f"not imputed, in columns that the model was not trained on: {cells}{hint}")
+
+
+def impute_stream(stream: Stream, asked: Mapping[str, Any], output: Path | None, safe_csv: bool, as_json: bool) -> None:
+    """Fill tables by a fitted model, block by block."""
+    import numpy as np
+    import pandas as pd
+
+    from jensen.files.datasets import fill_cells
+    from jensen.files.tables import as_frame
+
+    estimator = stream.estimator
+    if stream.scan.head().table.ndim > 2:
+        raise ValueError("images are filled in memory and not block by block; add --no-scan")
+    fill, options = method(estimator, "impute"), options_for(estimator, "impute", **asked)
+    as_written = not as_json and (output is None or is_text(output))
+    n_filled, left = 0, Counter[str]()
+
+    def frames() -> Iterator[pd.DataFrame]:
+        nonlocal n_filled
+        for piece in stream:
+            own = modelled(estimator, piece.X)
+            is_missing = np.asarray(pd.isna(own))
+            with piece.place:
+                filled = fill(piece.X, **options)
+                check_complete("impute", modelled(estimator, filled))
+            n_filled += int(is_missing.sum())
+            cells = piece.cells if as_written else piece.table
+            left.update(missing_elsewhere(cells, own))
+            yield as_frame(fill_cells(cells, own, is_missing, filled))
+
+    table = deliver(stream, frames(), output, as_json, safe_csv, lambda: {"filled_entries": n_filled})
+    if table is not None:
+        write_result(estimator, table, output, as_json, filled_entries=n_filled)
+    if not as_json:
+        show_left(estimator, left)

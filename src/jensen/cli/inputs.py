@@ -53,8 +53,9 @@ def read_order(
     drop: Sequence[str] = (),
     or_files: Sequence[str | None] = (),
     header: bool | None = None,
+    many: bool = False,
 ) -> Order:
-    """The model and its options among the words of the command line.
+    """The model and its options among the words of the command line. The data may be `many` tables.
 
     Names in a grid, columns to drop, and names of columns `or_files` are only checked.
     """
@@ -78,7 +79,7 @@ def read_order(
             if (parameter := known[option].plain) is not None:
                 read_value(text, parameter)
         sort_grid(grid, known)
-        check_data(path)
+        check_data(path, many=many)
         check_columns(path, drop, or_files, header)
     cls = model_class(name)
     parameters = inspect.signature(cls, eval_str=True).parameters
@@ -286,8 +287,10 @@ TABLES = (
     "a database (shop.db::orders), or - for standard input. Images: a folder, or .npy of shape (n, h, w) or "
     "(n, c, h, w). Or a data set of scikit-learn: digits, iris or wine."
 )
+MANY = "Many tables, read block by block: a folder of .parquet, .feather, .csv or .npy files, or 'rows/*.parquet'."
 TABLE = typer.Argument(help=TABLES)
 ROWS = typer.Argument(help=f"{TABLES} {DOCUMENTS}")
+MANY_ROWS = typer.Argument(help=f"{TABLES} {MANY} {DOCUMENTS}")
 Name = Annotated[str, typer.Argument(help="Name of a model; `jensen models` lists them.")]
 # In commands that take options of a model, any word may be parsed as this argument.
 Word = Annotated[str, TABLE]
@@ -339,4 +342,8 @@ SafeCsv = Annotated[
 Json = Annotated[bool, typer.Option("--json", callback=silenced, help="Print the result as one JSON object.")]
 Quiet = Annotated[
     bool, typer.Option("--quiet", "-q", callback=silenced, help="No progress bar and no results on standard output.")
+]
+Checkpoint = Annotated[
+    Path | None,
+    typer.Option(metavar="FOLDER", help="Folder for fits that are done; the same command resumes from it."),
 ]

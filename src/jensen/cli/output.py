@@ -266,7 +266,12 @@ def write_images(estimator: Model, images: np.ndarray, output: Path, is_shown: b
 
 
 def report(
-    estimator: Model, n_rows: int, summary: dict[str, Any], output: Path | None, as_json: bool, quiet: bool = False
+    estimator: Model,
+    n_rows: int | None,
+    summary: dict[str, Any],
+    output: Path | None,
+    as_json: bool,
+    quiet: bool = False,
 ) -> None:
     """Print a summary as one JSON object or as a table."""
     summary = {"model": type(estimator).__name__, "rows": n_rows, **summary}

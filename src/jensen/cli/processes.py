@@ -97,7 +97,7 @@ def launch(command: Sequence[str], n_processes: int) -> tuple[int, str]:
         # torch ends the others by SIGTERM.
         failed = min(ended.failures.values(), key=lambda one: (one.exitcode == -signal.SIGTERM, one.local_rank))
         file = ended.stderrs[failed.local_rank]
-        hidden = Path(file).read_text(errors="replace") if file else ""
+        hidden = Path(file).read_text(encoding="utf-8", errors="replace") if file else ""
     return failed.exitcode if failed.exitcode > 0 else 128 - failed.exitcode, hidden
 
 

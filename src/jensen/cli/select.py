@@ -16,6 +16,7 @@ from jensen.cli.checks import check_writable
 from jensen.cli.documents import Text, holds_documents, read_documents
 from jensen.cli.inputs import (
     ROWS,
+    Checkpoint,
     Drop,
     FitSeed,
     Header,
@@ -65,6 +66,7 @@ def select(
     n_jobs: Annotated[int, typer.Option(help="Number of processes; -1 is one per core.")] = 1,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Model file to write: the best model.")] = None,
     plot: Annotated[Path | None, typer.Option(help="Plot of the criterion to write: .png, .pdf or .svg.")] = None,
+    checkpoint: Checkpoint = None,
     text: Text = None,
     label: Label = None,
     weight: Weight = None,
@@ -80,7 +82,8 @@ def select(
 
     The output lists the leading fits, and a matrix of all fits if several options
     vary. A star marks the best. Options of the model that do not vary are options
-    here; `jensen models NAME` lists them.
+    here; `jensen models NAME` lists them. Ctrl-C ends with the fits that are done;
+    with --checkpoint, the same command resumes.
 
     Examples:
       jensen select gaussian-mixture x.csv --grid n-components=1:9 -o best.jensen
@@ -99,6 +102,7 @@ def select(
             check_writable(file)
     if plot and plot.suffix.lower() not in PICTURES:
         raise ValueError(f"--plot {plot} must end in {', '.join(PICTURES)}")
+    ctx.meta["checkpoint"] = checkpoint
     column = only("--label", label)
     columns = [*(drop or []), *([text] if text else [])]
     order = read_order(ctx, model, data, seed, grid, drop=columns, or_files=[column, weight], header=header)
@@ -140,8 +144,14 @@ def select(
         n_jobs=n_jobs,
         random_state=seed or 0,
         verbose=int(not (as_json or quiet)),
+        checkpoint=checkpoint,
     )
-    warn_of_ignored_label(found.winner, column)
+    is_interrupted = bool(ctx.meta.get("is_interrupted"))
+    if found.winner is not None:
+        warn_of_ignored_label(found.winner, column)
+    elif output:
+        show_message(f"warning: the best model is not fitted to all rows, and {output} is not written")
+        output = None
     if output:
         found.winner.save(output)
         wrote(output)
@@ -158,15 +168,18 @@ def select(
     if as_json:
         rows = [{str(name): plain(value) for name, value in row.items()} for row in found.table.to_dict("records")]
         best = {name: plain(value) for name, value in found.best_params.items()}
-        summary = {"criterion": found.criterion, "best": best, "table": rows}
-        return report(found.winner, n_rows(X), summary, output, as_json)
-    if not quiet:
+        summary: dict[str, Any] = {"criterion": found.criterion, "best": best, "table": rows}
+        summary |= {"interrupted": True} if is_interrupted else {}
+        report(order.estimator, n_rows(X), summary, output, as_json)
+    elif not quiet:
         from rich.console import Console
 
         Console().print(found.rich())
         for file, what in ((output, "best model"), (plot, "picture")):
             if file:
                 show_message(f"wrote the {what} to {file}")
+    if is_interrupted:
+        raise typer.Exit(130)
 
 
 def check_used(measured: Mapping[str, Any], criterion: str, estimator: Model) -> None:

@@ -58,7 +58,8 @@ def as_fitted(estimator: Model, table_options: Reading) -> Reading:
             is_text = bool(levels) and isinstance(levels[0], str)
             # What is usually a code of missing values may be a level of this model.
             text = "text" if not (WORDS | SIGNS) & {*levels} else "as written"
-            types[str(name)] = "date" if unit else text if is_text else "number"
+            is_truth = bool(levels) and isinstance(levels[0], bool)
+            types[str(name)] = "date" if unit else text if is_text else "plain" if is_truth else "number"
     return replace(table_options, fitted=types | dict(table_options.fitted), hints=False)
 
 
@@ -118,13 +119,13 @@ def modelled(estimator: Model, table: Any) -> Any:
     return table[:, list(estimator.columns_.kept)]
 
 
-def missing_elsewhere(cells: Table, X: Table) -> str:
+def missing_elsewhere(cells: Table, X: Table) -> dict[str, int]:
     """The number of missing values in every column that the model was not trained on."""
     import numpy as np
 
     if isinstance(cells, np.ndarray) or isinstance(X, np.ndarray):
-        return ""
+        return {}
     others = cells.drop(columns=list(X.columns))
     # Cells as they are written: an empty one is an empty text.
     empty = (others.isna() | (others == "")).sum()
-    return ", ".join(f"{n} cells of {name}" for name, n in empty.items() if n)
+    return {str(name): int(n) for name, n in empty.items() if n}

@@ -10,8 +10,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from jensen.contract.em import Answers, EMEstimator, Problem, Stream
-    from jensen.contract.model import LatentVariableModel, Rows, not_offered, warn_unused, whole_number
+    from jensen.contract.em import EMEstimator
+    from jensen.contract.model import LatentVariableModel, not_offered, warn_unused, whole_number
+    from jensen.contract.problem import Answers, Problem, Stream
+    from jensen.contract.rows import Rows
 
 __all__ = [
     "Answers",
@@ -29,5 +31,5 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module 'jensen.contract' has no attribute {name!r}")
-    home = "em" if name in ("Answers", "EMEstimator", "Problem", "Stream") else "model"
-    return getattr(import_module(f"jensen.contract.{home}"), name)
+    homes = {"EMEstimator": "em", "Rows": "rows", **dict.fromkeys(("Answers", "Problem", "Stream"), "problem")}
+    return getattr(import_module(f"jensen.contract.{homes.get(name, 'model')}"), name)

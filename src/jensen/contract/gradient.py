@@ -20,17 +20,30 @@ from torch import Tensor
 
 from jensen.contract.capabilities import Capabilities
 from jensen.contract.model import LatentVariableModel, warn_unused
-from jensen.contract.training import F, M, TrainingArguments, TrainingSpec, split_rows
+from jensen.contract.scanning import as_scan
+from jensen.contract.streaming import survey_rows
+from jensen.contract.training import F, M, TrainingArguments, TrainingSpec
 from jensen.data.columns import Columns
 from jensen.data.container import Kind, Table
 from jensen.data.labels import decode_labels, encode_labels
 from jensen.data.network_columns import NetworkColumns
-from jensen.data.rows import Events, FittedRows, image_shape, known_rows, presented, read_fitted, restored
+from jensen.data.rows import (
+    ColumnRules,
+    FittedRows,
+    image_shape,
+    known_rows,
+    learn_events,
+    presented,
+    read_fitted,
+    restored,
+)
 from jensen.engines.sgd.checkpoint import seed_in
-from jensen.engines.sgd.feeds import TrainingSet
 from jensen.engines.sgd.loop import fit_sgd
 from jensen.engines.sgd.plan import HistoryRow, Plan, Run, Trainer
 from jensen.engines.sgd.processes import World, choose_device
+from jensen.engines.sgd.streams import StreamedSet, TrainingData
+from jensen.engines.sgd.training_set import TrainingSet
+from jensen.files.scan import Scan
 from jensen.nets.allowance import Allowance, check_weights
 from jensen.runtime.memory import allocating
 from jensen.runtime.randomness import seeded
@@ -82,8 +95,8 @@ class GradientEstimator(LatentVariableModel, Generic[F, M]):
     }
 
     @abstractmethod
-    def _read_training_rows(self, X: Table, sample_weight: Any = None) -> tuple[Events, Tensor | None, np.ndarray]:
-        """Rows to train on, their weights and a mask (n,) of the rows of X that they are, as from `learn_events`."""
+    def _column_rules(self) -> ColumnRules:
+        """How the model finds out what its columns are."""
 
     @abstractmethod
     def _build(self, facts: F) -> M:
@@ -134,8 +147,7 @@ class GradientEstimator(LatentVariableModel, Generic[F, M]):
     def find_measure(self, X: Table) -> tuple[str, ...]:
         """`measure_` of a fit to X, found without fitting."""
         self.score_samples  # noqa: B018
-        events: Events = clone(self)._read_training_rows(X)[0]
-        return events.table.measure
+        return learn_events(clone(self), X, self._column_rules())[0].table.measure
 
     def can_score(self, X: Table) -> np.ndarray:
         """Which rows (n,) have a score: all, but for images with a level that was not in the training data."""
@@ -143,23 +155,35 @@ class GradientEstimator(LatentVariableModel, Generic[F, M]):
         self.score_samples  # noqa: B018
         return known_rows(self, X, self._columns, self._shape)
 
-    def _training_set(self, X: Table, y: Any, sample_weight: Any) -> TrainingSet:
+    def _training_set(self, X: Table, y: Any, sample_weight: Any) -> TrainingData:
         """Rows, labels and weights to train on; sets `classes_` if there are labels."""
-        events, weight, kept = self._read_training_rows(X, sample_weight)
+        rows = as_scan(X, y, sample_weight, None)
+        if isinstance(rows, Scan):
+            return self._streamed_set(rows if self.capabilities.labels else rows.without_labels())
+        events, weight, kept = learn_events(self, X, self._column_rules(), sample_weight)
         label, classes = encode_labels(y, len(kept), None, kept)
-        if hasattr(self, "classes_"):
-            del self.classes_
+        self.__dict__.pop("classes_", None)
         if label is None:
             return TrainingSet(events, None, weight)
         self.classes_ = classes
         return TrainingSet(events, label[torch.from_numpy(kept)], weight)
 
-    def _train(self, data: TrainingSet, spec: TrainingSpec[F, M]) -> Run:
+    def _streamed_set(self, scan: Scan) -> StreamedSet:
+        """The rows of a scan, after a sweep over them."""
+        world = World.of_environment(self.device)
+        data, classes = survey_rows(self, scan, self._column_rules(), world, self._checked_trainer().shuffle_rows)
+        self.__dict__.pop("classes_", None)
+        if classes is not None:
+            self.classes_ = classes
+        return data
+
+    def _train(self, data: TrainingData, spec: TrainingSpec[F, M]) -> Run:
         """Build the networks, train them and set the fitted attributes."""
         given, trainer = self._training_arguments(), self._checked_trainer()
         world = World.of_environment(self.device)
         seed = world.agree(self._seed() if spec.seed is None else spec.seed)
-        rows, held_out = split_rows(data.events.n_rows, trainer.validation_fraction, seed)
+        parts: tuple[Any, Any] = data.split(trainer.validation_fraction, seed)
+        rows, held_out = parts
         self._columns, self._shape = data.events.table, data.events.shape
         self._kind = data.events.kind.of_other_rows()
         self._facts = spec.facts(rows)
@@ -225,24 +249,15 @@ class GradientEstimator(LatentVariableModel, Generic[F, M]):
         """The files that a fit may resume from."""
         return [self._training_arguments().checkpoint]
 
-    def _identity(self, data: TrainingSet) -> dict[str, object]:
+    def _identity(self, data: TrainingData) -> dict[str, object]:
         """What a fit must share with a checkpoint to resume from it: everything that determines the weights."""
-        ignored = ("checkpoint", "device", "verbose", "max_epochs", "random_state")
+        ignored = ("checkpoint", "device", "verbose", "max_epochs", "random_state", "accumulate", "shuffle_rows")
         arguments = {
             name: type(value).__name__ if isinstance(value, BaseEstimator) else repr(value)
             for name, value in self.get_params().items()
             if name.split("__")[-1] not in ignored
         }
-        first = data.events.read(np.arange(min(data.events.n_rows, 8))).nan_to_num(-1.0).double()
-        return {
-            "model": type(self).__name__,
-            **arguments,
-            "rows of X": data.events.n_rows,
-            "shape of a row": list(data.events.shape),
-            "the sum of the first rows": float(first.sum()),
-            "the sum of the weights": None if data.weight is None else float(data.weight.sum()),
-            "the sum of the labels": [] if data.extra is None else [float(data.extra.double().sum())],
-        }
+        return {"model": type(self).__name__, **arguments, **data.identity()}
 
     def _read_fitted(self, X: Table) -> FittedRows:
         """Rows of a fitted model, with what they lack."""

@@ -7,7 +7,7 @@ import os
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -20,8 +20,10 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from jensen.bound import Bound
+from jensen.contract.answering import mean_over, stream_verbs
 from jensen.contract.capabilities import Capabilities
 from jensen.contract.files import write_model
+from jensen.contract.rows import Rows
 from jensen.data.constants import Constants, find_constants, warn_of_constants
 from jensen.data.container import Kind, Table, n_entries, n_rows
 from jensen.data.labels import UNLABELLED, encode_labels
@@ -36,23 +38,9 @@ from jensen.data.reader import (
     read_table,
     read_weights,
 )
+from jensen.files.scan import Scan
 from jensen.runtime.memory import need_memory
 from jensen.runtime.messages import levels_inside
-
-
-@dataclass(frozen=True)
-class Rows:
-    """Training rows: values (n, d), weights and class numbers, and the kind of table they came in.
-
-    If the values are not those of the user, `log_jacobian` (n,) takes log-densities back to the user's units.
-    """
-
-    x: Tensor
-    weight: Tensor | None
-    label: Tensor | None
-    classes: np.ndarray
-    kind: Kind
-    log_jacobian: Tensor | None = None
 
 
 class LatentVariableModel(BaseEstimator, ABC):
@@ -66,6 +54,10 @@ class LatentVariableModel(BaseEstimator, ABC):
     theta_: Any
     random_state: Any
     _kind: Kind
+
+    def __init_subclass__(cls, **keywords: Any) -> None:
+        super().__init_subclass__(**keywords)
+        stream_verbs(cls)
 
     @abstractmethod
     def _theta_record(self) -> dict[str, Any]:
@@ -128,7 +120,10 @@ class LatentVariableModel(BaseEstimator, ABC):
 
     def score(self, X: Table, y: Any = None) -> float:
         """Mean of `score_samples` over the rows; y is ignored."""
-        return float(self.score_samples(X).mean())
+        if isinstance(X, Scan):
+            return mean_over(self.score_samples(X))
+        # In double precision: the sum of scores in single precision may overflow.
+        return float(np.asarray(self.score_samples(X), dtype=np.float64).mean())
 
     def describe_score(self) -> str:
         """Whether `score_samples` is exact or a bound, and what it is estimated from."""
@@ -138,6 +133,10 @@ class LatentVariableModel(BaseEstimator, ABC):
         """Rows for a fitted model."""
         check_is_fitted(self)
         return beside_model(self, *read_table(self, X, reset=False), self._kind)
+
+    def _of_block(self, table: Any) -> Any:
+        """What the model reads of a block of a scan."""
+        return table
 
     @property
     def _unlabelled(self) -> Any:

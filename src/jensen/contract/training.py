@@ -7,13 +7,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Generic, Protocol, Self, TypeVar
 
-import numpy as np
 from torch import Tensor, nn
 
 from jensen.engines.sgd.plan import Objective, Phase, Trainer
 
-# With fewer rows none are held out: the score of a handful of rows is too noisy to stop by.
-LEAST_ROWS = 40
 # Names in files that differ from the names here.
 FILE_NAMES = {"has_missing": "has_holes"}
 # Left out of files by models without classes.
@@ -69,7 +66,7 @@ class TrainingSpec(Generic[F, M]):
     Args:
         objective: the value of every row that training raises.
         score: the value of every held-out row, which decides about stopping and which weights are kept.
-        facts: returns the facts, given the numbers of the rows that are not held out.
+        facts: returns the facts, given the rows that are not held out, as `split` of the training set returns them.
         build: returns the networks with their initial weights; None is the model's `_build`.
         phases: returns the groups of parameters to train in turns; by default all are trained together.
         trained: returns the module whose forward is trained; by default the networks themselves.
@@ -80,20 +77,13 @@ class TrainingSpec(Generic[F, M]):
 
     objective: Objective
     score: Objective
-    facts: Callable[[np.ndarray], F]
+    facts: Callable[[Any], F]
     build: Callable[[F], M] | None = None
     phases: Callable[[M], Sequence[Phase]] = all_together
     trained: Callable[[M], nn.Module] = itself
     seed: int | None = None
     may_keep_start: bool = False
     is_skipped: bool = False
-
-
-def split_rows(n_rows: int, validation_fraction: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """The numbers of the rows to train on and of those held out, both sorted."""
-    order = np.random.default_rng(seed).permutation(n_rows)
-    n_held_out = round(validation_fraction * n_rows) if n_rows >= LEAST_ROWS else 0
-    return np.sort(order[n_held_out:]), np.sort(order[:n_held_out])
 
 
 def class_frequencies(counts: Tensor) -> list[float]:

@@ -18,9 +18,10 @@ import numpy as np
 from scipy.sparse import issparse
 from torch import Tensor
 
-from jensen.data.container import Kind, Table, as_array, check_container, is_frame, kind_of_frame, names_in
+from jensen.data.container import Kind, Table, as_array, is_frame, kind_of_frame, names_in
 from jensen.data.dates import seconds_of
 from jensen.data.names import check_names, column_name, shown
+from jensen.data.refuse import check_container
 
 # What the kinds of numpy's types hold, and below the types of Python objects; all else is "other".
 SORTS = {"f": "float", "i": "int", "u": "int", "b": "bool", "m": "time", "M": "time"}

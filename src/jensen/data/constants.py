@@ -185,3 +185,16 @@ def warn_of_constants(constants: Mapping[str | int, Any]) -> None:
             UserWarning,
             stacklevel=levels_inside(),
         )
+
+
+def check_same_constants(before: Constants | None, now: Constants | None, names: Sequence[str]) -> None:
+    """An error for a warm start where other columns vary than in the last fit."""
+    last, own = (set() if one is None else set(one.columns.tolist()) for one in (before, now))
+    if last != own:
+        j = min(last ^ own)
+        what = (
+            "had one value in the last fit and varies now"
+            if j in last
+            else "varied in the last fit, and has one value now"
+        )
+        raise ValueError(f"warm_start: column {names[j]} {what}; fit with warm_start=False")

@@ -17,13 +17,13 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import torch
 from narwhals.stable.v2.typing import IntoDataFrame
-from scipy.sparse import issparse, sparray, spmatrix
+from scipy.sparse import sparray, spmatrix
 from torch import Tensor
 from torch.utils.data import Dataset, Subset
 
 from jensen.data.constants import Constants
-from jensen.data.labels import MISSING
-from jensen.data.names import listed, name_to_keep
+from jensen.data.names import name_to_keep
+from jensen.data.refuse import check_container, check_no_text
 
 # Rows as a user may give them.
 Table: TypeAlias = Union[np.ndarray, Tensor, Sequence[Any], "Dataset[Any]", spmatrix, sparray, IntoDataFrame]
@@ -89,7 +89,12 @@ class Kind:
     def values(self, tensor: Tensor) -> Any:
         """One value, or a vector of them, per row: a tensor for tensors, else an array."""
         if tensor.is_floating_point():
-            tensor = tensor.to(getattr(torch, self.dtype))
+            dtype = getattr(torch, self.dtype)
+            if torch.finfo(dtype).max < torch.finfo(tensor.dtype).max:
+                # A finite number stays finite, such as the score of a row far away: -inf says that it is impossible.
+                ends = torch.finfo(dtype)
+                tensor = torch.where(tensor.isinf(), tensor, tensor.clamp(ends.min, ends.max))
+            tensor = tensor.to(dtype)
         return tensor.to(self.device) if self.container == "torch" else tensor.cpu().numpy()
 
     def table(self, tensor: Tensor) -> Any:
@@ -108,47 +113,6 @@ class Kind:
 
 def is_frame(X: Any) -> bool:
     return bool(nw.dependencies.is_into_dataframe(X))
-
-
-def check_container(X: Any) -> None:
-    """An error for what only a data frame turns into a table: dictionaries, lists of them, records, lazy frames."""
-    is_list = isinstance(X, (list, tuple)) and len(X) > 0 and isinstance(X[0], Mapping)
-    if is_list or (isinstance(X, Mapping) and not issparse(X)):  # scipy has a sparse array that is a dictionary
-        what = f"a list of dictionaries ({type(X[0]).__name__})" if is_list else f"a dictionary ({type(X).__name__})"
-        raise TypeError(f"X is {what}, and a table is a data frame or an array; give pd.DataFrame(X)")
-    if nw.dependencies.is_polars_lazyframe(X):
-        raise TypeError("X is a LazyFrame, whose rows are not computed yet; give X.collect()")
-    if isinstance(X, np.ndarray) and X.dtype.names is not None:
-        raise TypeError(f"X is an array of records with the fields {listed(X.dtype.names)}; give pd.DataFrame(X)")
-
-
-def check_no_text(X: Any, takes_text: bool) -> None:
-    """An error for text and pd.NA in an array or in lists, which are read as numbers; text may write out a number."""
-    way_out = "encode it as numbers" + (", or give a data frame, such as pd.DataFrame(X)" if takes_text else "")
-    cells = np.asarray(X, dtype=object)
-    if isinstance(X, np.ndarray) and X.dtype.kind in "US":
-        raise ValueError(f"X holds text, such as {str(cells.flat[0])!r}, and no numbers; {way_out}")
-    for place, value in np.ndenumerate(cells):
-        if type(value).__name__ == MISSING:
-            row, column = (*place, 0)[:2]
-            raise ValueError(
-                f"X holds pd.NA in row {row}, column {column}, and arrays and lists are read as numbers; write np.nan "
-                "where a value is missing, or give pd.DataFrame(X).convert_dtypes()"
-            )
-        if isinstance(value, str | bytes) and not is_number(value):
-            row, column = (*place, 0)[:2]
-            raise ValueError(
-                f"X holds text, such as {value!r} in row {row}, column {column}, and arrays and lists are read as "
-                f"numbers; {way_out}"
-            )
-
-
-def is_number(text: str | bytes) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
 
 
 def to_take_apart(X: Any) -> Any:
@@ -263,7 +227,9 @@ def is_missing(column: nw.Series[Any]) -> np.ndarray:
 
 def filled(column: nw.Series[Any], missing: np.ndarray, values: np.ndarray) -> nw.Series[Any]:
     backend, dtype = column.implementation, column.dtype
-    new = nw.new_series(column.name, values[missing].tolist(), backend=backend)
+    cells = values[missing].tolist()
+    is_whole = dtype.is_integer() and all(isinstance(value, int) for value in cells)
+    new = nw.new_series(column.name, cells, dtype if is_whole else None, backend=backend)
     if dtype in (nw.String, nw.Categorical, nw.Enum):
         new = new.cast(nw.String)
         if isinstance(dtype, nw.Enum) and not {*new} <= {*dtype.categories}:
@@ -312,8 +278,10 @@ def new_column(container: str, name: str, values: np.ndarray, dtype: str, known:
     if not known and "Int" not in dtype:
         return nw.new_series(name, values, backend=backend)
     cells = [None if value != value else value for value in values.tolist()]
-    column = nw.new_series(name, cells, backend=backend)
     chosen = nw.Enum(known) if dtype.startswith("Enum") else getattr(nw, dtype, None)
+    if chosen is not None and "Int" in dtype and all(isinstance(value, int | None) for value in cells):
+        return nw.new_series(name, cells, chosen, backend=backend)  # arrow guesses int64, which 2⁶³ is beyond
+    column = nw.new_series(name, cells, backend=backend)
     return column if chosen is None else column.cast(chosen)
 
 

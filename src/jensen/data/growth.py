@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -10,11 +11,13 @@ import numpy as np
 import torch
 
 from jensen.data.cells import Cells
+from jensen.data.codes import Codes
 from jensen.data.columns import Columns
 from jensen.data.dates import SECONDS
 from jensen.data.levels import MOST_LEVELS, find_levels, plain
 from jensen.data.names import shown
 from jensen.data.present import ColumnView
+from jensen.runtime.messages import own_filters
 
 
 def grown_columns(columns: Columns, cells: Cells) -> Columns:
@@ -51,6 +54,23 @@ def grown_columns(columns: Columns, cells: Cells) -> Columns:
         ranges=ranges,
         n_rows=columns.n_rows + len(observed),
         n_observed=columns.n_observed + torch.from_numpy(observed.sum(0)),
+    )
+
+
+def seen_codes(columns: Columns, cells: Cells, *, is_learnt: bool = False) -> Codes:
+    """The codes of rows of one of several sites; an error for a level that the model they share does not have."""
+    with own_filters():
+        warnings.simplefilter("ignore")
+        codes = columns.codes(cells, is_learnt=is_learnt)
+    if not bool(codes.unseen.any()):
+        return codes
+    row, place = codes.unseen.nonzero()[0].tolist()
+    column = columns.kept[place]
+    value = cells.texts[column][row] if column in cells.texts else cells.numbers[row, column]
+    raise ValueError(
+        f"X holds {plain(value)!r} in row {cells.row(row)}, column {shown(columns.names[place])}, which the model has "
+        "not seen, and one site cannot change what all share; begin with a model that has seen it, for example after "
+        "partial_fit with a row of every level"
     )
 
 

@@ -23,7 +23,7 @@ from jensen.data.statistics import TableStatistics, statistics_of
 
 
 def learn_columns(
-    X: Table | Cells,
+    X: Table | Cells | TableStatistics,
     columns: Any = None,
     *,
     kinds: str = "scaled",
@@ -60,7 +60,8 @@ def learn_columns(
     numbers: 0 if no value is less, and 1 if all values are from 0 to 1. Numbers have no other bounds, unless given.
 
     Args:
-        X: a data frame, or numbers (n, d) as an array or tensor; NaN and its like are missing.
+        X: a data frame, or numbers (n, d) as an array or tensor; NaN and its like are missing. For mixtures also the
+            statistics of a table that is not in memory.
         columns: a kind for all columns, or {name or number: kind or options} for some. For mixtures kinds are "auto",
             "number", "count", "level", "yes/no", "date", "constant" and "left out", and options are a dictionary of
             "kind", "low", "high" and "atoms"; a bound of None is none, not even a natural one. For networks kinds are
@@ -83,6 +84,8 @@ def learn_columns(
         visits  count   0 to 7                   0.0%     probability
         size    number  1 to 3                   0.0%     density
     """
+    if isinstance(X, TableStatistics):
+        return columns_from(X, asked_columns(columns, X.head.names), atoms)
     if kinds == "scaled":
         return learn_scaled(read_cells(X, dates=True), "auto" if columns is None else columns, shared_scale)
     if kinds != "all":

@@ -61,6 +61,11 @@ def encode_labels(
         unknown = unknown | ~counts
     if unknown.all():
         return no_labels
+    if y.dtype.kind == "f" and np.isinf(y[~unknown]).any():
+        raise ValueError(
+            f"y contains infinity, first in row {np.flatnonzero(np.isinf(y) & ~unknown)[0]}; labels are classes, and "
+            "NaN or -1 marks an unknown one"
+        )
     if y.dtype.kind == "f" and type_of_target(y[~unknown]).startswith("continuous"):
         raise ValueError(
             f"Unknown label type: y holds continuous values such as {y[~unknown][0]}, but labels are classes; "

@@ -240,6 +240,8 @@ def find_grid(numbers: np.ndarray, asked: Any, is_image: bool) -> Grid | None:
         # The widest possible step first: pixels of 0 and 255 alone have two levels.
         candidates = [float(gaps.min()), 1.0] if 0 < len(gaps) < MOST_GRID_LEVELS else [1.0]
     for step in candidates:
+        if not (high - low) / step < MOST_GRID_LEVELS:  # not even finite, at the ends of float64
+            continue
         n_levels = round((high - low) / step) + 1
         # The step is computed again from the whole range, since a gap between neighbours is rounded.
         grid = Grid(low, (high - low) / max(n_levels - 1, 1), n_levels)

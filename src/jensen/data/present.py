@@ -133,7 +133,8 @@ def make_frame(container: str, views: Sequence[ColumnView], numbers: np.ndarray,
         frame = pd.DataFrame(made, index=index)
         frame.columns = pd.Index([view.name for view in views])
         return frame
-    named = {str(view.name): made[j] for j, view in enumerate(views)}
+    # Native ones, whose types arrow takes as they are; those of others it guesses from the values.
+    named = {str(view.name): made[j].to_native() for j, view in enumerate(views)}
     return nw.from_dict(named, backend=backend_of(container)).to_native()
 
 

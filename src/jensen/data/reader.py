@@ -17,16 +17,16 @@ from torch import Tensor
 
 from jensen.data.cells import Cells, cells_of_numbers, check_finite, read_frame
 from jensen.data.codes import warn_of_unseen
+from jensen.data.columns import Columns
 from jensen.data.container import (
     Kind,
     Table,
     as_array,
-    check_container,
-    check_no_text,
     is_frame,
     names_in,
 )
 from jensen.data.names import column_name, shown
+from jensen.data.refuse import check_container, check_no_text
 
 # Squares of values outside these, and sums of them, leave the range of float64.
 SMALLEST, LARGEST = 1e-150, 1e153
@@ -191,7 +191,8 @@ def read_weights(sample_weight: Any, n_rows: int) -> Tensor | None:
         weight = torch.full((n_rows,), float(sample_weight), dtype=torch.float64)
     else:
         try:
-            weight = torch.as_tensor(np.array(sample_weight, dtype=np.float64))
+            given = sample_weight.detach().cpu() if isinstance(sample_weight, Tensor) else sample_weight
+            weight = torch.as_tensor(np.array(given.numpy() if isinstance(given, Tensor) else given, dtype=np.float64))
         except (TypeError, ValueError) as error:
             raise ValueError(f"sample_weight must hold numbers, one per row: {error}") from None
     if weight.shape != (n_rows,):
@@ -239,6 +240,13 @@ def check_spread(values: np.ndarray, names: list[str]) -> None:
                 f"X varies by {spread:g} in column {names[column]}, too small to square; rescale it, such as "
                 f"X / {spread:.0e}"
             )
+
+
+def check_spread_of(columns: Columns, codes: Tensor) -> None:
+    """The same for the numbers among columns with these codes (n, d)."""
+    numbers = (~columns.has_levels).nonzero().flatten().tolist()
+    if codes.layout == torch.strided and numbers:
+        check_spread(codes[:, numbers].numpy(), [shown(columns.names[j]) for j in numbers])
 
 
 def check_values(values: np.ndarray, names: Sequence[str], model: str, *, is_count: bool) -> None:

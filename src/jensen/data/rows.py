@@ -53,8 +53,32 @@ class FittedRows:
 
 
 @dataclass(frozen=True)
-class Events:
-    """Rows to be read by number.
+class ColumnRules:
+    """How a model finds out what its columns are.
+
+    Args:
+        kinds: as in `learn_scaled`, by a likelihood.
+        scaling: "feature", "pooled" for deviations that are drawn together a little, "common" for all entries together,
+            or None: common for images.
+        data_levels: as in `find_grid`, for rows of numbers.
+        columns: kinds and atoms of columns that the user asks for.
+        atoms: whether frequent numbers may be atoms; not in images, nor in tables of numbers that are all on one grid.
+    """
+
+    kinds: Any = "auto"
+    scaling: str | None = None
+    data_levels: Any = None
+    columns: Any = None
+    atoms: bool = False
+
+    def is_common(self, is_image: bool) -> bool:
+        """Whether all numbers have one scale."""
+        return self.scaling == "common" or (self.scaling is None and is_image)
+
+
+@dataclass(frozen=True)
+class Described:
+    """What rows are.
 
     Args:
         n_rows: how many.
@@ -62,9 +86,6 @@ class Events:
         table: what its entries are.
         columns: the columns that networks model; `NetworkColumns` of the table.
         kind: what the user gave.
-        read: the rows with these numbers, encoded (b, D) in single precision.
-        is_in_memory: whether all of them may be read at once.
-        can_have_missing: whether their type has missing values; integers have none.
     """
 
     n_rows: int
@@ -72,6 +93,18 @@ class Events:
     table: Columns
     columns: Columns
     kind: Kind
+
+
+@dataclass(frozen=True)
+class Events(Described):
+    """Rows to be read by number.
+
+    Args:
+        read: the rows with these numbers, encoded (b, D) in single precision.
+        is_in_memory: whether all of them may be read at once.
+        can_have_missing: whether their type has missing values; integers have none.
+    """
+
     read: Callable[[np.ndarray], Tensor]
     is_in_memory: bool
     can_have_missing: bool = True
@@ -86,28 +119,15 @@ class Events:
 
 
 def learn_events(
-    estimator: BaseEstimator,
-    X: Table,
-    kinds: Any,
-    scaling: str | None,
-    sample_weight: Any = None,
-    data_levels: Any = None,
-    *,
-    columns: Any = None,
-    atoms: bool = False,
+    estimator: BaseEstimator, X: Table, rules: ColumnRules, sample_weight: Any = None
 ) -> tuple[Events, Tensor | None, np.ndarray]:
     """Rows to train on, with what their columns are.
 
     Args:
         estimator: gets scikit-learn's `n_features_in_` and `feature_names_in_`, and for images `pixel_range_`.
         X: the rows.
-        kinds: as in `learn_scaled`, by a likelihood.
-        scaling: "feature", "pooled" for deviations that are drawn together a little, "common" for all entries together,
-            or None: common for images.
+        rules: how columns are found.
         sample_weight: one per row; rows of weight 0 are left out.
-        data_levels: as in `find_grid`, for rows of numbers.
-        columns: kinds and atoms of columns that the user asks for.
-        atoms: whether frequent numbers may be atoms; not in images, nor in tables of numbers that are all on one grid.
 
     Returns:
         The rows with weight, their weights, None when all are 1, and a mask (n,) of them in X.
@@ -122,23 +142,23 @@ def learn_events(
         numbers = np.sort(np.random.default_rng(0).choice(given.n_rows, N_LOOKED_AT, replace=False))
     is_image, cells = len(given.shape) > 1, given.rows(numbers)
     remember_range(estimator, cells.numbers if is_image else None)
-    if all(one.kind in ("auto", "number") for one in asked_columns(columns, cells.names)):
-        on_grid = grid_columns(cells, data_levels, is_image)
+    if all(one.kind in ("auto", "number") for one in asked_columns(rules.columns, cells.names)):
+        on_grid = grid_columns(cells, rules.data_levels, is_image)
         if on_grid is not None:
             return events_of(given, on_grid), weight, kept
-    if is_image and kinds == "level":
+    if is_image and rules.kinds == "level":
         pixels = cells_of_numbers(cells.numbers.reshape(-1, 1), cells.kind)
-        return events_of(given, repeated(learn_columns(pixels, kinds), len(cells.names))), weight, kept
+        return events_of(given, repeated(learn_columns(pixels, "level"), len(cells.names))), weight, kept
     # Of rows on disk only some are looked at: one value of a column may be a matter of chance.
     is_whole_table = not is_image and len(numbers) == given.n_rows
     found = learn_scaled(
         cells,
-        kinds,
-        scaling == "common" or (scaling is None and is_image),
-        columns=columns,
+        rules.kinds,
+        rules.is_common(is_image),
+        columns=rules.columns,
         constants=is_whole_table,
-        atoms=atoms and is_whole_table and not is_grid(cells),
-        pooled=scaling == "pooled",
+        atoms=rules.atoms and is_whole_table and not is_grid(cells),
+        pooled=rules.scaling == "pooled",
     )
     return events_of(given, found), weight, kept
 

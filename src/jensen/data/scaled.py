@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -55,42 +55,66 @@ def learn_scaled(
     if n == 0 or d == 0:
         raise ValueError(f"X has {n} rows and {d} columns; give at least one of each")
     check_columns(cells.numbers, [shown(name) for name in cells.names])
-    asked = [
-        network_asked(one, kind)
-        for one, kind in zip(asked_columns(columns, cells.names), asked_kinds(kinds, cells.names), strict=True)
-    ]
+    asked = network_columns_asked(columns, kinds, cells.names)
     found = [find_scaled(cells, j, asked[j], constants, atoms) for j in range(d)]
-    kept = [j for j in range(d) if found[j].kind != LEFT_OUT]
-    left_out = [j for j in range(d) if found[j].kind == LEFT_OUT]
-    unasked = [j for j in left_out if asked[j].kind != LEFT_OUT]
-    warn_of_left_out({cells.names[j]: own_kind(j in cells.texts, len({*cells.texts.get(j, ())})) for j in unasked})
-    if not kept:
-        raise ValueError("X has no column left to model; give columns={name: kind} for those that were left out")
-    single = [j for j in kept if found[j].kind == "constant"]
-    warn_of_constants({cells.names[j]: None if found[j].unit else found[j].levels[0] for j in single})
+    kept = columns_kept(cells.names, asked, found, lambda j: own_kind(j in cells.texts, len({*cells.texts.get(j, ())})))
     used = [found[j] for j in kept]
     location, scale = scaling_of(cells, kept, used, shared_scale)
     if pooled:
         places = [place for place, column in enumerate(used) if column.kind in ("number", "date")]
         varies = np.array([not is_constant(cells, kept[place]) for place in places])
         scale[places] = pooled_scale(np.where(varies, scale[places], 0.0), n)
-    seen = (~np.isnan(cells.numbers)).sum(0)
+    return columns_of(cells, found, kept, location, scale, n, (~np.isnan(cells.numbers)).sum(0))
+
+
+def network_columns_asked(
+    columns: Any, kinds: str | Mapping[str | int, str], names: tuple[str | int, ...]
+) -> list[Asked]:
+    """What is asked of each column, by its options and by the kind of its likelihood."""
+    both = zip(asked_columns(columns, names), asked_kinds(kinds, names), strict=True)
+    return [network_asked(one, kind) for one, kind in both]
+
+
+def columns_kept(
+    names: Sequence[str | int], asked: Sequence[Asked], found: Sequence[Found], own: Callable[[int], str | None]
+) -> list[int]:
+    """The columns that are modelled; warnings name identifiers, with their `own` kinds, and constants."""
+    left_out = [j for j, one in enumerate(found) if one.kind == LEFT_OUT]
+    warn_of_left_out({names[j]: own(j) for j in left_out if asked[j].kind != LEFT_OUT})
+    if len(left_out) == len(found):
+        raise ValueError("X has no column left to model; give columns={name: kind} for those that were left out")
+    single = [j for j, one in enumerate(found) if one.kind == "constant"]
+    warn_of_constants({names[j]: None if found[j].unit else found[j].levels[0] for j in single})
+    return [j for j in range(len(found)) if j not in set(left_out)]
+
+
+def columns_of(
+    head: Cells,
+    found: Sequence[Found],
+    kept: Sequence[int],
+    location: np.ndarray,
+    scale: np.ndarray,
+    n_rows: int,
+    n_observed: np.ndarray,
+) -> Columns:
+    """The columns of a table with these names and types, of which some are kept."""
+    used = [found[j] for j in kept]
     return Columns(
-        tuple(cells.names[j] for j in kept),
+        tuple(head.names[j] for j in kept),
         tuple(column.kind for column in used),
         tuple(column.levels for column in used),
         torch.from_numpy(location),
         torch.from_numpy(scale),
-        tuple(type_of(cells, j) for j in kept),
-        cells.kind.container,
+        tuple(type_of(head, j) for j in kept),
+        head.kind.container,
         atoms=tuple(column.atoms for column in used),
         units=tuple(column.unit for column in used),
         ranges=torch.tensor([(column.low, column.high) for column in used], dtype=torch.float64),
         whole=tuple(column.is_whole for column in used),
-        categories=tuple(tuple(map(plain, cells.orders.get(j, ()))) for j in kept),
-        n_observed=torch.from_numpy(seen[kept]),
-        n_rows=n,
-        left_out=tuple(cells.names[j] for j in left_out),
+        categories=tuple(tuple(map(plain, head.orders.get(j, ()))) for j in kept),
+        n_observed=torch.from_numpy(n_observed[list(kept)]),
+        n_rows=n_rows,
+        left_out=tuple(head.names[j] for j, one in enumerate(found) if one.kind == LEFT_OUT),
         kept=tuple(kept),
     )
 

@@ -70,6 +70,9 @@ class ColumnStatistics:
 
     @property
     def std(self) -> float:
+        """The standard deviation; infinity where the squares are."""
+        if self.squares == np.inf:
+            return np.inf
         return float(np.sqrt(max(self.squares / max(self.n_observed, 1) - self.mean**2, 0.0)))
 
     def __add__(self, other: ColumnStatistics) -> ColumnStatistics:
@@ -200,7 +203,7 @@ def common_sort(one: TableStatistics, other: TableStatistics, column: int) -> st
     if found == {"int", "float"}:
         return "float"
     raise ValueError(
-        f"column {shown(one.head.names[column])} holds {' in some rows and '.join(sorted(found))} in others; "
+        f"X: column {shown(one.head.names[column])} holds {' in some rows and '.join(sorted(found))} in others; "
         "give values of one kind"
     )
 
@@ -211,7 +214,9 @@ def statistics_of(cells: Cells) -> TableStatistics:
 
 
 def statistics_of_chunk(cells: Cells) -> TableStatistics:
-    head = replace(cells, numbers=cells.numbers[:0], texts={j: texts[:0] for j, texts in cells.texts.items()})
+    # Copies: a view of no rows would keep all of them in memory.
+    texts = {j: texts[:0].copy() for j, texts in cells.texts.items()}
+    head = replace(cells, numbers=cells.numbers[:0].copy(), texts=texts, row_numbers=None)
     columns = column_major(cells.numbers)
     return TableStatistics(head, tuple(statistics_of_cells(cells, j, own) for j, own in enumerate(columns)))
 

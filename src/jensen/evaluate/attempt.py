@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -17,6 +18,7 @@ from jensen.data.codes import without_unseen_warning
 from jensen.data.container import take
 from jensen.evaluate.agreement import listed
 from jensen.evaluate.candidates import Chosen
+from jensen.evaluate.checkpoint import Trials
 from jensen.evaluate.criterion import n_parameters
 from jensen.evaluate.entry import Entry, failed, reason_of
 from jensen.evaluate.estimators import Estimator, Scorer
@@ -29,41 +31,56 @@ from jensen.runtime.messages import own_filters
 from jensen.runtime.progress import Bar
 
 
-def attempt(name: str, model: Estimator, task: Task, footing: Footing, bar: Bar) -> Entry:
-    """The result of a model, or the reason why there is none; the bar counts its folds."""
-    fitting = scoring = 0.0
-    parts, halves, measures, models = [], [], [], []
+def attempt(name: str, model: Estimator, task: Task, footing: Footing, bar: Bar, trials: Trials, number: int) -> Entry:
+    """The result of a model, or the reason why there is none; the bar counts its folds, the number is for `trials`."""
+    parts: list[dict[str, Any]] = []
+    # What a fold has so far, and the rows of which it speaks.
+    part: dict[str, Any] = {}
     rows = np.arange(task.n_rows)
     try:
         for fold, (trained, held_out) in enumerate(task.splits):
-            began, rows = time.perf_counter(), trained
-            fitted = fit(model, task, footing, trained, task.seed + fold)
-            fitting += time.perf_counter() - began
-            began, rows = time.perf_counter(), held_out
-            with averaging(), without_unseen_warning():
-                parts.append(score(fitted, footing, task.rows(held_out), task.seed + fold))
-            if footing.unit == WORDS:
-                halves.append(completed(fitted, task.rows(held_out)))
-            measures.append(measure_of(fitted, footing, task.X))
-            scoring += time.perf_counter() - began
-            models.append(fitted)
+            known = trials.find(f"model-{number}-fold-{fold}")
+            if known is None:
+                part, rows = {}, trained
+                began = time.perf_counter()
+                fitted = fit(model, task, footing, trained, task.seed + fold)
+                part["fit_seconds"] = time.perf_counter() - began
+                began, rows = time.perf_counter(), held_out
+                with averaging(), without_unseen_warning():
+                    part["nats"] = score(fitted, footing, task.rows(held_out), task.seed + fold)
+                if footing.unit == WORDS:
+                    part["completed"], part["words"] = completed(fitted, task.rows(held_out))
+                part["measure"] = measure_of(fitted, footing, task.X)
+                part["score_seconds"] = time.perf_counter() - began
+                trials.keep(f"model-{number}-fold-{fold}", part, fitted)
+                known = {**part, "model": fitted}
+            parts.append(known)
+            part = {}
             bar.update()
-        first = models[0]
-        nats = np.concatenate(parts)
+        first = parts[0]["model"]
+        nats = np.concatenate([one["nats"] for one in parts])
         if np.isnan(nats).all():
             raise ValueError(
                 f"all {len(nats)} held-out rows have values that it was not trained on; treat numbers as continuous "
                 "(discrete=False, --discrete no)"
             )
         value = describe_score(first, bool(dequantised(first, footing, task.X).any()))
-        done = Entry(name, first, nats, value, n_parameters(first), fitting, scoring, tuple(measures), tuple(models))
-        if not halves:
+        measures, models = (tuple(one[of] for one in parts) for of in ("measure", "model"))
+        done = Entry(name, first, nats, value, n_parameters(first), *seconds(parts), measures, models)
+        if footing.unit != WORDS:
             return done
-        nats_of_words, words = (np.concatenate(part) for part in zip(*halves, strict=True))
+        nats_of_words, words = (np.concatenate([one[of] for one in parts]) for of in ("completed", "words"))
         return replace(done, completed=nats_of_words, words=words)
     except Exception as error:
         # Any error of any model: one that breaks must not stop the others.
+        fitting, scoring = seconds([*parts, part])
         return replace(failed(name, reason_of(error, rows)), fit_seconds=fitting, score_seconds=scoring)
+
+
+def seconds(parts: Sequence[Mapping[str, Any]]) -> tuple[float, float]:
+    """The time that fits and scores of these folds took."""
+    fitting, scoring = (sum(one.get(of, 0.0) for one in parts) for of in ("fit_seconds", "score_seconds"))
+    return fitting, scoring
 
 
 def check_scores(model: Estimator, task: Task, footing: Footing) -> None:

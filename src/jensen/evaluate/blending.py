@@ -8,7 +8,7 @@ weights of the models that were trained on all training rows of the fold.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from scipy.special import logsumexp
 from jensen.bound import averaging
 from jensen.data.codes import without_unseen_warning
 from jensen.evaluate.attempt import fit
+from jensen.evaluate.checkpoint import NOTHING_KEPT, Trials
 from jensen.evaluate.entry import Entry, failed
 from jensen.evaluate.footing import Footing
 from jensen.evaluate.scoring import score
@@ -29,7 +30,9 @@ BLEND = "blend"
 HELD_OUT = 0.2
 
 
-def blended(entries: Sequence[Entry], task: Task, footing: Footing, n_folds: int | None = None) -> Entry:
+def blended(
+    entries: Sequence[Entry], task: Task, footing: Footing, n_folds: int | None = None, trials: Trials = NOTHING_KEPT
+) -> Entry:
     """The result of the blend of all ranked models that have the same measure; of several such groups, the best."""
     good = [entry for entry in entries if not entry.failure and hasattr(entry.model, "measure_")]
     groups: dict[Any, list[Entry]] = {}
@@ -40,7 +43,8 @@ def blended(entries: Sequence[Entry], task: Task, footing: Footing, n_folds: int
         return failed(BLEND, "no two ranked models have a density for the same columns, and so no common score")
     splits = task.splits[:n_folds]
     began = time.perf_counter()
-    inner = [inner_scores(members, task, footing, fold) for fold in range(len(splits))]
+    numbers = {entry.name: i for i, entry in enumerate(entries)}
+    inner = [inner_scores(members, task, footing, fold, trials, numbers) for fold in range(len(splits))]
     seconds = time.perf_counter() - began
     found: dict[str, list[Weighing]] = {}
     names: list[str] = []
@@ -76,7 +80,7 @@ def blended(entries: Sequence[Entry], task: Task, footing: Footing, n_folds: int
 
 
 def inner_scores(
-    members: Sequence[Entry], task: Task, footing: Footing, fold: int
+    members: Sequence[Entry], task: Task, footing: Footing, fold: int, trials: Trials, numbers: Mapping[str, int]
 ) -> tuple[dict[str, np.ndarray], torch.Tensor | None]:
     """Scores of rows held out from the training rows of a fold, by name, and the weights of these rows."""
     trained = task.splits[fold][0]
@@ -85,12 +89,18 @@ def inner_scores(
     rows, held = np.sort(order[n_held:]), np.sort(order[:n_held])
     scores: dict[str, np.ndarray] = {}
     for entry in members:
+        name = f"blend-{numbers[entry.name]}-fold-{fold}"
+        figures = trials.find(name)
+        if figures is not None:
+            scores[entry.name] = figures["nats"]
+            continue
         try:
             model = fit(entry.models[fold], task, footing, rows, task.seed + fold)
             with averaging(), without_unseen_warning():
                 scores[entry.name] = score(model, footing, task.rows(held), task.seed + fold)
         except Exception:
             continue
+        trials.keep(name, {"nats": scores[entry.name]})
     known = ~np.any([np.isnan(one) for one in scores.values()], 0) if scores else np.zeros(len(held), dtype=bool)
     weight = None if task.weight is None else torch.from_numpy(task.weight[held][known])
     return {name: one[known] for name, one in scores.items() if known.any()}, weight

@@ -5,6 +5,7 @@ All models are trained on the same rows and scored on the same other rows, so di
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -21,6 +22,7 @@ from jensen.evaluate.agreement import in_words, of_rows_left_out, scored_by_all,
 from jensen.evaluate.attempt import attempt
 from jensen.evaluate.blending import BLEND, blended
 from jensen.evaluate.candidates import entrants
+from jensen.evaluate.checkpoint import described, rows_in_words, trials_at
 from jensen.evaluate.criterion import mean_and_error
 from jensen.evaluate.dependent import warn_of_functions
 from jensen.evaluate.entering import count_classes, is_sized, named
@@ -59,6 +61,7 @@ def compare(
     blend: bool = False,
     random_state: Any = 0,
     verbose: int = 0,
+    checkpoint: str | os.PathLike[str] | None = None,
 ) -> Leaderboard:
     """Fit many models to the same rows and score them on held-out rows: one table in nats per row.
 
@@ -80,6 +83,8 @@ def compare(
             from another fit of each model.
         random_state: seed for folds, noise, and models without a seed of their own.
         verbose: 1 shows a progress bar on a terminal, and the score of every model as soon as it is known.
+        checkpoint: a folder where every fit is kept with its scores, as soon as it is done. The same call, after Ctrl-C
+            or a crash, does not repeat these and returns the same table. One of other rows or arguments is refused.
 
     Ctrl-C ends the comparison: the table has the models that are done. A model that fails has a row with the reason. So
     has a model with a density for a column where the ranked models have a probability, or the reverse. Held-out rows
@@ -93,10 +98,19 @@ def compare(
         >>> board = compare(load_iris().data, [GaussianMixture(3), ProbabilisticPCA(2)])
         >>> board.best
         'GaussianMixture'
+
+        The same call resumes after a crash:
+
+        >>> import tempfile
+        >>> folder = tempfile.mkdtemp() + "/run"
+        >>> once, again = (compare(load_iris().data, [GaussianMixture(3)], checkpoint=folder) for _ in range(2))
+        >>> once.table.equals(again.table)
+        True
     """
     if effort not in EFFORTS:
         raise ValueError(f"effort={effort!r} is not known; choose 'quick', 'normal' or 'thorough'")
     check_no_texts(X)
+    rows = {"X": X, "y": y, "sample_weight": sample_weight}
     X = to_take_apart(X)
     X = X if hasattr(X, "shape") and not isinstance(X, Tensor) else as_array(X)
     if not (isinstance(models, (str, Mapping)) or hasattr(models, "get_params")):
@@ -126,20 +140,33 @@ def compare(
     if blend and BLEND in wanted:
         raise ValueError(f"blend=True adds a model of the name {BLEND!r}, which models has already; rename that one")
     ranked, reasons = before_any_fit(wanted, task, footing, names, is_asked=discrete != "auto")
+
+    def about() -> dict[str, Any]:
+        return {
+            "call": "compare",
+            **{name: rows_in_words(value) for name, value in rows.items()},
+            **{"discrete": discrete, "folds": rows_in_words(splits), "seed": seed},
+            **{f"model {name!r}": described(model) for name, model in wanted.items()},
+        }
+
+    trials = trials_at(checkpoint, about, wanted.values(), random_state)
     slots = UnseenSlots(task, ground, ranked)
     entries: list[Entry] = []
     with Bar("compare" if verbose else None, len(splits) * (len(wanted) + blend), unit="fit") as bar:
         try:
-            for name, model in wanted.items():
+            for number, (name, model) in enumerate(wanted.items()):
                 bar.note(name)
-                done = failed(name, reasons[name]) if name in reasons else attempt(name, model, task, footing, bar)
+                if name in reasons:
+                    done = failed(name, reasons[name])
+                else:
+                    done = attempt(name, model, task, footing, bar, trials, number)
                 entries.append(slots.paid(done))
                 if verbose:
                     bar.say(line_of(entries[-1]))
             entries = with_one_measure(entries, ranked, footing, names)
             if blend:
                 bar.note(BLEND)
-                entries.append(blended(entries, task, footing))
+                entries.append(blended(entries, task, footing, trials=trials))
         except KeyboardInterrupt:
             if all(entry.failure for entry in entries):
                 raise
@@ -149,7 +176,7 @@ def compare(
             entries += [failed(name, "interrupted before it was done") for name in left]
             warnings.warn(
                 f"interrupted; the table has {len(known)} of {len(known) + len(left)} models, without "
-                f"{', '.join(left)}",
+                f"{', '.join(left)}{trials.hint}",
                 InterruptedFitWarning,
                 stacklevel=levels_inside(),
             )

@@ -84,6 +84,13 @@ class Leaderboard:
         models: the fitted models of the first fold, by name.
         held_out: the held-out rows of the first fold.
         blender: makes the blend.
+
+    Example:
+        >>> from sklearn.datasets import load_iris
+        >>> from jensen import KMeans, ProbabilisticPCA, compare
+        >>> board = compare(load_iris().data, {"PPCA": ProbabilisticPCA(2), "k-means": KMeans(3, random_state=0)})
+        >>> board.best, board.table["model"].tolist()
+        ('PPCA', ['PPCA', 'k-means'])
     """
 
     table: pd.DataFrame

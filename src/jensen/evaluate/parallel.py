@@ -15,7 +15,7 @@ import torch
 from joblib import Parallel, delayed, effective_n_jobs
 
 from jensen.bound import averaging
-from jensen.runtime.interrupt import propagating_interrupts
+from jensen.runtime.interrupt import Interrupted, propagating_interrupts
 from jensen.runtime.messages import levels_inside, recorded_warnings
 from jensen.runtime.progress import Bar
 
@@ -36,25 +36,36 @@ def run_all(
     name: str,
     is_shown: bool,
     given: set[tuple[str, type[Warning]]] | None = None,
+    keep: Callable[[Done[Outcome]], None] | None = None,
 ) -> list[Outcome]:
-    """The results of all jobs, in their order; the bar counts those that are done.
+    """The results of all jobs, in their order; the bar counts those that are done, and `keep` gets each at once.
 
-    Ctrl-C ends them all. The warnings of all processes are given at the end, each once, and those in `given` not again;
-    it is added to.
+    Ctrl-C ends them all, and raises `Interrupted` with the results so far by number. The warnings of all processes are
+    given at the end, each once, and those in `given` not again; it is added to.
     """
     given = set() if given is None else given
     n_processes = min(effective_n_jobs(n_jobs), len(jobs))
     done: list[Done[Outcome]] = []
     with Bar(name if is_shown else None, len(jobs), unit="entry") as bar:
-        for one in in_processes(jobs, n_processes) if n_processes > 1 else in_turn(jobs):
-            done.append(one)
-            bar.update()
+        try:
+            for one in in_processes(jobs, n_processes) if n_processes > 1 else in_turn(jobs):
+                done.append(one)
+                if keep is not None:
+                    keep(one)
+                bar.update()
+        except KeyboardInterrupt as error:
+            raise Interrupted(str(error) or "interrupted", {one.number: one.outcome for one in done}) from None
     done.sort(key=lambda one: one.number)
-    new = [warning for one in done for warning in one.heard if warning not in given]
-    given.update(new)
-    for message, category in dict.fromkeys(new):
-        warnings.warn(message, category, stacklevel=levels_inside())
+    give([warning for one in done for warning in one.heard], given)
     return [one.outcome for one in done]
+
+
+def give(heard: Sequence[tuple[str, type[Warning]]], given: set[tuple[str, type[Warning]]]) -> None:
+    """Warnings of fits, each once, and none that was given before."""
+    new = [warning for warning in dict.fromkeys(heard) if warning not in given]
+    given.update(new)
+    for message, category in new:
+        warnings.warn(message, category, stacklevel=levels_inside())
 
 
 def in_turn(jobs: Sequence[Callable[[], Outcome]]) -> Iterator[Done[Outcome]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Mapping, Sequence
 from numbers import Integral
@@ -15,6 +16,7 @@ from sklearn.utils import check_random_state
 
 from jensen.data.container import n_rows
 from jensen.data.reader import read_weights
+from jensen.evaluate.checkpoint import described, in_words, rows_in_words, trials_at
 from jensen.evaluate.criteria import CRITERIA, difference
 from jensen.evaluate.criterion import Criterion, Score, Settings
 from jensen.evaluate.estimators import Estimator
@@ -24,6 +26,7 @@ from jensen.evaluate.parallel import check_n_jobs
 from jensen.evaluate.search import Search
 from jensen.evaluate.selection import Selection
 from jensen.evaluate.trial import Task
+from jensen.runtime.interrupt import Interrupted
 from jensen.runtime.messages import levels_inside
 
 
@@ -42,6 +45,7 @@ def select(
     n_jobs: int | None = None,
     random_state: Any = 0,
     verbose: int = 0,
+    checkpoint: str | os.PathLike[str] | None = None,
 ) -> Selection:
     """Select the parameters of a model, such as the number of clusters.
 
@@ -62,10 +66,14 @@ def select(
         n_jobs: number of processes; -1 is one per core. The result is the same.
         random_state: seed for folds, references, drawn rows, and models without a seed of their own.
         verbose: 1 shows a progress bar on a terminal.
+        checkpoint: a folder where every entry is kept as soon as it is done. The same call, after Ctrl-C or a crash,
+            does not repeat these and returns the same table. One of other rows or arguments is refused.
 
-    If the fit of an entry fails, the table has the reason; only if all fail is there an error. A degenerate fit, with
-    components at the floor of `reg_covar` or more parameters than observed entries, is marked in the table and chosen
-    only if all fits are degenerate. A choice at the edge of the grid, or of a degenerate fit, gives a warning.
+    Ctrl-C ends the search: the table has the entries that are done, and the winner is the best of them, or None if the
+    criterion keeps no fit to all rows. If the fit of an entry fails, the table has the reason; only if all fail is
+    there an error. A degenerate fit, with components at the floor of `reg_covar` or more parameters than observed
+    entries, is marked in the table and chosen only if all fits are degenerate. A choice at the edge of the grid, or of
+    a degenerate fit, gives a warning.
 
     Example:
         >>> import numpy as np
@@ -77,6 +85,14 @@ def select(
         {'covariance_type': 'diag', 'n_components': 2}
         >>> chosen.pivot().shape, chosen.runners_up(2)["n_components"].tolist()
         ((3, 2), [2, 3])
+
+        The same call resumes after a crash:
+
+        >>> import tempfile
+        >>> folder = tempfile.mkdtemp() + "/run"
+        >>> once, again = (select(GaussianMixture(), X, {"n_components": [1, 2]}, checkpoint=folder) for _ in range(2))
+        >>> once.table.equals(again.table)
+        True
     """
     if isinstance(model, type):
         raise TypeError(f"model={model.__name__} is a class; give an estimator, {model.__name__}()")
@@ -101,10 +117,27 @@ def select(
     task = Task(X, y, None if weight is None else weight.numpy(), cv, n_references, seed, held_out)
     check_task(rule, entries, settings, task)
 
-    search = Search(rule, task, entries, settings, n_jobs, bool(verbose))
-    attempts = search.measured()
-    if warm_start:
-        attempts = search.warmed(attempts)
+    def about() -> dict[str, Any]:
+        return {
+            "call": "select",
+            **{name: rows_in_words(value) for name, value in (("X", X), ("y", y), ("sample_weight", sample_weight))},
+            "criterion": rule.name,
+            "cv": rows_in_words(task.splits) if rule.name == "cv" else in_words(cv),
+            **{"held_out": held_out, "n_references": n_references, "seed": seed},
+            **{f"entry {i}": described(entry) for i, entry in enumerate(entries)},
+        }
+
+    trials = trials_at(checkpoint, about, entries, random_state)
+    search = Search(rule, task, entries, settings, n_jobs, bool(verbose), trials)
+    is_interrupted = False
+    try:
+        attempts = search.measured()
+        if warm_start:
+            attempts = search.warmed(attempts)
+    except Interrupted as interrupted:
+        if all(one.failure for one in interrupted.best):
+            raise
+        attempts, is_interrupted = interrupted.kept(), True
     scores = [one.score for one in attempts]
     if all(one.failure for one in attempts):
         raise ValueError(f"every entry of the grid failed, the first with {settings[0]}: {attempts[0].failure}")
@@ -112,12 +145,19 @@ def select(
     errors = np.array([score.standard_error for score in scores])
     flaws = [one.flaw for one in attempts]
     best = rule.winner(settings, without_flawed(values, flaws), errors)
-    warn_about(rule, settings, best, flaws[best])
+    if not is_interrupted:
+        warn_about(rule, settings, best, flaws[best])
     table = as_table(rule, settings, scores, best, task.weight)
     table = table.assign(
         seconds=[one.seconds for one in attempts], degenerate=flaws, failure=[one.failure for one in attempts]
     )
-    winner = search.fitted(best) if scores[best].model is None else scores[best].model
+    winner = scores[best].model
+    if winner is None and not is_interrupted:
+        try:
+            winner = search.fitted(best)
+        except Interrupted:
+            message = f"interrupted before the winner was fitted to all rows; the table is complete{trials.hint}"
+            winner = Interrupted(message, None).kept()
     return Selection(table, winner, points[best], best, rule.name, rule.direction)
 
 

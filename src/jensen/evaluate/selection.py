@@ -40,11 +40,18 @@ class Selection:
             (`behind_error`); `nats_per_word` and `perplexity` of "completion"; `n_parameters`, where it is known;
             `seconds`; `degenerate`, why a fit is degenerate and chosen only if all are; and `failure`, why an entry has
             no value.
-        winner: the chosen model, fitted to all rows.
+        winner: the chosen model, fitted to all rows; None if Ctrl-C came before that.
         best_params: the parameters of the winner.
         best_index: the row of the winner in the table.
         criterion: the name of the criterion.
         direction: which of its values are better, "smaller" or "larger".
+
+    Example:
+        >>> from sklearn.datasets import load_iris
+        >>> from jensen import GaussianMixture, select
+        >>> chosen = select(GaussianMixture(random_state=0), load_iris().data, {"n_components": [1, 2, 3]})
+        >>> chosen.best_params, chosen.criterion, chosen.direction
+        ({'n_components': 2}, 'bic', 'smaller')
     """
 
     table: pd.DataFrame

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import numpy as np
 
+from jensen.files.places import IMAGES
 from jensen.runtime.progress import progress
 
-SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".pgm", ".ppm")
 # Modes of Pillow whose numbers are neither grey levels nor red, green and blue, and the modes they are converted to.
 READ_AS = {"1": "L", "P": "RGB", "PA": "RGBA", "CMYK": "RGB", "YCbCr": "RGB", "HSV": "RGB", "LAB": "RGB"}
 
@@ -21,7 +21,9 @@ def read_folder(folder: str | os.PathLike[str]) -> tuple[np.ndarray, list[str | 
     """All images, and the class of each (None outside of subfolders); no list if there are no subfolders."""
     files = image_files(Path(folder))
     if not files:
-        raise ValueError(f"{folder} holds no images; give a folder of files that end in {', '.join(SUFFIXES)}")
+        raise ValueError(
+            f"{folder} holds no images and no tables; give a folder of files that end in {', '.join(IMAGES)}"
+        )
     first, kind = read_image(files[0])
     images = np.empty((len(files), *first.shape), first.dtype)
     for i, file in enumerate(progress(files, "images", unit="file")):
@@ -40,7 +42,7 @@ def read_folder(folder: str | os.PathLike[str]) -> tuple[np.ndarray, list[str | 
 
 def image_files(folder: Path) -> list[Path]:
     """The image files, sorted by name; hidden files, such as thumbnails, are left out."""
-    found = (path.relative_to(folder) for path in folder.rglob("*") if path.suffix.lower() in SUFFIXES)
+    found = (path.relative_to(folder) for path in folder.rglob("*") if path.suffix.lower() in IMAGES)
     return [folder / path for path in sorted(found) if not any(part.startswith(".") for part in path.parts)]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -24,12 +25,23 @@ WRITTEN = (".csv", ".tsv", ".jsonl", ".parquet", ".feather", ".xlsx", ".npy")
 SUFFIXES = (*SEPARATORS, *LINES, ".json", ".parquet", ".feather", ".arrow", ".xlsx", *DATABASES, ".zip", ".npy")
 # Files of documents: one text per line, and sparse counts of words. Some models read them.
 DOCUMENTS = (".txt", ".npz")
+# Tables that can be read block by block.
+SCANNED = (".parquet", ".feather", ".arrow", ".npy", ".npz", ".csv", ".tsv", ".psv", ".data")
+IMAGES = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".pgm", ".ppm")
 # Formats in which every cell is a text.
 AS_TEXT = (*SEPARATORS, *LINES)
 
 
-def check_data(path: str | os.PathLike[str]) -> None:
-    """An error if there are no data of this name."""
+def check_data(path: str | os.PathLike[str], *, many: bool = False) -> None:
+    """An error if there are no data of this name; or if they are `many` tables, unless these are taken."""
+    if is_pattern(path) or is_folder_of_tables(path):
+        if not many:
+            what = "pattern" if is_pattern(path) else "folder"
+            raise ValueError(
+                f"{path} is a {what} of tables, and this command reads one table into memory; give one file, "
+                "or fit a model to all with `jensen fit` and apply it with score, predict, transform or impute"
+            )
+        return check_matches(path)
     if not (Path(path).is_dir() or is_embedded(path) or is_stdin(path)):
         check_exists(path)
         if suffixes_of(path)[0] not in DOCUMENTS:
@@ -40,6 +52,26 @@ def check_exists(path: str | os.PathLike[str]) -> None:
     if not is_stdin(path) and not file_of(path)[0].is_file():
         others = "" if Path(path).suffix else f"; the names of data sets are {', '.join(EMBEDDED)}"
         raise FileNotFoundError(f"there is no file {path}{others}")
+
+
+def is_pattern(path: str | os.PathLike[str]) -> bool:
+    """Whether this is a pattern of names, such as rows/*.parquet, and not the name of a file."""
+    return glob.has_magic(os.fspath(path)) and not file_of(path)[0].exists()
+
+
+def check_matches(path: str | os.PathLike[str]) -> None:
+    """An error for a pattern that no table matches."""
+    name = os.fspath(path)
+    if is_pattern(path) and not any(Path(one).is_file() for one in glob.iglob(name, recursive=True)):
+        raise FileNotFoundError(f"there is no file {name}, and no file matches it as a pattern")
+
+
+def is_folder_of_tables(path: str | os.PathLike[str]) -> bool:
+    """Whether a folder holds tables and no image."""
+    if not Path(path).is_dir():
+        return False
+    endings = {Path(name).suffix.lower() for _, _, names in os.walk(path) for name in names if name[0] != "."}
+    return not endings.isdisjoint(SCANNED) and endings.isdisjoint(IMAGES)
 
 
 def is_embedded(path: str | os.PathLike[str]) -> bool:

@@ -28,9 +28,10 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     """
     # A link stays a link; its target is replaced.
     target = Path(os.path.realpath(path))
-    if target.is_dir():
+    # These two ask without errors of their own, which would not name the file: its name may be too long.
+    if os.path.isdir(target):
         raise IsADirectoryError(f"{path} cannot be written: it is a folder; give the name of a file")
-    if not target.parent.is_dir():
+    if not os.path.isdir(target.parent):
         raise FileNotFoundError(f"{path} cannot be written: there is no folder {target.parent}")
     with named_errors(path):
         if target.exists() and not target.is_file():
@@ -53,7 +54,8 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
 
 def write_text(path: str | os.PathLike[str], text: str) -> None:
     with replacing(path) as aside:
-        aside.write_text(text, encoding="utf-8")
+        # In the C locale, names of files hold their bytes as surrogates; they are written as those bytes.
+        aside.write_text(text, encoding="utf-8", errors="surrogateescape")
 
 
 @contextmanager

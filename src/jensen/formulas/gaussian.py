@@ -25,7 +25,12 @@ LOG_2PI = math.log(2 * math.pi)
 def gaussian_kl(mean0: Any, cov0: Any, mean1: Any, cov1: Any) -> Tensor:
     """KL(N(mean0, cov0) ‖ N(mean1, cov1)) in nats, for arrays or tensors with any leading axes.
 
+    Args:
+        mean0, mean1: means (..., d).
+        cov0, cov1: covariances (..., d, d).
+
     Example:
+        >>> from jensen import gaussian_kl
         >>> float(gaussian_kl([0.0], [[1.0]], [1.0], [[1.0]]))
         0.5
     """

@@ -27,6 +27,7 @@ def entropy(p: Any, *, unit: str = "nats") -> float | Tensor:
         unit: "nats" or "bits".
 
     Example:
+        >>> from jensen import entropy
         >>> entropy([1 / 32] * 32, unit="bits")
         5.0
     """
@@ -43,6 +44,7 @@ def cross_entropy(p: Any, q: Any, *, unit: str = "nats") -> float | Tensor:
         unit: "nats" or "bits".
 
     Example:
+        >>> from jensen import cross_entropy
         >>> cross_entropy([0.5, 0.5], [0.25, 0.75], unit="bits")
         1.207518749639422
     """
@@ -62,6 +64,7 @@ def kl(p: Any, q: Any, *, unit: str = "nats") -> float | Tensor:
         unit: "nats" or "bits".
 
     Example:
+        >>> from jensen import kl
         >>> kl([0.5, 0.5], [1.0, 0.0])
         inf
     """
@@ -78,6 +81,7 @@ def conditional_kl(p: Any, q: Any, *, unit: str = "nats") -> float:
         unit: "nats" or "bits".
 
     Example:
+        >>> from jensen import conditional_kl
         >>> joint = [[0.1, 0.4], [0.4, 0.1]]
         >>> conditional_kl(joint, joint)
         0.0

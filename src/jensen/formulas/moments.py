@@ -7,10 +7,17 @@ Chan, Golub & LeVeque (1983): squares are taken about each part's own mean, so t
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property, reduce
+from operator import add
+from typing import Protocol
 
 import torch
 from torch import Tensor
+
+# Rows of a chunk: its temporaries stay in the cache.
+CHUNK = 2**14
 
 
 @dataclass(frozen=True)
@@ -51,3 +58,90 @@ class Spread:
     def variance(self) -> Tensor:
         """S / N: the maximum-likelihood variance."""
         return self.squares / self.mass
+
+
+class Extent(Protocol):
+    """Where the columns of a table lie: mean and variance, least and greatest value (d,), over the observed entries."""
+
+    @property
+    def spread(self) -> Spread: ...
+
+    @property
+    def low(self) -> Tensor: ...
+
+    @property
+    def high(self) -> Tensor: ...
+
+    @property
+    def n_features(self) -> int: ...
+
+    def some(self, columns: Sequence[int]) -> Extent:
+        """Of some columns."""
+
+
+@dataclass(frozen=True)
+class HeldExtent:
+    """Of feature-major rows (d, n) in memory; nothing is computed before it is asked for."""
+
+    x: Tensor
+    weight: Tensor | None = None
+
+    @property
+    def n_features(self) -> int:
+        return len(self.x)
+
+    @cached_property
+    def spread(self) -> Spread:
+        # Contiguous, so that sums do not depend on the layout of the user's table.
+        return reduce(
+            add,
+            (
+                Spread.of(self.x[:, c].contiguous(), None if self.weight is None else self.weight[c])
+                for c in chunks_of(self.x)
+            ),
+        )
+
+    @cached_property
+    def low(self) -> Tensor:
+        return reduce(torch.minimum, (self.x[:, c].nan_to_num(nan=torch.inf).amin(1) for c in chunks_of(self.x)))
+
+    @cached_property
+    def high(self) -> Tensor:
+        return reduce(torch.maximum, (self.x[:, c].nan_to_num(nan=-torch.inf).amax(1) for c in chunks_of(self.x)))
+
+    def some(self, columns: Sequence[int]) -> HeldExtent:
+        is_all = list(columns) == list(range(len(self.x)))
+        return self if is_all else HeldExtent(self.x[list(columns)], self.weight)
+
+
+@dataclass(frozen=True)
+class SummedExtent:
+    """The same as values, which add over parts of the rows; a column without values has ends of ±∞."""
+
+    spread: Spread
+    low: Tensor
+    high: Tensor
+
+    @classmethod
+    def of(cls, x: Tensor, weight: Tensor | None) -> SummedExtent:
+        """Of feature-major rows (d, n)."""
+        held = HeldExtent(x, weight)
+        return cls(held.spread, held.low, held.high)
+
+    @property
+    def n_features(self) -> int:
+        return len(self.low)
+
+    def __add__(self, other: SummedExtent) -> SummedExtent:
+        low, high = torch.minimum(self.low, other.low), torch.maximum(self.high, other.high)
+        return SummedExtent(self.spread + other.spread, low, high)
+
+    def some(self, columns: Sequence[int]) -> SummedExtent:
+        own = list(columns)
+        spread = Spread(self.spread.mass[own], self.spread.mean[own], self.spread.squares[own])
+        return SummedExtent(spread, self.low[own], self.high[own])
+
+
+def chunks_of(x: Tensor) -> list[slice]:
+    """Parts of the columns of feature-major rows (d, n)."""
+    return [slice(start, start + CHUNK) for start in range(0, x.shape[1], CHUNK)]

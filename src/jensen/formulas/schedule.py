@@ -107,6 +107,7 @@ class Schedule(BaseEstimator):
 
     @property
     def n_levels(self) -> int:
+        """T, the number of noise levels."""
         return len(self.beta)
 
     def variances(self, kind: str) -> np.ndarray:
@@ -168,6 +169,7 @@ class Schedule(BaseEstimator):
 
     @property
     def name(self) -> str:
+        """The name for display: "linear", "cosine", or the number of levels."""
         n = self.n_levels
         if n > 20 and np.allclose(self.beta, Schedule.linear(n).beta):
             return "linear"

@@ -95,6 +95,7 @@ class DiffusersUNet(Denoiser):
             )
 
     def clipping(self) -> Clipping | None:
+        """How predictions are clipped at x̂_0; None without `clip`."""
         if self.clip is None:
             return None
         if not (isinstance(self.schedule, Schedule) and self.prediction in ("noise", "data", "velocity")):

@@ -44,6 +44,7 @@ class Gaussian(BaseEstimator):
         self.variance = variance
 
     def check(self) -> None:
+        """Raise a ValueError if an option is not valid."""
         if self.variance in ("learned", "feature", "point"):
             return
         if not isinstance(self.variance, (str, bool)) and 0 < self.variance < math.inf:
@@ -69,6 +70,7 @@ class Bernoulli(BaseEstimator):
         self.resample = resample
 
     def check(self) -> None:
+        """Raise a ValueError if an option is not valid."""
         if not isinstance(self.resample, bool):
             raise ValueError(f"Bernoulli(resample={self.resample!r}) must be True or False")
 

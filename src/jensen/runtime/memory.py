@@ -35,7 +35,7 @@ def allocating(what: str, way_out: str) -> Iterator[None]:
 def available_bytes() -> int | None:
     """The memory that a process can still allocate, swap included, or None where the system does not report it."""
     try:
-        lines = dict(line.split(":", 1) for line in MEMINFO.read_text().splitlines())
+        lines = dict(line.split(":", 1) for line in MEMINFO.read_text(encoding="utf-8").splitlines())
         return sum(1024 * int(lines[name].split()[0]) for name in ("MemAvailable", "SwapFree"))
     except (OSError, KeyError, ValueError):
         pass

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 # Packages between a user and a fit: our own, and those whose wrappers call us.
-INSIDE = ("jensen.", "sklearn.", "joblib.", "torch.")
+INSIDE = ("jensen.", "sklearn.", "joblib.", "torch.", "contextlib")
 
 
 def levels_inside() -> int:

@@ -26,4 +26,4 @@ def seeded(seed: int, device: torch.device) -> Iterator[None]:
 
 def mixed(*numbers: int) -> int:
     """One seed from several numbers, such as the seed of an epoch from a seed and its number."""
-    return int(np.random.SeedSequence(numbers).generate_state(1, np.uint64)[0] >> 1)
+    return int(np.random.SeedSequence(numbers).generate_state(1, np.uint64)[0]) >> 1

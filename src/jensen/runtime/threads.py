@@ -65,11 +65,25 @@ def in_threads(call: Callable[[Item], Result], items: Iterable[Item]) -> Iterato
 @lru_cache(maxsize=1)
 def workers(n: int) -> ThreadPoolExecutor:
     """Threads in which torch uses one thread."""
-    return ThreadPoolExecutor(n, "jensen", initializer=torch.set_num_threads, initargs=(1,))
+    return ThreadPoolExecutor(n, "jensen", initializer=use_one_thread)
 
 
-# A forked process has no threads but its own.
-os.register_at_fork(after_in_child=workers.cache_clear)
+def use_one_thread() -> None:
+    """One torch thread in this thread, to stay."""
+    # A thread takes the number of the process when it first asks, and would forget one that was set before.
+    torch.get_num_threads()
+    torch.set_num_threads(1)
+
+
+def after_fork() -> None:
+    """A forked process has no threads but its own, and torch would wait for ever for those of its parent."""
+    workers.cache_clear()
+    torch.set_num_threads(1)
+
+
+# Windows does not fork.
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=after_fork)
 
 
 @contextmanager

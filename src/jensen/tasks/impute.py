@@ -42,6 +42,16 @@ class Imputed:
         model: the fitted `Imputer`: `impute` fills other rows, `save` and `jensen.load` keep it.
         given: the table that came in.
         seed: of draws.
+
+    Example:
+        >>> import numpy as np
+        >>> import jensen
+        >>> x = np.random.default_rng(0).normal(size=40).round(3)
+        >>> X = np.column_stack([x, 2 * x])
+        >>> X[7, 1] = np.nan
+        >>> imputed = jensen.impute(X, "quick")
+        >>> imputed.table[7].round(1).tolist(), imputed.cells["row"].tolist()
+        ([0.9, 1.9], [7])
     """
 
     table: Any

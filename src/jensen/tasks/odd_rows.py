@@ -54,6 +54,18 @@ class Outliers:
         parts: (rows, a fit of `model` that was not trained on them), for `cells`.
         tried: what was fitted, held-out nats per row over the best 90 %, and seconds.
         level: of false discoveries.
+        data, source, columns: the table that came in, its name, and what its columns are.
+
+    Example:
+        >>> import numpy as np
+        >>> import jensen
+        >>> X = np.random.default_rng(0).normal(size=(100, 2))
+        >>> X[5] = 9
+        >>> found = jensen.outliers(X, effort="quick")
+        >>> found.rows.index.tolist(), found.is_outlier.sum().item()
+        ([5], 1)
+        >>> bool(found.p_value([[8.0, 8.0]])[0] < 0.01)
+        True
     """
 
     data: Any
@@ -70,6 +82,7 @@ class Outliers:
 
     @property
     def table(self) -> Any:
+        """The rows as they came, with three more columns."""
         return with_results(self.data, self.results)
 
     @property

@@ -23,6 +23,12 @@ class Pooled:
         variance: T, its variance.
         degrees_of_freedom: ν of Student's t distribution of (estimate - truth) / √T.
         missing_share: λ, the share of the variance that is due to missing values.
+
+    Example:
+        >>> from jensen import pool
+        >>> pooled = pool([1, 1.2, 0.9, 1.1, 1.3], [0.04] * 5, degrees_of_freedom=98)
+        >>> [round(float(end), 2) for end in pooled.interval(0.95)]
+        [0.54, 1.66]
     """
 
     estimate: Any
@@ -32,6 +38,7 @@ class Pooled:
 
     @property
     def standard_error(self) -> Any:
+        """√T."""
         return np.sqrt(self.variance)
 
     def interval(self, level: float = 0.95) -> tuple[Any, Any]:

@@ -98,6 +98,13 @@ class Synthetic:
         label: the number of the column to predict, or None.
         random_state: seed.
         verbose: 1 shows a progress bar.
+
+    Example:
+        >>> from sklearn.datasets import load_iris
+        >>> import jensen
+        >>> new = jensen.synthesize(load_iris(as_frame=True).frame, 3, effort="quick")
+        >>> new.table.shape, int(new.tried["chosen"].sum())
+        ((3, 5), 1)
     """
 
     table: Any

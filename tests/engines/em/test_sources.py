@@ -9,10 +9,11 @@ from jensen.engines.em.batch import Footprint
 from jensen.engines.em.frame import Frame
 from jensen.engines.em.patterns import FEW_CELLS, of_similar_length, stack_by_pattern
 from jensen.engines.em.sources import ArraySource
+from jensen.formulas.moments import HeldExtent
 
 
 def frame_of(x, weight=None):
-    return Frame.of(x, weight, torch.sqrt)
+    return Frame.of(HeldExtent(x, weight), torch.sqrt)
 
 
 def test_the_frame_is_the_weighted_mean_and_deviation_of_observed_entries():

@@ -15,11 +15,16 @@ from jensen import VAE
 from jensen.cli.processes import launch
 from jensen.engines.sgd.processes import World, choose_device
 
+ALONE = World(torch.device("cpu"))
+
 
 @pytest.fixture(scope="module")
 def both(tmp_path_factory):
     """What the two processes of `deep_runs.together` found, and the folder that they wrote to."""
     folder, here = tmp_path_factory.mktemp("together"), Path(deep_runs.__file__)
+    (folder / "rows").mkdir()
+    deep_runs.uneven_rows(folder / "rows")
+    deep_runs.fit_line(ALONE, 3, folder / "by_one")
     before = os.environ.get("PYTHONPATH")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", os.pathsep.join([str(here.parent), *([before] if before else [])]))
@@ -58,7 +63,7 @@ class TestTwoProcesses:
         (first, second), folder = both
         assert first["interrupted"] == [True, 25, 1]
         assert second["interrupted"] == [True, 25, 0]
-        assert sorted(path.name for path in folder.iterdir()) == ["0.json", "1.json", "run.ckpt"]
+        assert [path.name for path in folder.glob("run.*")] == ["run.ckpt"]
 
     def test_both_go_on_from_it(self, both):
         (first, second), _ = both
@@ -79,6 +84,32 @@ class TestTwoProcesses:
         assert first["labels"] == second["labels"]
         # Twice what guessing one of ten digits would give.
         assert first["labels"][1] > 0.2
+
+    def test_pieces_of_a_batch_make_the_step_of_one_process(self, both):
+        (first, second), _ = both
+        assert first["pieces"] == second["pieces"]
+        # The rows are added up in another order.
+        assert first["pieces"] == pytest.approx(deep_runs.fit_line(ALONE, 6), abs=1e-5)
+
+    def test_two_resume_what_one_began(self, both):
+        (first, second), _ = both
+        assert first["more"] == second["more"]
+        assert first["more"] == pytest.approx(deep_runs.fit_line(ALONE, 6), abs=1e-5)
+
+    def test_one_resumes_what_two_began(self, both):
+        _, folder = both
+        checkpoint = folder / "by_two"
+        assert deep_runs.fit_line(ALONE, 3, checkpoint) != pytest.approx(deep_runs.fit_line(ALONE, 6), abs=1e-2)
+        assert deep_runs.fit_line(ALONE, 6, checkpoint) == pytest.approx(deep_runs.fit_line(ALONE, 6), abs=1e-5)
+
+    @pytest.mark.filterwarnings("ignore::UserWarning")
+    def test_uneven_files_are_shared_and_nobody_waits(self, both):
+        (first, second), folder = both
+        assert first["scan"] == second["scan"]
+        alone = deep_runs.scanned_vae().fit(deep_runs.uneven_rows(folder / "rows"))
+        assert first["scan"][2] == alone.n_iter_ == 6
+        # Bounds of trainings with other noise have a standard deviation of 0.3.
+        assert first["scan"][1] == pytest.approx(alone.bound(digits()).total.mean(), abs=1.5)
 
 
 class TestWorld:

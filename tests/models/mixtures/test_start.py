@@ -7,6 +7,7 @@ from sklearn.metrics import adjusted_rand_score
 
 from jensen import GaussianMixture
 from jensen.engines.em.sources import source_of
+from jensen.formulas.moments import HeldExtent
 from jensen.models.mixtures import partitions
 from jensen.models.mixtures.em import MixtureVerbs
 from jensen.models.mixtures.gaussians import STRUCTURES
@@ -19,7 +20,7 @@ def sample_of(x, weight, label, k=3):
     family = GaussianFamily(STRUCTURES["diag"], 1e-6)
     verbs = MixtureVerbs(family, k, x.shape[1])
     rows, mass = torch.from_numpy(x), torch.from_numpy(weight)
-    frame = family.frame(rows.mT, mass)
+    frame = family.frame(HeldExtent(rows.mT, mass))
     standard = verbs.standard
     source = source_of(
         rows,

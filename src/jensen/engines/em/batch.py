@@ -6,6 +6,7 @@ values come in blocks that share their pattern of missing values; every tensor t
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from typing import Any, Generic, Protocol, Self, TypeVar
 
@@ -85,3 +86,21 @@ class Summary(Additive, Generic[Stats]):
     stats: Stats
     bound: Tensor
     weight: Tensor
+
+
+class Swept(Protocol):
+    """What an engine asks of rows, wherever they are.
+
+    n_rows is None where it is not known before a sweep; n_numbers are those that a sweep computes, for the number of
+    threads; a fingerprint is a checksum of the rows.
+    """
+
+    @property
+    def n_rows(self) -> int | None: ...
+
+    @property
+    def n_numbers(self) -> int: ...
+
+    def __iter__(self) -> Iterator[Batch]: ...
+
+    def fingerprint(self) -> str: ...

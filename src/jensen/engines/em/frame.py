@@ -9,16 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import reduce
-from operator import add
 
 import torch
 from torch import Tensor
 
-from jensen.formulas.moments import Spread
+from jensen.formulas.moments import Extent
 
-# Rows of a chunk: its temporaries stay in the cache.
-CHUNK = 2**14
 # A column has so many deviations between its least and greatest value if one row in 900 differs from all others.
 SHARP = 30.0
 # The squared unit of such a column is so many times its squared range: a floor of 2 ε is no lower than s² + ε, the
@@ -43,23 +39,18 @@ class Frame:
         return cls(torch.zeros(d, dtype=torch.float64), torch.ones(d, dtype=torch.float64))
 
     @classmethod
-    def of(cls, x: Tensor, weight: Tensor | None, units: Units) -> Frame:
-        """From the mean and the deviation of the observed entries of feature-major rows (d, n)."""
-        chunks = chunks_of(x)
-        # Contiguous, so that sums do not depend on the layout of the user's table.
-        parts = (Spread.of(x[:, c].contiguous(), None if weight is None else weight[c]) for c in chunks)
-        spread = reduce(add, parts)
+    def of(cls, extent: Extent, units: Units) -> Frame:
+        """From the mean and the deviation of the observed entries of every column."""
+        spread = extent.spread
         if not spread.variance.isfinite().all():
-            raise too_large(x)
+            raise too_large(extent)
         return cls.of_moments(spread.mean, spread.variance, units)
 
     @classmethod
-    def of_sharp(cls, x: Tensor, weight: Tensor | None, units: Units) -> Frame:
+    def of_sharp(cls, extent: Extent, units: Units) -> Frame:
         """The same, where a column whose values are nearly all alike has its range as unit, see `sharp_units`."""
-        frame = cls.of(x, weight, torch.sqrt)
-        low = reduce(torch.minimum, (x[:, c].nan_to_num(nan=torch.inf).amin(1) for c in chunks_of(x)))
-        high = reduce(torch.maximum, (x[:, c].nan_to_num(nan=-torch.inf).amax(1) for c in chunks_of(x)))
-        return cls(frame.origin, units(sharp_units(frame.scale.square(), low, high)))
+        frame = cls.of(extent, torch.sqrt)
+        return cls(frame.origin, units(sharp_units(frame.scale.square(), extent.low, extent.high)))
 
     @classmethod
     def of_moments(cls, origin: Tensor, variance: Tensor, units: Units) -> Frame:
@@ -72,11 +63,6 @@ class Frame:
     def standardise(self, x: Tensor) -> Tensor:
         """Feature-major rows (d, n), in place."""
         return x.sub_(self.origin[:, None]).div_(self.scale[:, None])
-
-
-def chunks_of(x: Tensor) -> list[slice]:
-    """Parts of the columns of feature-major rows (d, n)."""
-    return [slice(start, start + CHUNK) for start in range(0, x.shape[1], CHUNK)]
 
 
 def sharp_units(variance: Tensor, low: Tensor, high: Tensor) -> Tensor:
@@ -101,5 +87,6 @@ def one_unit(variance: Tensor) -> Tensor:
     return variance.mean().sqrt().expand_as(variance).clone()
 
 
-def too_large(x: Tensor) -> ValueError:
-    return ValueError(f"X reaches {float(x.nan_to_num(nan=0.0).abs().max())}, too large to square; rescale it")
+def too_large(extent: Extent) -> ValueError:
+    reach = max(float(extent.high.nan_to_num(neginf=0.0).max()), -float(extent.low.nan_to_num(posinf=0.0).min()))
+    return ValueError(f"X reaches {reach}, too large to square; rescale it")

@@ -11,8 +11,8 @@ stopping rule compares a state with the one before it. `stepwise` is online EM (
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import partial, reduce
 from operator import add
 from typing import Any, Generic, Protocol, TypeVar
@@ -75,6 +75,8 @@ class State(Generic[Theta, Stats]):
     summary: Summary[Stats]
     objective: float
     gain: float = math.inf
+    # Whether the steps after this one depend on nothing else.
+    can_resume: bool = True
 
 
 @dataclass(frozen=True)
@@ -102,8 +104,10 @@ def small_gain(tol: float) -> Stop:
 
 
 def sweep(verbs: Verbs[Theta, Stats], theta: Theta, source: Iterable[Batch]) -> Summary[Stats]:
-    """One pass over the data, several batches at a time."""
-    return reduce(add, in_threads(partial(verbs.e_step, theta), source))
+    """One pass over the data, several batches at a time; a source that adds by itself may do so elsewhere."""
+    step = partial(verbs.e_step, theta)
+    own: Callable[[Callable[[Batch], Any]], Any] | None = getattr(source, "total", None)
+    return reduce(add, in_threads(step, source)) if own is None else own(step)
 
 
 def fit(
@@ -117,12 +121,17 @@ def fit(
     is_monotone: bool = True,
     progress: str | None = None,
     progress_every: int = 1,
+    before: Sequence[float] = (),
+    save: Callable[[Theta, list[float], bool], None] | None = None,
 ) -> Fit[Theta, Stats]:
     """Iterate from theta until `stop` returns True, or `max_iter` M-steps are done; the best theta seen is kept.
 
     With a monotone algorithm, such as EM, that is the last theta, and a fall is an error. Another algorithm also ends
     when PATIENCE steps in a row found nothing better. `progress` names the bar on a terminal, which shows the objective
     every `progress_every` steps. Ctrl-C raises Interrupted with the fit so far.
+
+    A fit that resumes begins with a theta that was saved, and gets the objectives `before` and at it. `save` gets a
+    theta from which the fit can resume, the objectives up to it, and whether the fit has converged.
     """
 
     def evaluate(theta: Theta) -> State[Theta, Stats]:
@@ -134,9 +143,9 @@ def fit(
         return Fit(best.theta, best.objective, stats, weight, history, len(history) - 1, converged)
 
     best = state = evaluate(theta)
-    history, converged = [state.objective], False
+    history, converged = [*before] or [state.objective], False
     steps = (algorithm or plain)(verbs, state, evaluate)
-    bar = Bar(progress, max_iter, unit="step")
+    bar = Bar(progress, max_iter, unit="step", initial=len(history) - 1)
     try:
         while len(history) <= max_iter and not converged:
             new = next(steps)
@@ -150,6 +159,8 @@ def fit(
             bar.update()
             if (len(history) - 1) % progress_every == 0:
                 bar.note(f"{best.objective:.6f} per row")
+            if save is not None and (state.can_resume or converged):
+                save(state.theta, history, converged)
     except KeyboardInterrupt:
         message = f"interrupted after {len(history) - 1} EM steps; the best parameters so far are kept"
         raise Interrupted(message, result()) from None
@@ -206,7 +217,7 @@ def squarem(
     """Two plain steps, then an extrapolation through them; where that is worse than the step, the step is kept."""
     while True:
         first = next(plain(verbs, state, evaluate))
-        yield first
+        yield replace(first, can_resume=False)
         second_theta = verbs.m_step(first.theta, first.summary.stats)
         v0, v1, v2 = (verbs.pack(theta) for theta in (state.theta, first.theta, second_theta))
         r, v = v1 - v0, (v2 - v1) - (v1 - v0)
@@ -259,12 +270,16 @@ def stepwise(
     *,
     rate: float | None = None,
     total: float | None = None,
+    decay: float | None = None,
 ) -> tuple[Theta, Running[Stats]]:
-    """One step of online EM: s ← (1-γ) s + γ s(batch), γ = (weight of all so far / weight of the batch)^-exponent.
+    """One step of online EM: s ← (1-ρ) s + ρ s(batch), ρ = (weight of all so far / weight of the batch)^-exponent.
 
-    With equal batches γ_t = t^-exponent, and any exponent in (½, 1] converges. `rate` is another γ. The M-step is that
-    of as much weight as was seen so far, or of the `total` that the stream will have.
+    With equal batches ρ_t = t^-exponent, and any exponent in (½, 1] converges. `rate` is another ρ. The M-step is that
+    of as much weight as was seen so far, or of the `total` that the stream will have. With a `decay` γ sums are kept
+    instead, S ← γ S + S(batch) and their weight likewise, so that a batch counts γ^(batches since) times.
     """
+    if decay is not None and running is not None:
+        running, exponent = replace(running, weight=decay * running.weight), 1.0
     summary = sweep(verbs, theta, source)
     weight = float(summary.weight)
     now = Running(summary.stats * (1 / weight), weight)

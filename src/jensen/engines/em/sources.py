@@ -15,39 +15,25 @@ import torch
 from torch import Tensor
 
 from jensen.data.sparse import is_sparse, some_rows
-from jensen.engines.em.batch import Batch, Footprint
+from jensen.engines.em.batch import Batch, Footprint, Swept
+from jensen.engines.em.checkpoint import fingerprint
 from jensen.engines.em.frame import Frame
 from jensen.engines.em.patterns import in_rare_patterns, stack_by_pattern
 from jensen.engines.em.sampling import RowSample, sample_of
 from jensen.runtime.progress import progress
 from jensen.runtime.threads import in_threads, threads_for
 
-# A batch's features and responsibilities should fit the cache; fewer rows than the lower limit starve the products.
+# A batch should fit the cache; fewer rows than the lower limit starve the products.
 BATCH_BYTES, FEWEST_ROWS, MOST_ROWS = 2**23, 1024, 2**14
 # Rows that are read once are copied in parts of this size: large enough for patterns of missing values to be shared.
-PART_BYTES = 2**26
-ROWS_TO_TURN = 512
-
-
+PART_BYTES, ROWS_TO_TURN = 2**26, 512
 # All columns, none, or the numbers of some.
 Patterns = bool | tuple[int, ...]
 Hold = Callable[[Batch], Any]
 
 
-class Source(Protocol):
-    """What an engine asks of rows, wherever they are.
-
-    n_rows is None where it is not known before a sweep; n_numbers are those that a sweep computes, for the number of
-    threads.
-    """
-
-    @property
-    def n_rows(self) -> int | None: ...
-
-    @property
-    def n_numbers(self) -> int: ...
-
-    def __iter__(self) -> Iterator[Batch]: ...
+class Source(Swept, Protocol):
+    """What a start asks of them."""
 
     def sample(self, n: int, limit: int) -> RowSample:
         """All distinct rows when there are at most `limit`, else about n of them, in the units of the batches."""
@@ -151,8 +137,11 @@ class ArraySource:
     def __iter__(self) -> Iterator[Batch]:
         return iter(self.batches)
 
+    def fingerprint(self) -> str:
+        rows = [self._rows, *(batch.x for batch in self.batches if self._rows is None)]
+        return fingerprint(*rows, self._weight, self._label, self._log_scale)
+
     def sample(self, n: int, limit: int) -> RowSample:
-        # A hash of the user's own numbers does not depend on the rounding of the frame.
         assert self._rows is not None, "only a source that was made by `of_rows` has rows to sample"
         sample = sample_of(self._rows, self._weight, self._label, n, limit)
         return replace(sample, x=self._frame.standardise(sample.x))
@@ -252,6 +241,9 @@ class SparseSource:
 
     def __iter__(self) -> Iterator[Batch]:
         return iter(self.batches)
+
+    def fingerprint(self) -> str:
+        return fingerprint(self._rows.values(), self._rows.col_indices(), self._weight, self._label)
 
     def sample(self, n: int, limit: int) -> RowSample:
         return sample_of(self._rows, self._weight, self._label, n, limit)

@@ -1,23 +1,21 @@
 """Rows for training, read by row number: from memory, from a memory-mapped array or from a torch Dataset.
 
-A batch is one indexing of a tensor; there is no DataLoader and no work per row.
+A batch is one indexing of a tensor; there is no DataLoader and no work per row. `streams` has the rows that are read
+in the order of their files instead.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Protocol
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from jensen.data.rows import Events
-
-# Rows that frequencies of levels and moments are estimated from, at most.
-MOST_FOR_FREQUENCIES = 20_000
+from jensen.runtime.randomness import mixed
 
 
 @dataclass(frozen=True)
@@ -27,17 +25,85 @@ class Minibatch:
     inputs: tuple[Tensor | None, ...]
     weight: Tensor | None = None
 
+    def __len__(self) -> int:
+        return len(next(tensor for tensor in self.inputs if tensor is not None))
 
-class Feed(Protocol):
-    """Rows by their numbers."""
+    def pieces(self, n: int) -> list[Minibatch]:
+        """The same rows in n batches or fewer, of nearly equal size."""
+        if n == 1:
+            return [self]
+        parts = torch.arange(len(self)).tensor_split(min(n, len(self)))
+        return [self.rows(slice(int(part[0]), int(part[-1]) + 1)) for part in parts]
 
-    def __len__(self) -> int: ...
-
-    def take(self, index: Tensor) -> Minibatch: ...
+    def rows(self, part: slice) -> Minibatch:
+        inputs = tuple(None if tensor is None else tensor[part] for tensor in self.inputs)
+        return Minibatch(inputs, None if self.weight is None else self.weight[part])
 
 
 @dataclass(frozen=True)
-class TensorFeed:
+class Order:
+    """Which batches of an epoch a process takes.
+
+    Args:
+        seed, epoch: determine the order of the rows.
+        first: the number of the first step that is not done yet.
+        batch_size: rows per step, over all processes.
+        rank, size: the number of this process, and of all.
+    """
+
+    seed: int
+    epoch: int
+    first: int
+    batch_size: int
+    rank: int = 0
+    size: int = 1
+
+    def generator(self, *more: int) -> torch.Generator:
+        return torch.Generator().manual_seed(mixed(self.seed, self.epoch, *more))
+
+
+class Feed(Protocol):
+    """Rows to train on."""
+
+    def __len__(self) -> int: ...
+
+    def batches(self, order: Order) -> Iterator[Minibatch]:
+        """The remaining batches of an epoch for one process; the last batch is dropped if it is smaller."""
+
+
+class HeldOut(Protocol):
+    """Rows to score."""
+
+    def __len__(self) -> int: ...
+
+    def in_order(self, n_rows: int, rank: int, size: int) -> Iterator[Minibatch]:
+        """All rows that one of several processes scores, about so many at a time."""
+
+
+class NumberedFeed(ABC):
+    """Rows by their numbers: process r takes every world-th of a batch."""
+
+    @abstractmethod
+    def __len__(self) -> int: ...
+
+    @abstractmethod
+    def take(self, index: Tensor) -> Minibatch:
+        """The rows with these numbers."""
+
+    def batches(self, order: Order) -> Iterator[Minibatch]:
+        numbers = torch.randperm(len(self), generator=order.generator())
+        for step in range(order.first, len(self) // order.batch_size):
+            batch = numbers[step * order.batch_size : (step + 1) * order.batch_size]
+            yield self.take(batch[order.rank :: order.size])
+
+    def in_order(self, n_rows: int, rank: int, size: int) -> Iterator[Minibatch]:
+        own = torch.arange(rank, len(self), size)
+        for index in own.split(n_rows) if len(own) else ():
+            yield self.take(index)
+
+
+@dataclass(frozen=True)
+class TensorFeed(NumberedFeed):
     """Rows in memory: tensors with one entry per row, or None. A batch has the rows in the order of its index."""
 
     inputs: tuple[Tensor | None, ...]
@@ -51,7 +117,7 @@ class TensorFeed:
 
 
 @dataclass(frozen=True)
-class ReadFeed:
+class ReadFeed(NumberedFeed):
     """Rows on disk, read one batch at a time.
 
     A batch is sorted by row number, which a disk reads fastest. The order changes the mean over the batch only by
@@ -83,59 +149,58 @@ def rows(tensor: Tensor | None, index: Tensor) -> Tensor | None:
     return None if tensor is None else tensor.index_select(0, index.to(tensor.device))
 
 
+class Endless(Protocol):
+    """Labelled rows, as many as are asked for, epoch after epoch."""
+
+    def __len__(self) -> int: ...
+
+    def endless(self, order: Order, n_rows: int) -> Iterator[Minibatch]:
+        """So many rows per step, from the first step of the order on."""
+
+
 @dataclass(frozen=True)
-class TrainingSet:
-    """What a model is trained on.
+class LabelledFeed:
+    """Batches of unlabelled rows, each with some labelled rows drawn at random.
+
+    Row weights make the mean over a batch an unbiased estimate of the mean over all rows.
 
     Args:
-        events: the rows.
-        extra: one more argument of the module's forward, with an entry per row: class numbers, -1 where unknown, or
-            latent vectors.
-        weight: of the rows; None if all weights are 1.
+        unlabelled, labelled: the two kinds of rows.
+        share: the share of the labelled rows in the total weight.
     """
 
-    events: Events
-    extra: Tensor | None = None
-    weight: Tensor | None = None
+    unlabelled: Feed
+    labelled: NumberedFeed | Endless
+    share: float
 
-    @cached_property
-    def x(self) -> Tensor:
-        """All rows, encoded once."""
-        return self.events.all()
+    def __len__(self) -> int:
+        return len(self.unlabelled)
 
-    def has_missing(self) -> bool:
-        """Whether values are missing. Rows on disk are not searched: they may have some, unless they are integers."""
-        if not self.events.can_have_missing:
-            return False
-        return not self.events.is_in_memory or bool(self.x.isnan().any())
+    def batches(self, order: Order) -> Iterator[Minibatch]:
+        size = order.batch_size // order.size
+        # If a few labelled rows outweigh all others, the share of the others may round to 0.
+        fair = self.share / max(1 - self.share, torch.finfo(torch.float32).eps) * size
+        n = min(len(self.labelled), max(round(fair), size // 2))
+        more = self.drawn(order, n)
+        for batch in self.unlabelled.batches(order):
+            yield self.together(batch, next(more))
 
-    def some_rows(self, rows: np.ndarray) -> Tensor:
-        """A part of the rows with these numbers, enough to estimate frequencies from."""
-        some = rows[:: max(1, len(rows) // MOST_FOR_FREQUENCIES)]
-        return self.x[torch.from_numpy(some)] if self.events.is_in_memory else self.events.read(some)
+    def drawn(self, order: Order, n: int) -> Iterator[Minibatch]:
+        if not isinstance(self.labelled, NumberedFeed):
+            yield from self.labelled.endless(order, n)
+            return
+        while True:
+            # torch's global generator: a checkpoint stores its state.
+            yield self.labelled.take(torch.randperm(len(self.labelled))[:n])
 
-    def feed(self, rows: np.ndarray, device: torch.device) -> Feed:
-        """The rows with these numbers, in memory where they fit; their weights have mean 1."""
-        index = torch.from_numpy(rows)
-        extra = () if self.extra is None else (self.extra[index].to(device),)
-        weight = None if self.weight is None else self.weight[index].float().to(device)
-        if weight is not None:
-            weight = weight / weight.mean()
-        if not self.events.is_in_memory:
-            return ReadFeed(lambda numbers: self.events.read(rows[numbers]), np.arange(len(rows)), extra, weight)
-        x = self.x if len(rows) == self.events.n_rows else self.x[index]
-        return TensorFeed((x.to(device), *extra), weight)
-
-    def training_feed(self, rows: np.ndarray, device: torch.device) -> Feed:
-        """The rows to train on; held-out rows come from `feed`."""
-        return self.feed(rows, device)
-
-    def class_counts(self, n_classes: int) -> Tensor:
-        """The total weight of the labelled rows of every class (C,)."""
-        assert self.extra is not None
-        known, weight = self.extra >= 0, self.weights()
-        return torch.bincount(self.extra[known], weight[known], minlength=n_classes)
-
-    def weights(self) -> Tensor:
-        """The weight of every row (n,), in double precision."""
-        return torch.ones(self.events.n_rows).double() if self.weight is None else self.weight.double()
+    def together(self, base: Minibatch, extra: Minibatch) -> Minibatch:
+        total = len(base) + len(extra)
+        weights, device = [], next(tensor.device for tensor in base.inputs if tensor is not None)
+        for batch, share in ((base, 1 - self.share), (extra, self.share)):
+            weight = torch.full((len(batch),), share * total / len(batch), device=device)
+            weights.append(weight if batch.weight is None else weight * batch.weight.to(device))
+        inputs = [
+            None if a is None or b is None else torch.cat([a, b.to(a.device)])
+            for a, b in zip(base.inputs, extra.inputs, strict=True)
+        ]
+        return Minibatch(tuple(inputs), torch.cat(weights))

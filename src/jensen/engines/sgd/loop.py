@@ -14,14 +14,13 @@ from __future__ import annotations
 import math
 import time
 import warnings
-from collections.abc import Iterator
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from jensen.engines.sgd.checkpoint import WAY_OUT, check_moments, check_place, read_checkpoint, write_checkpoint
-from jensen.engines.sgd.feeds import Feed, Minibatch
+from jensen.engines.sgd.feeds import Feed, HeldOut, Minibatch, Order
 from jensen.engines.sgd.objective import (
     Loss,
     WeightAverage,
@@ -56,7 +55,7 @@ def fit_sgd(
     objective: Objective,
     plan: Plan,
     *,
-    held_out: Feed | None = None,
+    held_out: HeldOut | None = None,
     score: Objective | None = None,
     world: World | None = None,
 ) -> Run:
@@ -105,7 +104,7 @@ class Training:
         feed: Feed,
         objective: Objective,
         plan: Plan,
-        held_out: Feed | None,
+        held_out: HeldOut | None,
         score: Objective,
         world: World,
     ) -> None:
@@ -142,8 +141,8 @@ class Training:
                 self.score_start()
             while at.epoch < plan.max_epochs and not at.is_done:
                 self.move(self.phase(at.epoch))
-                for index in self.batches():
-                    self.take_step(self.feed.take(index))
+                for batch in self.feed.batches(self.order()):
+                    self.take_step(batch)
                     at.step += 1
                     bar.beat()
                     now = time.monotonic()
@@ -169,26 +168,15 @@ class Training:
             bar.close()
         return False
 
-    def batches(self) -> Iterator[Tensor]:
-        """Row numbers of the remaining steps of this epoch; the last batch is dropped if it is smaller."""
-        generator = torch.Generator().manual_seed(mixed(self.plan.seed, self.at.epoch))
-        order = torch.randperm(len(self.feed), generator=generator)
-        for step in range(self.at.step, self.steps_per_epoch):
-            batch = order[step * self.batch_size : (step + 1) * self.batch_size]
-            yield batch[self.world.rank :: self.world.size]
+    def order(self) -> Order:
+        """The remaining steps of this epoch."""
+        return Order(self.plan.seed, self.at.epoch, self.at.step, self.batch_size, self.world.rank, self.world.size)
 
     def take_step(self, batch: Minibatch) -> None:
         at, done = self.at, self.at.epoch * self.steps_per_epoch + self.at.step
         for group in self.optimiser.param_groups:
             group["lr"] = self.learning_rate(done)
-        weight, *inputs = to_device((batch.weight, *batch.inputs), self.world.device)
-        loss, terms = self.forward(done / self.n_steps, weight, *inputs)
-        means = [row_mean(term, weight) for term in terms.values()]
-        # All in one transfer: reading a number makes a device wait.
-        number, *amounts = torch.stack([loss.detach(), *means]).tolist()
-        if self.world.any(not math.isfinite(number)):
-            raise self.diverged(terms)
-        self.world.backward(loss)
+        names, (number, *amounts) = self.descend(batch, done / self.n_steps)
         if self.trainer.clip is not None:
             length = clip_gradients(self.parameters, self.trainer.clip)
             if not math.isfinite(length):
@@ -197,9 +185,27 @@ class Training:
         self.optimiser.zero_grad()
         if self.average is not None:
             self.average.update(done)
-        for name, amount in zip(("objective", *terms), (-number, *amounts), strict=True):
+        for name, amount in zip(("objective", *names), (-number, *amounts), strict=True):
             at.sums[name] = at.sums.get(name, 0.0) + amount
-        at.mass += 1.0 if weight is None else float(weight.mean())
+        at.mass += 1.0 if batch.weight is None else float(batch.weight.mean())
+
+    def descend(self, batch: Minibatch, done: float) -> tuple[list[str], list[float]]:
+        """Add up the gradient of a batch in pieces; returns the names of the terms, and the means of loss and terms."""
+        total, found, pieces = torch.zeros(()), [], batch.pieces(self.trainer.accumulate)
+        for number, piece in enumerate(pieces, 1):
+            weight, *inputs = to_device((piece.weight, *piece.inputs), self.world.device)
+            # Gradients travel between processes once per step, with those of the last piece.
+            with self.world.apart(self.forward, number < len(pieces)):
+                loss, terms = self.forward(done, weight, *inputs)
+                share, means = len(piece) / len(batch), [row_mean(term, weight) for term in terms.values()]
+                self.world.backward(loss if len(pieces) == 1 else share * loss)
+            total = total.to(loss.device) + share * torch.stack([loss.detach(), *means])
+            found.append(terms)
+        # All in one transfer: reading a number makes a device wait.
+        numbers = total.tolist()
+        if self.world.any(not math.isfinite(numbers[0])):
+            raise self.diverged({name: torch.cat([terms[name] for terms in found]) for name in found[0]})
+        return list(found[0]), numbers
 
     def learning_rate(self, step: int) -> float:
         return self.plan.learning_rate * self.trainer.rate(step, self.n_steps)

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 import torch
 from torch import Tensor, nn
 
-from jensen.engines.sgd.feeds import Feed
+from jensen.engines.sgd.feeds import HeldOut
 from jensen.engines.sgd.plan import Objective
 from jensen.engines.sgd.processes import World
 from jensen.runtime.randomness import mixed, seeded
@@ -35,14 +35,13 @@ class Loss(nn.Module):
 
 
 @torch.no_grad()
-def mean_score(module: nn.Module, feed: Feed, score: Objective, world: World, n_rows: int) -> float:
+def mean_score(module: nn.Module, feed: HeldOut, score: Objective, world: World, n_rows: int) -> float:
     """The mean score of held-out rows, `n_rows` at a time, shared between processes; -inf if it is not finite."""
     module.eval()
-    sums, own = [0.0, 0.0], torch.arange(world.rank, len(feed), world.size)
+    sums = [0.0, 0.0]
     # The same noise every time makes rounds comparable.
     with seeded(mixed(SEED, world.rank), world.device):
-        for index in own.split(n_rows) if len(own) else ():
-            batch = feed.take(index)
+        for batch in feed.in_order(n_rows, world.rank, world.size):
             values = score(module(*to_device(batch.inputs, world.device)), 1.0).cpu().double()
             weights = torch.ones_like(values) if batch.weight is None else batch.weight.to(values)
             sums = [sums[0] + float(weights @ values), sums[1] + float(weights.sum())]

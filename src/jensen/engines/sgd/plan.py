@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from numbers import Integral
 
 from sklearn.base import BaseEstimator
 from torch import Tensor, nn
@@ -26,11 +27,19 @@ class Trainer(BaseEstimator):
         patience: number of rounds without a better held-out bound after which training stops; the best weights are
             kept. A round is the smallest number of epochs with 50 steps or more.
         checkpoint_every: seconds between checkpoints, if the model has a `checkpoint`.
+        accumulate: number of pieces in which the gradient of a batch is computed and added up: one after the other they
+            need less memory. The step is that of the whole batch, up to rounding; random draws differ, and layers of
+            batch normalisation see pieces.
+        shuffle_rows: rows of a `jensen.scan` in memory, from which batches are drawn at random while files are read.
+            Rows of one batch come from about so many rows, so more of them mix files that are sorted better. None is
+            262 144 rows, or as many as have 256 MB. A scan with fewer rows is read once and held.
 
     Example:
         >>> from jensen import Trainer
         >>> Trainer(clip=1.0).clip
         1.0
+        >>> Trainer(accumulate=4, shuffle_rows=100_000)  # a quarter of the memory per step; rows of files in a buffer
+        Trainer(accumulate=4, shuffle_rows=100000)
     """
 
     def __init__(
@@ -44,6 +53,8 @@ class Trainer(BaseEstimator):
         validation_fraction: float = 0.1,
         patience: int = 20,
         checkpoint_every: float = 60.0,
+        accumulate: int = 1,
+        shuffle_rows: int | None = None,
     ) -> None:
         self.weight_decay = weight_decay
         self.warm_up = warm_up
@@ -53,6 +64,8 @@ class Trainer(BaseEstimator):
         self.validation_fraction = validation_fraction
         self.patience = patience
         self.checkpoint_every = checkpoint_every
+        self.accumulate = accumulate
+        self.shuffle_rows = shuffle_rows
 
     def check(self) -> None:
         """Raise an error for invalid values; the constructor only stores them."""
@@ -70,6 +83,9 @@ class Trainer(BaseEstimator):
             raise ValueError(f"Trainer(validation_fraction={self.validation_fraction!r}) must be 0 or more and below 1")
         if not (is_number(self.patience) and self.patience >= 1):
             raise ValueError(f"Trainer(patience={self.patience!r}) must be 1 or more")
+        for name, count in {"accumulate": self.accumulate, "shuffle_rows": self.shuffle_rows or 1}.items():
+            if not (is_whole(count) and count >= 1) or getattr(self, name) == 0:
+                raise ValueError(f"Trainer({name}={getattr(self, name)!r}) must be a whole number, 1 or more")
 
     def rate(self, step: int, n_steps: int) -> float:
         """The learning rate of a step, as a fraction of the largest."""
@@ -80,6 +96,10 @@ class Trainer(BaseEstimator):
 
 def is_number(value: object) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def is_whole(value: object) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool)
 
 
 Terms = Mapping[str, Tensor]

@@ -1,7 +1,8 @@
 """The processes that train one model together: one, or as many as were launched.
 
-Every process has all rows and the same weights, computes its part of every batch and steps with the mean gradient of
-all. Events that end the training, such as a held-out score or Ctrl-C, are shared, so that all stop at the same step.
+Every process has all rows, or its share of the parts of a scan, and the same weights, computes its part of every batch
+and steps with the mean gradient of all. Events that end the training, such as a held-out score or Ctrl-C, are shared,
+so that all stop at the same step.
 """
 
 from __future__ import annotations
@@ -9,7 +10,8 @@ from __future__ import annotations
 import atexit
 import os
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -65,6 +67,15 @@ class World:
         wrapped: nn.Module = self.accelerator.prepare_model(module)
         return wrapped
 
+    @contextmanager
+    def apart(self, module: nn.Module, is_apart: bool) -> Iterator[None]:
+        """Within it, gradients of a wrapped module stay in this process if `is_apart`."""
+        if self.accelerator is None or not is_apart:
+            yield
+            return
+        with self.accelerator.no_sync(module):
+            yield
+
     def backward(self, loss: Tensor) -> None:
         if self.accelerator is None:
             loss.backward()
@@ -91,6 +102,14 @@ class World:
         shared = torch.tensor(number, device=self.device)
         self.share([shared])
         return int(shared)
+
+    def gather(self, found: Sequence[Any]) -> list[Any]:
+        """The objects of all processes, in the order of the processes."""
+        if self.accelerator is None:
+            return list(found)
+        every: list[Any] = [None] * self.size
+        torch.distributed.all_gather_object(every, list(found))
+        return [item for own in every for item in own]
 
     def share(self, tensors: Iterable[Tensor]) -> None:
         """Copy the tensors of the first process to all others."""

@@ -16,7 +16,6 @@ from dataclasses import dataclass, replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
-import numpy as np
 import torch
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils._param_validation import Interval, StrOptions
@@ -24,12 +23,14 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
 from jensen.contract import not_offered
+from jensen.contract.answering import mean_over
 from jensen.contract.gradient import MOST_ROWS, GradientEstimator, blocks
 from jensen.contract.training import Facts, TrainingSpec
 from jensen.data.columns import Columns
 from jensen.data.container import Table
-from jensen.data.rows import Events, learn_events
+from jensen.data.rows import ColumnRules
 from jensen.engines.sgd.plan import Terms, Trainer
+from jensen.files.scan import Scan
 from jensen.models.autoencoders.build import choose_n_latent, plan_networks, read_latents
 from jensen.nets.likelihoods import Emission, Gaussian
 from jensen.nets.recipe import Recipe, build_network
@@ -141,8 +142,8 @@ class Autoencoder(
         """Train both networks.
 
         Args:
-            X: table (n, d), images (n, h, w) or (n, c, h, w), memory-mapped array or torch Dataset; NaN, None and empty
-                cells are missing values, which do not count in the error.
+            X: table (n, d), images (n, h, w) or (n, c, h, w), memory-mapped array, torch Dataset or `jensen.scan`;
+                NaN, None and empty cells are missing values, which do not count in the error.
             y: ignored.
             sample_weight: weight of every row: 2 counts the row twice, 0 leaves it out.
         """
@@ -198,7 +199,8 @@ class Autoencoder(
 
     def score(self, X: Table, y: Any = None) -> float:
         """Minus the mean `reconstruction_error` of the rows; y is ignored. It is not a likelihood."""
-        return -float(self.reconstruction_error(X).mean())
+        errors = self.reconstruction_error(X)
+        return -mean_over(errors) if isinstance(X, Scan) else -float(errors.mean())
 
     score_samples = not_offered("score_samples", NO_DENSITY)
     bound = not_offered("bound", NO_DENSITY)
@@ -218,8 +220,8 @@ class Autoencoder(
             parts = [function(module, values[rows].to(device)).cpu() for rows in some]
         return torch.cat(parts)
 
-    def _read_training_rows(self, X: Table, sample_weight: Any = None) -> tuple[Events, Tensor | None, np.ndarray]:
-        return learn_events(self, X, "auto", self.scaling, sample_weight, columns=self.columns)
+    def _column_rules(self) -> ColumnRules:
+        return ColumnRules(scaling=self.scaling, columns=self.columns)
 
     def _build(self, facts: AutoencoderFacts) -> AutoencoderModule:
         return build_module(self, self._parts.inner, self._image_shape, facts)

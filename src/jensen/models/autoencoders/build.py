@@ -1,4 +1,4 @@
-"""From a VAE's arguments and rows to its networks, and to batches that mix labelled and unlabelled rows."""
+"""From a VAE's arguments and rows to its networks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from torch import Tensor
 from jensen.contract.training import Facts
 from jensen.data.columns import Columns
 from jensen.data.network_columns import atom_pairs
-from jensen.engines.sgd.feeds import Feed, Minibatch, TrainingSet
+from jensen.engines.sgd.streams import TrainingData
 from jensen.formulas.latent_gaussian import n_posterior_outputs
 from jensen.models.autoencoders.module import ClassVAEModule, Parts, VAEModule
 from jensen.nets.conv import ConvDecoder, ConvEncoder
@@ -199,62 +199,10 @@ def least_variance(columns: Columns, n_rows: int) -> Tensor:
     return square.mean() / ((n_rows + 1) * square)
 
 
-def marginal_start(model: Arguments, data: TrainingSet, rows: np.ndarray) -> Tensor | None:
+def marginal_start(model: Arguments, data: TrainingData, rows: Any) -> Tensor | None:
     """Decoder outputs that give every level its frequency in these rows; None for numbers, whose mean is 0 anyway."""
     columns = data.events.columns
     if set(columns.kinds) == {"number"}:
         return None
     emission = Emission(columns.kinds, columns.n_levels, likelihood_of(model.likelihood)[1], columns.scale)
     return emission.marginal_outputs(data.some_rows(rows))
-
-
-@dataclass(frozen=True)
-class LabelledFeed:
-    """Batches of unlabelled rows, each with some labelled rows drawn at random.
-
-    Row weights make the mean over a batch an unbiased estimate of the mean over all rows.
-
-    Args:
-        unlabelled, labelled: the two kinds of rows.
-        share: the share of the labelled rows in the total weight.
-    """
-
-    unlabelled: Feed
-    labelled: Feed
-    share: float
-
-    def __len__(self) -> int:
-        return len(self.unlabelled)
-
-    def take(self, index: Tensor) -> Minibatch:
-        # If a few labelled rows outweigh all others, the share of the others may round to 0.
-        fair = self.share / max(1 - self.share, torch.finfo(torch.float32).eps) * len(index)
-        n = min(len(self.labelled), max(round(fair), len(index) // 2))
-        # torch's global generator: a checkpoint stores its state.
-        extra = self.labelled.take(torch.randperm(len(self.labelled))[:n])
-        base = self.unlabelled.take(index)
-        total = len(index) + n
-        weights, device = [], next(tensor.device for tensor in base.inputs if tensor is not None)
-        for batch, rows, share in ((base, len(index), 1 - self.share), (extra, n, self.share)):
-            weight = torch.full((rows,), share * total / rows, device=device)
-            weights.append(weight if batch.weight is None else weight * batch.weight)
-        inputs = [
-            None if a is None or b is None else torch.cat([a, b])
-            for a, b in zip(base.inputs, extra.inputs, strict=True)
-        ]
-        return Minibatch(tuple(inputs), torch.cat(weights))
-
-
-@dataclass(frozen=True)
-class LabelledSet(TrainingSet):
-    """Rows of which some have a label; every batch of the training has both kinds, if there are both."""
-
-    def training_feed(self, rows: np.ndarray, device: torch.device) -> Feed:
-        assert self.extra is not None
-        is_known = (self.extra[torch.from_numpy(rows)] >= 0).numpy()
-        if is_known.all() or not is_known.any():
-            return self.feed(rows, device)
-        mass = torch.ones(len(self.extra)) if self.weight is None else self.weight.float()
-        known, unknown = rows[is_known], rows[~is_known]
-        share = float(mass[torch.from_numpy(known)].sum() / mass[torch.from_numpy(rows)].sum())
-        return LabelledFeed(self.feed(unknown, device), self.feed(known, device), share)

@@ -30,6 +30,7 @@ class Elbo(BaseEstimator):
         self.warm_up = warm_up
 
     def check(self) -> None:
+        """Raise a ValueError if an option is not valid."""
         if not (isinstance(self.beta, (int, float)) and self.beta >= 0):
             raise ValueError(f"Elbo(beta={self.beta!r}) must be a number, 0 or more")
         if not (isinstance(self.warm_up, (int, float)) and 0 <= self.warm_up <= 1):

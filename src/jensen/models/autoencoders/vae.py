@@ -18,7 +18,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import replace
 from numbers import Integral, Real
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 import torch
@@ -27,15 +27,18 @@ from torch import Tensor, nn
 
 from jensen.contract import warn_unused
 from jensen.contract.gradient import GradientEstimator
+from jensen.contract.scanning import as_scan
 from jensen.contract.training import TrainingSpec, class_frequencies
 from jensen.data.container import Table
 from jensen.data.network_columns import NetworkColumns
 from jensen.data.reader import read_weights
-from jensen.data.rows import Events, learn_events, read_events
-from jensen.engines.sgd.feeds import TrainingSet
+from jensen.data.rows import ColumnRules, read_events
 from jensen.engines.sgd.plan import Phase, Run, Trainer
+from jensen.engines.sgd.streams import TrainingData
+from jensen.engines.sgd.training_set import TrainingSet
+from jensen.files.scan import Scan
 from jensen.models.autoencoders.base import VariationalModel
-from jensen.models.autoencoders.build import LabelledSet, VAEFacts, build_module, choose_n_latent, marginal_start
+from jensen.models.autoencoders.build import VAEFacts, build_module, choose_n_latent, marginal_start
 from jensen.models.autoencoders.module import VAEModule
 from jensen.models.autoencoders.objective import Elbo, reconstruction, semi_supervised, true_bound
 from jensen.nets.likelihoods import Likelihood, likelihood_of
@@ -170,15 +173,15 @@ class VAE(VariationalModel):
         """Train the networks.
 
         Args:
-            X: table (n, d), images (n, h, w) or (n, c, h, w), memory-mapped array or torch Dataset; NaN, None and empty
-                cells are missing values.
-            y: labels (n,), with -1, None or NaN where unknown; None ignores labels.
+            X: table (n, d), images (n, h, w) or (n, c, h, w), memory-mapped array, torch Dataset or `jensen.scan`;
+                NaN, None and empty cells are missing values.
+            y: labels (n,), with -1, None or NaN where unknown; None ignores labels. A scan has them in a column.
             sample_weight: weight of every row: 2 counts the row twice, 0 leaves it out.
         """
         self._fit_set(self._training_set(X, y, sample_weight))
         return self
 
-    def _fit_set(self, data: TrainingSet, seed: int | None = None) -> Run:
+    def _fit_set(self, data: TrainingData, seed: int | None = None) -> Run:
         elbo = self.objective or Elbo()
         elbo.check()
         if elbo.beta == 0:
@@ -202,8 +205,13 @@ class VAE(VariationalModel):
         `inverse_transform` and `fit` are useful afterwards.
         """
         known: VAEModule | None = getattr(self, "theta_", None)
+        data: TrainingSet
+        if isinstance(as_scan(X, None, sample_weight, None), Scan):
+            raise ValueError(
+                "fit_decoder has the latent vectors of all rows in memory, and takes no scan; give an array"
+            )
         if known is None:
-            data = self._training_set(X, None, sample_weight)
+            data = cast(TrainingSet, self._training_set(X, None, sample_weight))
             facts = self._derived_facts(data)
         else:
             events, facts = read_events(self, X, self._columns, self._shape), self._facts
@@ -235,10 +243,10 @@ class VAE(VariationalModel):
         self._train(replace(data, extra=z), spec)
         return self
 
-    def _training_set(self, X: Table, y: Any, sample_weight: Any) -> TrainingSet:
+    def _training_set(self, X: Table, y: Any, sample_weight: Any) -> TrainingData:
         self._validate_params()
         data = super()._training_set(X, y, sample_weight)
-        if data.extra is None:
+        if not data.has_labels:
             warn_unused(self, dict.fromkeys(["classifier", "class_weight"], "there are no labels; pass them as y"))
             return data
         if self.importance_samples > 1:
@@ -246,18 +254,17 @@ class VAE(VariationalModel):
                 f"importance_samples={self.importance_samples} cannot be used with labels, whose bound sums over "
                 "classes; set it to 1, or pass y=None to ignore labels"
             )
-        return LabelledSet(data.events, data.extra, data.weight)
+        return replace(data, is_mixed=True)
 
-    def _read_training_rows(self, X: Table, sample_weight: Any = None) -> tuple[Events, Tensor | None, np.ndarray]:
-        kinds = likelihood_of(self.likelihood)[0]
-        return learn_events(self, X, kinds, self.scaling, sample_weight, columns=self.columns, atoms=True)
+    def _column_rules(self) -> ColumnRules:
+        return ColumnRules(likelihood_of(self.likelihood)[0], self.scaling, columns=self.columns, atoms=True)
 
-    def _derived_facts(self, data: TrainingSet) -> VAEFacts:
+    def _derived_facts(self, data: TrainingData) -> VAEFacts:
         m = choose_n_latent(self.n_components, len(NetworkColumns.of(data.events.table).places))
-        if data.extra is None:
+        if not data.has_labels:
             return VAEFacts(m, 0, data.has_missing())
         counts = data.class_counts(len(self.classes_))
-        share = float(counts.sum() / data.weights().sum())
+        share = float(counts.sum()) / data.total_weight
         prior = class_frequencies(counts)
         return VAEFacts(m, len(prior), data.has_missing(), prior, self.class_weight / share)
 

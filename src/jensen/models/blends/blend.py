@@ -29,6 +29,7 @@ from jensen.contract.fitted import Fitted, Values, probabilities, read_values
 from jensen.contract.model import LatentVariableModel, whole_number
 from jensen.data.container import as_array, is_frame, n_rows, take
 from jensen.data.reader import read_weights
+from jensen.data.refuse import check_container
 from jensen.formulas.blend import weigh
 from jensen.models.blends.inference import as_tensor, joined_bound, kind_like, once_each
 from jensen.models.blends.parts import check_measures, common, named_models
@@ -123,8 +124,10 @@ class Blend(LatentVariableModel):
             sample_weight: weight of every row: 2 counts the row twice, 0 leaves it out.
         """
         self._validate_params()
+        check_container(X)
         if issparse(X):
             raise TypeError("X is sparse, and a blend takes dense rows; give X.toarray()")
+        check_container(X)
         parts = self._parts()
         seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
         with Bar("blend" if self.verbose else None, 2 * len(parts), unit="fit") as bar:

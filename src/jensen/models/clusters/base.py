@@ -19,6 +19,7 @@ from jensen.contract import EMEstimator, Stream, whole_number
 from jensen.contract.fitted import Fitted, Values, not_negative, positive, read_values
 from jensen.data.container import Kind, completed_frame
 from jensen.data.reader import beside_model, read_array, read_weights
+from jensen.files.scan import Scan
 from jensen.models.clusters.centres import Pull
 from jensen.models.clusters.depot import Depot
 from jensen.models.clusters.inference import Assignment, Centres
@@ -57,6 +58,8 @@ class CentreModel(EMEstimator):
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Minus the loss, -Σ w ‖x - μ_y‖² as in scikit-learn; `score_samples` returns nats per row."""
+        if isinstance(X, Scan):
+            return sum(self.score(block.table, None, block.weight) for block in X)
         found, kind = self._assign(X)
         distance = found.distance + self._metric.loss_beside(kind)
         weight = read_weights(sample_weight, len(distance))

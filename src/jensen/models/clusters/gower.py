@@ -38,7 +38,13 @@ def gower_params(columns: Columns, x: np.ndarray, mass: np.ndarray, params: Mapp
         raise ValueError("weights are 0 for all columns; at least one must count")
     weights[[kind == "constant" for kind in columns.kinds]] = 0
     low, high = np.fmin.reduce(x), np.fmax.reduce(x)
-    span = np.where(columns.has_levels.numpy(), 0.0, high - low)
+    with np.errstate(over="ignore"):
+        span = np.where(columns.has_levels.numpy(), 0.0, high - low)
+    for j in np.flatnonzero(np.isinf(span)):
+        raise ValueError(
+            f"X ranges from {low[j]:g} to {high[j]:g} in column {shown(columns.names[j])}, too far to subtract; "
+            "rescale it"
+        )
     apart = [mean_difference(x[:, j], mass, span[j]) if weights[j] else 0.0 for j in range(len(weights))]
     return {"weights": weights, "low": low, "range": span, "typical": float(weights @ apart / (weights.sum() or 1))}
 
@@ -106,8 +112,9 @@ def gower_distances(
     total = np.zeros((len(a), len(b)))
     numbers = counts & ~is_level
     if numbers.any():
-        unit = weights[numbers] / range[numbers]
-        x, y = (np.nan_to_num((rows[:, numbers] - low[numbers]) * unit) for rows in (a, b))
+        # Divided before they are multiplied: the inverse of the smallest range is infinite.
+        x, y = ((rows[:, numbers] - low[numbers]) / range[numbers] * weights[numbers] for rows in (a, b))
+        x, y = np.nan_to_num(x), np.nan_to_num(y)
         total += cdist(x, y, "cityblock")
         # A missing value was set to the least one; what that added is taken off again.
         if not (seen_a[:, numbers].all() and seen_b[:, numbers].all()):

@@ -28,26 +28,32 @@ from jensen.contract.capabilities import ByArguments
 from jensen.data.constants import Constants
 from jensen.data.container import Kind
 from jensen.data.reader import check_columns, check_spread, column_names, read_array, read_weights
-from jensen.engines.em import loop as em
-from jensen.engines.em.sources import ArraySource
+from jensen.engines.em.sources import Source
+from jensen.files.scan import Scan
 from jensen.models.clusters.base import CentreModel
 from jensen.models.clusters.centres import Matrix, Pull
 from jensen.models.clusters.depot import Depot
 from jensen.models.clusters.inference import Centres, assign
-from jensen.models.clusters.kmeans_arguments import CAN, abilities, check_sums, has_density, takes_batches
+from jensen.models.clusters.kmeans_arguments import (
+    CAN,
+    abilities,
+    check_sums,
+    has_density,
+    takes_batches,
+)
 from jensen.models.clusters.kmeans_em import (
     centre_source,
     checked_limits,
     dense_rows,
-    kmeans_problem,
     served_by,
     tensor_of,
     without_effect,
 )
+from jensen.models.clusters.kmeans_scan import fit_rows, fit_scan
 from jensen.models.clusters.kmeans_start import Start, centre_starts, drawn_to, init_of_varying
 from jensen.models.clusters.lloyd import Partition, best_partition
 from jensen.models.clusters.metrics import METRICS, count_observed, is_complete
-from jensen.models.clusters.outcome import Outcome, outcome, outcome_of_stream, resumed
+from jensen.models.clusters.outcome import Outcome, merged, outcome, outcome_of_stream, resumed
 from jensen.runtime.messages import levels_inside
 
 
@@ -141,18 +147,12 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ce
         self.size_limits = size_limits
         self.metric = metric
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Find the centres.
-
-        Args:
-            X: rows (n, d), NaN where missing, or a sparse matrix.
-            y: ignored.
-            sample_weight: a count per row: 2 is the row twice, 0 leaves it out.
-        """
-        return self._fit(X, y, sample_weight)
-
     def _fit(self, X: Any, y: Any, sample_weight: Any, *, is_batch: bool = False) -> Self:
+        """Find the centres; X may be a sparse matrix, and y is ignored."""
         self._validate_params()
+        if isinstance(X, Scan):
+            fit_scan(self, X)
+            return self
         x, weight, kind = self._read_training(X, sample_weight, reset=True)
         counted = slice(None) if weight is None else np.flatnonzero(weight > 0)
         rows, mass = x[counted], None if weight is None else weight[counted]
@@ -192,6 +192,8 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ce
         return self
 
     partial_fit = available_if(takes_batches)(CentreModel.partial_fit)
+    statistics = available_if(takes_batches)(CentreModel.statistics)
+    merge = available_if(takes_batches)(CentreModel.merge)
     score_samples = available_if(has_density)(CentreModel.score_samples)
     bound = available_if(has_density)(CentreModel.bound)
     sample = available_if(has_density)(CentreModel.sample)
@@ -230,7 +232,7 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ce
         # A depot draws the stores away from a value that all customers share.
         return super()._find_constants(x) if self.depot is None and self._metric.of_differences else None
 
-    def _share_of(self, x: Matrix) -> float:
+    def _share_of(self, x: Any) -> float:
         """The share of columns that vary: as in scikit-learn, `tol` is relative to the mean variance of all of them."""
         return float(x.shape[1] / self.n_features_in_)
 
@@ -289,12 +291,9 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ce
             raise ValueError(
                 "algorithm='elkan' is for complete rows without depot and size_limits; use algorithm='lloyd'"
             )
-        problem, frame = kmeans_problem(x, weight, start, self._share_of(x) * self.tol, pull, limits)
-        fitted = self._run(problem, generator, self._n_init)
-        self.n_iter_, self.converged_ = fitted.n_iter, fitted.converged
-        running = em.Running(fitted.stats * (1 / fitted.weight), fitted.weight)
-        # Limits hold for all rows, never for a batch of them.
-        self._keep_stream(Stream(frame, replace(problem.verbs, limits=None), running, fitted.theta))
+        mass = None if weight is None else torch.from_numpy(weight)
+        rows = Rows(tensor_of(x), mass, None, np.array([]), Kind("numpy", "float64"))
+        problem, fitted = fit_rows(self, rows, start, generator, pull, limits)
         found = assign(self.theta_, x, pull)
         if limits is None:
             return found.label.numpy()
@@ -303,13 +302,19 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ce
         self.lower_bound_ = float(log_density) - math.log(self._n_features_out)
         return served_by(problem, fitted.theta).numpy()
 
-    def _resume(self, rows: Rows) -> tuple[Stream, ArraySource]:
+    def _resume(self, rows: Rows) -> tuple[Stream, Source]:
         stream = getattr(self, "_stream", None) or resumed(self.theta_, self._pull())
-        return stream, centre_source(rows.x, rows.weight, stream.frame)
+        return stream, centre_source(rows, stream.frame)
 
     def _take_step(self, stream: Stream, rows: Rows) -> None:
         self._keep_stream(stream)
         self.labels_ = assign(self.theta_, rows.x.numpy(), self._pull()).label.numpy()
+
+    def _take_merge(self, new: Stream, old: Stream, objective: float, has_settled: bool) -> tuple[float, bool]:
+        kept, before, moved = merged(new, old, self._pull())
+        self._keep_stream(kept)
+        self.__dict__.pop("labels_", None)
+        return before, moved <= self._share_of(old.theta) * self.tol
 
     def _keep_stream(self, stream: Stream) -> None:
         self._keep(outcome_of_stream(stream, self._pull()), stream)

@@ -50,3 +50,16 @@ def check_sums(model: Any) -> None:
         wrong.append(f"algorithm={model.algorithm!r}")
     if wrong:
         raise ValueError(f"{wrong[0]} needs metric='euclidean', got metric={model.metric!r}; change one of the two")
+
+
+def check_streamed(model: Any) -> None:
+    """An error for arguments that need all rows at once."""
+    if model.size_limits is not None:
+        raise ValueError(
+            f"size_limits={model.size_limits!r} couples all rows, and a scan never has them at once; leave it out, or "
+            "fit an array"
+        )
+    if model.metric != "euclidean":
+        raise ValueError(
+            f"metric={model.metric!r} has no sums over blocks of a scan; choose 'euclidean', or fit an array"
+        )

@@ -9,21 +9,24 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from numbers import Real
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from jensen.contract import Problem
+from jensen.contract import Problem, Rows
+from jensen.contract.rows import StreamedRows
 from jensen.engines.em import loop as em
 from jensen.engines.em.batch import Batch, Footprint, Summary
 from jensen.engines.em.frame import Frame, one_unit
 from jensen.engines.em.seeding import distinct_rows
-from jensen.engines.em.sources import ArraySource
+from jensen.engines.em.sources import Hold, Source
 from jensen.models.clusters.centres import CentreMoments, Matrix, Pull, moments_of, optimal_centres, partial_distances
 from jensen.models.clusters.depot import Depot
 from jensen.models.clusters.kmeans_lines import Customers, search_lines
 from jensen.models.clusters.kmeans_moves import Clusters, search_moves
+from jensen.models.clusters.lloyd import nearest_sums
 from jensen.models.clusters.transport import transport
 from jensen.runtime.memory import need_memory
 
@@ -48,6 +51,8 @@ class KMeansVerbs:
     limits: tuple[float, float] | None
 
     def e_step(self, theta: Tensor, batch: Batch) -> Summary[CentreMoments]:
+        if batch.held is not None:
+            return nearest_step(theta, batch)
         distance = partial_distances(batch.x, batch.observed, theta)
         q = self.choose(theta, distance, batch.weight)
         if self.pull is not None:
@@ -75,6 +80,19 @@ class KMeansVerbs:
         return theta.new_zeros(())
 
 
+def nearest_step(theta: Tensor, batch: Batch) -> Summary[CentreMoments]:
+    """The E-step for complete rows that go to their nearest centre, which are held in rows (n, d)."""
+    mass = None if batch.weight is None else batch.weight.numpy()
+    weight, first, second = (torch.from_numpy(sums) for sums in nearest_sums(batch.held, mass, theta.numpy()))
+    moments = CentreMoments(weight, weight[:, None].expand_as(first), first, second)
+    return Summary(moments, -moments.loss(theta), weight.sum())
+
+
+def in_rows(batch: Batch) -> Any:
+    """Complete rows (n, d) as the compiled step takes them; the batch itself where values are missing."""
+    return batch if batch.observed is not None else np.ascontiguousarray(batch.x.T.numpy())
+
+
 @dataclass(frozen=True)
 class KMeansProblem(Problem):
     """A problem whose verbs are those of k-means."""
@@ -83,8 +101,7 @@ class KMeansProblem(Problem):
 
 
 def kmeans_problem(
-    x: np.ndarray,
-    weight: np.ndarray | None,
+    rows: Rows,
     start: Callable[[torch.Generator], np.ndarray],
     tol: float,
     pull: Pull | None = None,
@@ -93,19 +110,17 @@ def kmeans_problem(
     """The problem in the units of a frame, and this frame; the arguments are in the user's units.
 
     Args:
-        x: rows (n, d).
-        weight: (n,), or None.
+        rows: training rows.
         start: draws centres (K, d).
         tol: stop when the centres move by less, squared and relative to the mean variance.
         pull: the depot's.
         limits: least and most weight of a cluster.
     """
-    values = tensor_of(x)
-    mass = None if weight is None else torch.from_numpy(weight)
-    frame = Frame.of(values.T, mass, one_unit)
+    frame = Frame.of(rows.extent, one_unit)
     verbs = KMeansVerbs(None if pull is None else pull.within(frame.origin, frame.scale), limits)
     # Limits couple all rows, so they come in one batch.
-    source = centre_source(values, mass, frame, in_one=limits is not None)
+    is_nearest = isinstance(rows, StreamedRows) and pull is None and limits is None
+    source = centre_source(rows, frame, in_one=limits is not None, hold=in_rows if is_nearest else None)
 
     def begin(generator: torch.Generator) -> Tensor:
         return (torch.from_numpy(start(generator)) - frame.origin) / frame.scale
@@ -120,22 +135,16 @@ def kmeans_problem(
     if is_monotone and limits is not None:
         search = moves(source)
     elif not is_monotone and limits is None:
-        search = lines(x, weight, frame)
+        search = lines(rows.x.numpy(), None if rows.weight is None else rows.weight.numpy(), frame)
     algorithm = refilling(source, has_settled, search, resumes=is_monotone)
     problem = KMeansProblem(verbs, source, begin, lambda theta, cost, w: cost, has_settled, algorithm, is_monotone)
     return problem, frame
 
 
-def centre_source(x: Tensor, weight: Tensor | None, frame: Frame, in_one: bool = False) -> ArraySource:
-    """Rows (n, d) for the engine, in the frame's units."""
-    return ArraySource(
-        x.T.clone(memory_format=torch.contiguous_format),
-        frame,
-        weight=weight,
-        footprint=Footprint(per_row=2 * x.shape[1] + 16, per_block=1),
-        by_pattern=False,
-        in_one=in_one,
-    )
+def centre_source(rows: Rows, frame: Frame, in_one: bool = False, hold: Hold | None = None) -> Source:
+    """Rows for the engine, in the frame's units."""
+    footprint = Footprint(per_row=2 * rows.x.shape[1] + 16, per_block=1)
+    return rows.source(frame, footprint=footprint, by_pattern=False, in_one=in_one, hold=hold)
 
 
 def tensor_of(x: np.ndarray) -> Tensor:
@@ -196,7 +205,7 @@ def served_by(problem: KMeansProblem, theta: Tensor) -> Tensor:
     return problem.verbs.choose(theta, distance, batch.weight).argmax(0)
 
 
-def moves(source: ArraySource) -> Search:
+def moves(source: Source) -> Search:
     """A search that moves rows between clusters within the limits."""
 
     def search(verbs: KMeansVerbs, theta: Tensor) -> Tensor:
@@ -231,7 +240,7 @@ def lines(x: np.ndarray, weight: np.ndarray | None, frame: Frame) -> Search:
 
 
 def refilling(
-    source: ArraySource, has_settled: em.Stop, search: Search | None, resumes: bool
+    source: Source, has_settled: em.Stop, search: Search | None, resumes: bool
 ) -> em.Algorithm[Tensor, CentreMoments]:
     """Plain steps; an empty cluster's centre moves to the row with the largest distance.
 
@@ -265,16 +274,17 @@ def refilling(
     return steps
 
 
-def worst_served(centres: Tensor, empty: int, source: ArraySource) -> Tensor:
+def worst_served(centres: Tensor, empty: int, source: Source) -> Tensor:
     """The row (d,) farthest from all other centres; its missing values are taken from the empty centre."""
     others = torch.arange(len(centres)) != empty
     if not others.any():
         return centres[empty]
     best, farthest = -1.0, centres[empty]
     for batch in source:
-        distance = partial_distances(batch.x, batch.observed, centres[others]).amin(0)
+        x = batch.x if batch.held is None else torch.from_numpy(batch.held).T
+        distance = partial_distances(x, batch.observed, centres[others]).amin(0)
         value, column = distance.max(0)
         if float(value) > best:
-            row, seen = batch.x[:, column], None if batch.observed is None else batch.observed[:, column]
+            row, seen = x[:, column], None if batch.observed is None else batch.observed[:, column]
             best, farthest = float(value), row if seen is None else torch.where(seen, row, centres[empty])
     return farthest

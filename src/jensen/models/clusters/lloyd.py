@@ -20,6 +20,8 @@ from jensen.runtime.progress import Bar
 # From this many products per step, single precision saves more than its copy of the data costs.
 LARGE = 2 * 10**8
 ROWS_AT_ONCE = 2**14
+# With so many rows per cluster, none of a block's clusters is likely to be empty.
+FULL_CLUSTERS = 50
 
 
 @dataclass(frozen=True)
@@ -173,3 +175,26 @@ def in_single_precision(x: np.ndarray, origin: np.ndarray, scale: float) -> np.n
         part = slice(start, start + ROWS_AT_ONCE)
         out[part] = (x[part] - origin) / scale
     return out
+
+
+def nearest_sums(x: np.ndarray, weight: np.ndarray | None, centres: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Weight (K,), Σ w x (K, d) and Σ w ‖x‖² (K,) of the complete rows nearest to each centre, by the compiled step.
+
+    x (n, d) is in rows of memory, float64.
+    """
+    from sklearn.cluster._k_means_lloyd import lloyd_iter_chunked_dense  # slow to import
+
+    k = len(centres)
+    mass = np.ones(len(x)) if weight is None else weight
+    means, weights = np.zeros(centres.shape), np.zeros(k)
+    labels = np.full(len(x), -1, dtype=np.int32)
+    # The step that also averages moves far rows to empty clusters, which is not for a block to do.
+    averages = len(x) > FULL_CLUSTERS * k
+    lloyd_iter_chunked_dense(
+        x, mass, np.ascontiguousarray(centres), means, weights, labels, np.zeros(k), 1, update_centers=averages
+    )
+    own = np.bincount(labels, mass, minlength=k)
+    squares = np.bincount(labels, mass * np.einsum("ij,ij->i", x, x), minlength=k)
+    if averages and (own > 0).all():
+        return own, means * own[:, None], squares
+    return own, np.stack([np.bincount(labels, mass * column, minlength=k) for column in x.T], 1), squares

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -53,6 +53,16 @@ def outcome_of_stream(stream: Stream, pull: Pull | None) -> Outcome:
         float(moments.mass.sum()),
         METRICS["euclidean"],
     )
+
+
+def merged(new: Stream, old: Stream, pull: Pull | None) -> tuple[Stream, float, float]:
+    """The stream after a merge, the bound before it, and the squared movement of the centres in the frame's units."""
+    # No site has the row that an empty cluster's centre should move to.
+    is_empty = new.running.stats.weight == 0
+    centres = torch.where(is_empty[:, None], old.theta, new.theta)
+    before = outcome_of_stream(replace(new, theta=old.theta), pull).lower_bound
+    assert before is not None
+    return replace(new, theta=centres), before, float((centres - old.theta).square().sum())
 
 
 def resumed(theta: Centres, pull: Pull | None) -> Stream:

@@ -44,7 +44,8 @@ class CurveTheta:
     def at(self, z: Tensor) -> Tensor:
         """f(z), (n, d)."""
         features = self.space.features if z is self.space.grid else self.space.features_at(z)
-        return features @ self.coefficients
+        # A solver returns columns in a row, and a file rows: the last digits of a product depend on it.
+        return features @ self.coefficients.contiguous()
 
     def jacobian(self, z: Tensor) -> Tensor:
         """∂f/∂z (n, d, L)."""

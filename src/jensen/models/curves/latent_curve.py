@@ -27,7 +27,6 @@ from jensen.contract.fitted import Fitted, Values, positive, read_values
 from jensen.data.labels import read_posterior
 from jensen.engines.em import loop as em
 from jensen.engines.em.frame import Frame, one_unit
-from jensen.engines.em.sources import ArraySource
 from jensen.models.curves.em import (
     CurveTheta,
     CurveVerbs,
@@ -244,10 +243,9 @@ class LatentCurve(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EMEstimator
                 f"{'' if rows.kind.constants is None else ' that vary'}; lower n_latent"
             )
         space = self._space() if start is None else start.space
-        x = rows.x.T.clone(memory_format=torch.contiguous_format)
-        frame = frame or Frame.of(x, rows.weight, one_unit)
+        frame = frame or Frame.of(rows.extent, one_unit)
         verbs = CurveVerbs(space, float(self.penalty), float(self.reg_covar))
-        source = ArraySource(x, frame, weight=rows.weight, footprint=space.footprint(n_features), by_pattern=False)
+        source = rows.source(frame, footprint=space.footprint(n_features), by_pattern=False)
 
         def begin(generator: torch.Generator) -> CurveTheta:
             if not n_features:

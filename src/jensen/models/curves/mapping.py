@@ -129,11 +129,14 @@ def regression(moments: CentreMoments, features: Tensor, columns: Tensor, penalt
 
 
 def solve(matrix: Tensor, target: Tensor) -> Tensor:
-    """The shortest solution of symmetric systems (*, B, B), which may be singular."""
-    values, vectors = torch.linalg.eigh(matrix)
+    """A solution of symmetric systems (*, B, B), the shortest in units of their diagonal: they may be singular."""
+    # In its own units, a ridge far above the weights would make features without a penalty look like rounding.
+    diagonal = matrix.diagonal(dim1=-2, dim2=-1)
+    unit = torch.where(diagonal > 0, diagonal, 1.0).rsqrt()[..., None]
+    values, vectors = torch.linalg.eigh(unit * matrix * unit.mT)
     kept = values > NEGLIGIBLE * values[..., -1:]
     inverse = torch.where(kept, 1 / values.where(kept, 1.0), 0.0)
-    solution: Tensor = vectors @ (inverse[..., None] * (vectors.mT @ target))
+    solution: Tensor = unit * (vectors @ (inverse[..., None] * (vectors.mT @ (unit * target))))
     return solution
 
 

@@ -21,7 +21,7 @@ from jensen.engines.em import loop as em
 from jensen.engines.em.batch import Batch
 from jensen.engines.em.frame import Frame
 from jensen.engines.em.seeding import distinct_rows, squared_distances
-from jensen.engines.em.sources import ArraySource
+from jensen.engines.em.sources import ArraySource, Source
 from jensen.engines.em.tournament import rounded, tournament
 from jensen.models.clusters.centres import moments_of
 from jensen.models.curves.em import CurveTheta, CurveVerbs
@@ -34,7 +34,7 @@ STEPS = 20
 SMALL = 1e-6
 
 
-def straight(verbs: CurveVerbs, rows: Rows, frame: Frame, source: ArraySource) -> CurveTheta:
+def straight(verbs: CurveVerbs, rows: Rows, frame: Frame, source: Source) -> CurveTheta:
     """The line or plane along the leading principal axes, with the data's variance along them.
 
     σ² is the next eigenvalue, or more if the grid is coarse: Bishop, Svensén & Williams (1998).
@@ -51,7 +51,7 @@ def straight(verbs: CurveVerbs, rows: Rows, frame: Frame, source: ArraySource) -
     return CurveTheta(coefficients, variance, space)
 
 
-def principal_axes(source: ArraySource) -> tuple[Tensor, Tensor]:
+def principal_axes(source: Source) -> tuple[Tensor, Tensor]:
     """Eigenvalues, largest first, and eigenvectors as rows, of the covariance over pairs of observed entries."""
     product = mass = torch.zeros(())
     for batch in source:
@@ -67,14 +67,14 @@ def principal_axes(source: ArraySource) -> tuple[Tensor, Tensor]:
     return values.flip(0).clamp(min=0), axes * largest.sign()
 
 
-def best_of_all(verbs: CurveVerbs, rows: Rows, frame: Frame, source: ArraySource) -> CurveTheta:
+def best_of_all(verbs: CurveVerbs, rows: Rows, frame: Frame, source: Source) -> CurveTheta:
     """The straight start or a geodesic one, whichever is better after a few steps."""
     first = straight(verbs, rows, frame, source)
     sample = distinct_sample(verbs, rows, frame)
     return best(verbs, [first, *geodesics(verbs, first, sample)], sample)
 
 
-def geodesic(verbs: CurveVerbs, rows: Rows, frame: Frame, source: ArraySource) -> CurveTheta:
+def geodesic(verbs: CurveVerbs, rows: Rows, frame: Frame, source: Source) -> CurveTheta:
     """The best of the geodesic starts; the straight one if too few rows are complete."""
     first = straight(verbs, rows, frame, source)
     sample = distinct_sample(verbs, rows, frame)

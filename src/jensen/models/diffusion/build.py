@@ -6,16 +6,14 @@ import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Any, Protocol
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from jensen.contract.training import Facts, class_frequencies
 from jensen.data.columns import Columns
-from jensen.data.network_columns import atom_pairs
-from jensen.engines.sgd.feeds import TrainingSet
+from jensen.engines.sgd.streams import TrainingData
 from jensen.formulas.noising import QUOTIENTS
 from jensen.formulas.schedule import LARGEST_BETA, Schedule, gentle_beta
 from jensen.models.diffusion.module import DiffusionModule
@@ -152,26 +150,16 @@ def decide(model: Arguments, columns: Columns) -> DiffusionFacts:
     return DiffusionFacts(prediction, variance, level_variance, largest_beta, least_signal)
 
 
-def with_rows(facts: DiffusionFacts, data: TrainingSet, rows: np.ndarray) -> DiffusionFacts:
+def with_rows(facts: DiffusionFacts, data: TrainingData, rows: Any) -> DiffusionFacts:
     """The facts with the initial logits of levels and the limit of x̂_0, from the rows with these numbers."""
     space, x = Space(data.events.columns, facts.prediction, facts.variance, facts.level_variance), data.some_rows(rows)
     clip = space.largest_number(x) if facts.least_signal else None
     return replace(facts, start=space.marginal_start(x), clip=clip)
 
 
-def lacks_values(data: TrainingSet) -> bool:
-    """Whether values are missing, other than numbers at atoms."""
-    if not data.has_missing() or not data.events.is_in_memory:
-        return data.has_missing()
-    missing = data.x.isnan()
-    for pair in atom_pairs(data.events.columns):
-        missing[:, pair.number] &= missing[:, pair.level]
-    return bool(missing.any())
-
-
-def with_classes(facts: DiffusionFacts, data: TrainingSet, n_classes: int) -> DiffusionFacts:
+def with_classes(facts: DiffusionFacts, data: TrainingData, n_classes: int) -> DiffusionFacts:
     """The facts with the number of classes and their frequencies."""
-    if data.extra is None:
+    if not data.has_labels:
         return facts
     return replace(facts, n_classes=n_classes, prior=class_frequencies(data.class_counts(n_classes)))
 

@@ -23,16 +23,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
-from torch import Tensor
 
 from jensen.contract.gradient import GradientEstimator
 from jensen.contract.training import TrainingSpec
 from jensen.data.container import Table
-from jensen.data.rows import Events, learn_events
+from jensen.data.rows import ColumnRules
 from jensen.engines.sgd.plan import Trainer
 from jensen.formulas.schedule import LARGEST_BETA, Schedule
 from jensen.models.diffusion.base import DenoisingModel
-from jensen.models.diffusion.build import DiffusionFacts, build_module, decide, lacks_values, with_classes, with_rows
+from jensen.models.diffusion.build import DiffusionFacts, build_module, decide, with_classes, with_rows
 from jensen.models.diffusion.module import DiffusionModule
 from jensen.models.diffusion.objective import denoising_bound, denoising_objective
 from jensen.models.diffusion.to_diffusers import check_arguments, write_pipeline
@@ -157,18 +156,18 @@ class Diffusion(DenoisingModel):
         """Train the network.
 
         Args:
-            X: table (n, d), images (n, h, w) or (n, c, h, w), memory-mapped array or torch Dataset; NaN, None and empty
-                cells are missing values. With missing values the network sees a mask of the observed values, and the
-                objective covers only these; it is then a bound for complete rows only.
-            y: labels (n,), with -1, None or NaN where unknown; None ignores labels.
+            X: table (n, d), images (n, h, w) or (n, c, h, w), memory-mapped array, torch Dataset or `jensen.scan`;
+                NaN, None and empty cells are missing values. With missing values the network sees a mask of the
+                observed values, and the objective covers only these; it is then a bound for complete rows only.
+            y: labels (n,), with -1, None or NaN where unknown; None ignores labels. A scan has them in a column.
             sample_weight: weight of every row: 2 counts the row twice, 0 leaves it out.
         """
         self._validate_params()
         self._schedule()  # raises errors in the schedule before the rows are read
         data = self._training_set(X, y, sample_weight)
         columns = data.events.columns
-        n_classes = len(self.classes_) if data.extra is not None else 0
-        facts = replace(with_classes(decide(self, columns), data, n_classes), has_missing=lacks_values(data))
+        n_classes = len(self.classes_) if data.has_labels else 0
+        facts = replace(with_classes(decide(self, columns), data, n_classes), has_missing=data.lacks_values())
         self._train(
             data,
             TrainingSpec(
@@ -210,10 +209,8 @@ class Diffusion(DenoisingModel):
             )
         return schedule
 
-    def _read_training_rows(self, X: Table, sample_weight: Any = None) -> tuple[Events, Tensor | None, np.ndarray]:
-        return learn_events(
-            self, X, "auto", self.scaling, sample_weight, self.data_levels, columns=self.columns, atoms=True
-        )
+    def _column_rules(self) -> ColumnRules:
+        return ColumnRules("auto", self.scaling, self.data_levels, self.columns, atoms=True)
 
     def _build(self, facts: DiffusionFacts) -> DiffusionModule:
         return build_module(self, self._parts.inner, self._image_shape, self._schedule(facts.largest_beta), facts)

@@ -21,10 +21,20 @@ from jensen.contract import Answers, EMEstimator, Rows, Stream, warn_unused
 from jensen.contract.capabilities import Capabilities
 from jensen.contract.fitted import Fitted, Values, positive, read_values
 from jensen.contract.given_rest import GivenRest, check_coverage
+from jensen.contract.rows import StreamedRows
 from jensen.engines.em.batch import Batch
+from jensen.engines.em.checkpoint import checkpoint_at
 from jensen.engines.em.frame import too_large
 from jensen.engines.em.sources import ArraySource
-from jensen.models.factors.fit import SubspaceTheta, covariance_of, covariances_of, need_square, one, stream_of
+from jensen.models.factors.fit import (
+    MomentVerbs,
+    SubspaceTheta,
+    covariance_of,
+    covariances_of,
+    need_square,
+    one,
+    stream_of,
+)
 from jensen.models.factors.principal import RowMoments, row_moments
 from jensen.models.factors.subspace import SubspaceGaussians, SubspaceStructure
 from jensen.models.mixtures.gaussians import FULL
@@ -55,6 +65,7 @@ class LinearLatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EMEst
 
     theta_: SubspaceTheta
     _is_isotropic: ClassVar[bool]
+    _keeps_units = False
     capabilities = Capabilities(score="exact", missing_in_fit=True, missing_in_score=True, weights=True, batches=True)
     _answers = Answers(log_evidence, fill, fill_draws)
     mean_ = Fitted(lambda model: model.theta_.components.means[0], columns=(0,), constant=None)
@@ -73,16 +84,19 @@ class LinearLatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EMEst
 
     def _fit(self, X: Any, y: Any, sample_weight: Any, *, is_batch: bool = False) -> Self:
         self._validate_params()
-        rows = self._read_rows(X, None, sample_weight, reset=True)
-        rows = rows if is_batch else self._varying(rows, is_first=True)
+        rows = self._training_rows(X, None, sample_weight, is_batch)
         warn_unused(self, self._unused(rows))
         self._kind = rows.kind.of_other_rows()
-        self.total_weight_ = float(len(rows.x) if rows.weight is None else rows.weight.sum())
+        self.total_weight_ = rows.mass
         if not rows.x.shape[1]:
             return self._keep_constants()
-        with threads_for(rows.x.numel()):
+        with threads_for(rows.n_rows * rows.x.shape[1]):
             moments = complete_moments(rows)
-            theta = self._solve_rows(rows) if moments is None else self._solve(moments, None)
+            if moments is None:
+                theta = self._solve_rows(rows)
+            else:
+                with checkpoint_at(None):  # what is left to do takes less than a pass over the rows
+                    theta = self._solve(moments, None)
         self.theta_ = self._presented(theta)
         self._stream = None if moments is None else stream_of(moments, self.theta_, self._solve)
         return self
@@ -95,14 +109,15 @@ class LinearLatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EMEst
         self.lower_bound_, self.n_iter_, self.converged_ = 0.0, 0, True
         return self
 
-    def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+    def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, decay: float | None = None) -> Self:
         """Update the model with a batch of rows.
 
         After batches of complete rows the model is that of all rows together. Missing values are completed given the
-        current model, one step of stepwise EM. After `jensen.load` it resumes from the model's own covariance.
+        current model, one step of stepwise EM. After `jensen.load` it resumes from the model's own covariance. With a
+        `decay` γ in (0, 1], rows of earlier batches count γ times from this batch on.
         """
         is_first = not hasattr(self, "theta_")
-        super().partial_fit(X, y, sample_weight)
+        super().partial_fit(X, y, sample_weight, decay=decay)
         if is_first and self._stream is None:
             # A fit to wide rows needs no covariance, but later batches do.
             rows = self._read_rows(X, None, sample_weight, reset=False)
@@ -123,6 +138,9 @@ class LinearLatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EMEst
         )
         # The moments of complete rows do not depend on the model: all rows count alike.
         return replace(stream, exponent=0.7 if bool(rows.x.isnan().any()) else 1.0), source
+
+    def _with_bound(self, verbs: MomentVerbs) -> MomentVerbs:
+        return replace(verbs, is_scored=True)
 
     def bound(self, X: Any) -> Bound:
         """E_q[ln p(x|z)] and KL(q(z|x) ‖ N(0, I)) per row, with the posterior as q: exact."""
@@ -221,12 +239,20 @@ class LinearLatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EMEst
 
 def complete_moments(rows: Rows) -> RowMoments | None:
     """Mean and covariance of complete rows; None where the covariance would be larger than the rows."""
-    n, d = rows.x.shape
+    n, d = rows.n_rows, rows.x.shape[1]
     if d > min(n, WIDEST):
         return None
-    moments = row_moments(rows.x, rows.weight)
-    if bool(moments.cov.isfinite().all()):
+    moments: RowMoments | None
+    if isinstance(rows, StreamedRows):
+        moments = None if rows.has_missing else rows.total(moments_of_rows)
+    else:
+        moments = row_moments(rows.x, rows.weight)
+    if moments is not None and bool(moments.cov.isfinite().all()):
         return moments
-    if not bool(rows.x.isnan().any()):
-        raise too_large(rows.x)
+    if not rows.has_missing:
+        raise too_large(rows.extent)
     return None
+
+
+def moments_of_rows(rows: Rows) -> RowMoments:
+    return row_moments(rows.x, rows.weight)

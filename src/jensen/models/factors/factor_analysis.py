@@ -11,6 +11,7 @@ import warnings
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
+import numpy as np
 import torch
 from sklearn.utils._param_validation import Interval, StrOptions
 from torch import Tensor
@@ -121,14 +122,20 @@ class FactorAnalysis(LinearLatentModel):
     def _solve(self, moments: RowMoments, start: SubspaceTheta | None) -> SubspaceTheta:
         x, weight = compressed(moments)
         about = Frame(moments.mean, torch.ones_like(moments.mean))
-        fits = [self._by_em(x.clone(), weight, about, None)]
+        rows = Rows(x.T, weight, None, np.array([]), self._kind)
+        ways: list[tuple[SubspaceTheta | None, Tensor | None]] = [(None, None)]
         if start is not None:
             # More rows may leave the old maximum behind, or start towards one that is lower.
-            fits.append(self._by_em(x.clone(), weight, about, start.within(about)))
+            ways.append((start.within(about), None))
         if self.noise_variance_init is None and self.n_components:
             # Where a factor holds all of a feature there are several maxima. Little noise leads to one and much noise
             # to another, and on a covariance a second fit costs little.
-            fits.append(self._by_em(x.clone(), weight, about, None, moments.cov.diagonal()))
+            ways.append((None, moments.cov.diagonal()))
+        fits: list[tuple[em.Fit[SubspaceTheta, Any], Frame]] = []
+        for begin, noise in ways:
+            fits.append(self._by_em(rows, about, begin, noise))
+            if not fits[-1][0].converged and fits[-1][0].n_iter < self.max_iter:
+                break  # Ctrl-C has ended it
         return self._keep(max(fits, key=lambda fit: fit[0].objective)).outside(about)
 
     def _unused(self, rows: Rows) -> dict[str, str]:
@@ -137,8 +144,7 @@ class FactorAnalysis(LinearLatentModel):
 
     def _solve_rows(self, rows: Rows) -> SubspaceTheta:
         about = Frame(torch.zeros_like(rows.x[0]), torch.ones_like(rows.x[0]))
-        x = rows.x.T.clone(memory_format=torch.contiguous_format)
-        return self._keep(self._by_em(x, rows.weight, about, None))
+        return self._keep(self._by_em(rows, about, None))
 
     def _keep(self, found: tuple[em.Fit[SubspaceTheta, Any], Frame]) -> SubspaceTheta:
         fitted, frame = found
@@ -157,14 +163,13 @@ class FactorAnalysis(LinearLatentModel):
 
     def _by_em(
         self,
-        x: Tensor,
-        weight: Tensor | None,
+        rows: Rows,
         about: Frame,
         start: SubspaceTheta | None,
         noise: Tensor | None = None,
     ) -> tuple[em.Fit[SubspaceTheta, Any], Frame]:
-        """Of feature-major rows (d, n) less an origin, from noise variances (d,) or `noise_variance_init`."""
-        d = len(x)
+        """Of rows less an origin, from noise variances (d,) or `noise_variance_init`."""
+        d = rows.x.shape[1]
         m = d if self.n_components is None else self.n_components
         if m > d:
             raise ValueError(f"n_components={m} is more than the {d} features of X{that_vary(self._kind)}; lower it")
@@ -173,8 +178,7 @@ class FactorAnalysis(LinearLatentModel):
             given = Values(int(self.n_features_in_)).read("noise_variance_init", self.noise_variance_init)
             noise = self._kind.narrow(given, 0)
         problem, frame = subspace_problem(
-            x,
-            weight,
+            rows,
             SubspaceStructure(m, is_isotropic=False),
             None if prior is None else prior.about(about.origin),
             lambda mass: em.small_gain(self.tol / mass),

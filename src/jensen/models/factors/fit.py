@@ -14,12 +14,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from jensen.contract import Problem, Stream
+from jensen.contract import Problem, Rows, Stream
 from jensen.data.container import Kind
 from jensen.engines.em import loop as em
 from jensen.engines.em.batch import Batch, Summary
 from jensen.engines.em.frame import Frame, one_unit
-from jensen.engines.em.sources import ArraySource, Source
+from jensen.engines.em.sources import Source
+from jensen.formulas.gaussian import clip_eigenvalues
 from jensen.models.factors.principal import (
     RowMoments,
     Spectrum,
@@ -108,8 +109,7 @@ def compressed(moments: RowMoments) -> tuple[Tensor, Tensor]:
 
 
 def subspace_problem(
-    x: Tensor,
-    weight: Tensor | None,
+    rows: Rows,
     structure: SubspaceStructure,
     prior: ConjugatePrior | None,
     stop: Callable[[float], em.Stop],
@@ -122,23 +122,21 @@ def subspace_problem(
     """EM for one component.
 
     Args:
-        x: feature-major rows (d, n), which the problem takes over.
-        weight: (n,), or None.
+        rows: training rows.
         structure: the latent dimensions and the noise.
         prior: a recipe, or None.
         stop: of the total weight, when to stop.
         algorithm: how to step.
-        start: parameters to start from, in the units of x; None begins with the leading principal axes.
-        noise_init: noise variances (d,) to start with, in the units of x.
+        start: parameters to start from, in the units of the rows; None begins with the leading principal axes.
+        noise_init: noise variances (d,) to start with, in the units of the rows.
         n_power: steps of the search for the axes; None finds them exactly, unless rows are very wide.
         noise_floor: the least noise variance, as a share of the mean variance of the features.
     """
-    d, n = x.shape
+    d, mass = rows.x.shape[1], rows.mass
     family: GaussianFamily[SubspaceGaussians] = GaussianFamily(structure, max(RESOLUTION, noise_floor), prior)
     # In one unit for all features a floor is one number.
-    frame = Frame.of(x, weight, one_unit) if noise_floor else family.frame(x, weight)
-    source = ArraySource(x, frame, weight=weight, footprint=family.standard(1, d).footprint, by_pattern=False)
-    mass = float(n if weight is None else weight.sum())
+    frame = Frame.of(rows.extent, one_unit) if noise_floor else family.frame(rows.extent)
+    source = rows.source(frame, footprint=family.standard(1, d).footprint, by_pattern=False)
     verbs = SmoothMixtureVerbs(family.prepared(1, frame, source), 1, d)
 
     def begin(generator: torch.Generator) -> SubspaceTheta:
@@ -219,16 +217,23 @@ class MomentVerbs:
     Args:
         solve: fits mean and covariance, all in the user's units.
         frame: the units of the batches.
+        is_scored: whether an E-step returns Σ w ln p(x), too; a step with a batch does not need it.
     """
 
     solve: Callable[[RowMoments, SubspaceTheta], SubspaceTheta]
     frame: Frame
+    is_scored: bool = False
 
     def e_step(self, theta: SubspaceTheta, batch: Batch) -> Summary[Moments]:
-        full = FULL(theta.components.means, covariance_of(theta)[None])
+        # Beside long loadings, noise at its floor is less than the rounding of their square.
+        cov = clip_eigenvalues(covariance_of(theta), RESOLUTION)
+        full = FULL(theta.components.means, cov[None])
         ones = torch.ones_like(batch.x[..., 0, :])
         weight = ones if batch.weight is None else batch.weight
-        return Summary(full.moments(weight[..., None, :], full.view(batch)), ones.new_zeros(()), weight.sum())
+        view, bound = full.view(batch), ones.new_zeros(())
+        if self.is_scored:
+            bound = (weight * (full.log_density(view)[..., 0, :] + batch.log_jacobian)).sum()
+        return Summary(full.moments(weight[..., None, :], view), bound, weight.sum())
 
     def m_step(self, theta: SubspaceTheta, stats: Moments) -> SubspaceTheta:
         found = FULL.from_moments(stats, None).affine(self.frame.origin, self.frame.scale)

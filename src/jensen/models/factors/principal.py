@@ -32,6 +32,13 @@ class RowMoments:
     mean: Tensor
     cov: Tensor
 
+    def __add__(self, other: RowMoments) -> RowMoments:
+        """Of the rows of both: δ = m_b - m_a, m = m_a + δ N_b/N, S = S_a + S_b + δδᵀ N_a N_b/N."""
+        mass, apart = self.mass + other.mass, other.mean - self.mean
+        share = other.mass / mass
+        cov = self.cov * (1 - share) + other.cov * share + apart[:, None] * apart * (share * (1 - share))
+        return RowMoments(mass, self.mean + apart * share, cov)
+
 
 @dataclass(frozen=True)
 class Spectrum:

@@ -23,6 +23,7 @@ from tqdm.auto import tqdm
 
 from jensen.contract import Problem, Rows
 from jensen.contract.fitted import Fitted
+from jensen.contract.rows import StreamedRows
 from jensen.engines.em import loop as em
 from jensen.engines.em.frame import Frame
 from jensen.models.factors.base import LinearLatentModel
@@ -152,11 +153,13 @@ class ProbabilisticPCA(LinearLatentModel):
 
     @property
     def noise_variance_(self) -> float:
+        """σ², the variance outside of the subspace."""
         check_is_fitted(self)
         return float(self.theta_.components.noise) if self._n_varying else 0.0
 
     @property
     def n_components_(self) -> int:
+        """q, the number of dimensions of the subspace."""
         check_is_fitted(self)
         return self.theta_.components.n_latent
 
@@ -174,15 +177,15 @@ class ProbabilisticPCA(LinearLatentModel):
         return self._take(closed_form(moments.mean, spectrum, m), m)
 
     def _solve_rows(self, rows: Rows) -> SubspaceTheta:
-        n, d = rows.x.shape
+        n, d, has_missing = rows.n_rows, rows.x.shape[1], rows.has_missing
         self.chosen_by_bic_ = False
-        if self.prior is None and not bool(rows.x.isnan().any()):
+        if self.prior is None and not has_missing and not isinstance(rows, StreamedRows):
             mean, spectrum = spectrum_of_rows(rows.x, rows.weight)
             m = self._n_latent(d, n, spectrum)
             return self._take(closed_form(mean, spectrum, m), m)
         m, start = self._n_latent(d, n, None), None
-        if self.n_components is None and d > MOST_BY_DEFAULT and bool(rows.x.isnan().any()):
-            most = largest_rank(n, d, int((~rows.x.isnan()).sum()), MOST_BY_DEFAULT)
+        if self.n_components is None and d > MOST_BY_DEFAULT and has_missing:
+            most = largest_rank(n, d, rows.n_entries, MOST_BY_DEFAULT)
             problem, frame = self._em_problem(rows, most, None)
             with threads_for(problem.source.n_numbers):
                 name = "ProbabilisticPCA, dimensions" if self.verbose else None
@@ -198,10 +201,9 @@ class ProbabilisticPCA(LinearLatentModel):
 
     def _em_problem(self, rows: Rows, m: int, start: SubspaceTheta | None) -> tuple[Problem, Frame]:
         algorithm = em.squarem if self.acceleration == "squarem" else em.plain
-        x = rows.x.T.clone(memory_format=torch.contiguous_format)
         structure, stop = SubspaceStructure(m, is_isotropic=True), em.small_gain(self.tol)
         prior = prior_of_columns(self.prior, rows.kind)
-        return subspace_problem(x, rows.weight, structure, prior, lambda mass: stop, algorithm, start)
+        return subspace_problem(rows, structure, prior, lambda mass: stop, algorithm, start)
 
     def _take(self, found: ClosedForm, m: int) -> SubspaceTheta:
         if found.is_floored:

@@ -14,20 +14,19 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, ClassVar, Self
 
-import numpy as np
 import torch
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
-from torch import Tensor
 
 from jensen.bound import Bound
 from jensen.contract import warn_unused, whole_number
 from jensen.contract.gradient import GradientEstimator
+from jensen.contract.scanning import without_labels
 from jensen.contract.training import TrainingSpec
 from jensen.data.container import Table
-from jensen.data.rows import Events
-from jensen.engines.sgd.feeds import TrainingSet
+from jensen.data.rows import ColumnRules
+from jensen.engines.sgd.streams import TrainingData
 from jensen.formulas.schedule import Schedule
 from jensen.models.autoencoders import inference as vae_answers
 from jensen.models.autoencoders.build import build_module as build_vae
@@ -129,8 +128,8 @@ class LatentDiffusion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Gradien
         Ctrl-C during the first stage ends the fit: the prior is not trained.
 
         Args:
-            X: table (n, d), images (n, h, w) or (n, c, h, w), memory-mapped array or torch Dataset; NaN, None and empty
-                cells are missing values.
+            X: table (n, d), images (n, h, w) or (n, c, h, w), memory-mapped array, torch Dataset or `jensen.scan`;
+                NaN, None and empty cells are missing values.
             y: ignored.
             sample_weight: weight of every row: 2 counts the row twice, 0 leaves it out.
         """
@@ -138,7 +137,7 @@ class LatentDiffusion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Gradien
         self._warn_of_unused_arguments()
         vae, recipe, is_joint = self._recipe_of_vae(), self._training_arguments(), self.training == "joint"
         of_prior = decide_prior(recipe, is_joint)
-        data = vae._training_set(X, None, sample_weight)
+        data = vae._training_set(without_labels(X), None, sample_weight)
         try_prior(recipe, vae._derived_facts(data).n_latent, of_prior)
         # Both stages have the same seed and so hold out the same rows.
         seed = self._seed()
@@ -146,7 +145,7 @@ class LatentDiffusion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Gradien
         copy_features(vae, self)
         stage = FirstStage(vae._history, vae.n_iter_, vae.lower_bound_)
 
-        def facts(rows: np.ndarray) -> LatentFacts:
+        def facts(rows: Any) -> LatentFacts:
             location, scale = latent_moments(vae.theta_, data.some_rows(rows), recipe.scaling)
             return LatentFacts(vae._facts, stage, of_prior, location, scale)
 
@@ -321,13 +320,13 @@ class LatentDiffusion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Gradien
         # The prior's first: it is written later than that of the autoencoder.
         return [*super()._checkpoints(), self._recipe_of_vae().checkpoint]
 
-    def _identity(self, data: TrainingSet) -> dict[str, object]:
+    def _identity(self, data: TrainingData) -> dict[str, object]:
         stage = self._facts.stage
         own = {"epochs of the autoencoder": stage.n_iter, "the bound of the autoencoder": stage.lower_bound}
         return super()._identity(data) | own
 
-    def _read_training_rows(self, X: Table, sample_weight: Any = None) -> tuple[Events, Tensor | None, np.ndarray]:
-        return self._recipe_of_vae()._read_training_rows(X, sample_weight)
+    def _column_rules(self) -> ColumnRules:
+        return self._recipe_of_vae()._column_rules()
 
     def _build(self, facts: LatentFacts) -> LatentModule:
         vae = build_vae(

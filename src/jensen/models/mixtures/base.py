@@ -24,12 +24,13 @@ from jensen.contract import Answers, Problem, Rows, Stream
 from jensen.contract.capabilities import Capabilities
 from jensen.contract.em import EMEstimator
 from jensen.contract.fitted import Fitted, Values, probabilities, read_values
+from jensen.contract.sites import no_rows
 from jensen.data.labels import decode_labels, numbers_of_classes, read_posterior
 from jensen.data.reader import read_weights
 from jensen.data.sparse import is_sparse, rows_matrix
 from jensen.engines.em import loop as em
+from jensen.engines.em.batch import Swept
 from jensen.engines.em.frame import Frame
-from jensen.engines.em.sources import Source
 from jensen.models.mixtures.components import AnyComponents, Family
 from jensen.models.mixtures.em import MixtureTheta, with_share
 from jensen.models.mixtures.fit import mixture_problem, n_components_of, start_by
@@ -238,14 +239,16 @@ class MixtureModel(EMEstimator):
         """The noise of a fit to these rows; a later batch extends the box of the first."""
         if not self.noise:
             return None
-        box = self._box(rows)
         before = None if frame is None or start is None else start.noise
+        if before is not None and (self._is_at_site or not rows.n_rows):
+            return before
+        box = self._box(rows)
         return box if before is None else before.joined(box)
 
     def _box(self, rows: Rows) -> Noise:
-        return Noise.of(rows.x)
+        return Noise.of(rows.examples)
 
-    def _resume(self, rows: Rows) -> tuple[Stream, Source]:
+    def _resume(self, rows: Rows) -> tuple[Stream, Swept]:
         stream, source = super()._resume(rows)
         if (noise := self._noise(rows, self.theta_, stream.frame)) is not None:
             verbs: Any = stream.verbs
@@ -255,6 +258,13 @@ class MixtureModel(EMEstimator):
         if is_labelled and len(rows.classes) == self.theta_.n_components:
             stream = replace(stream, exponent=1.0)
         return stream, source
+
+    def _no_rows(self) -> Rows:
+        return no_rows(self, self.theta_.components.n_features)
+
+    def _informed(self, stream: Stream, stats: Any) -> Any:
+        verbs: Any = stream.verbs
+        return replace(verbs, family=verbs.family.informed(verbs.n_components, stream.frame, verbs.own(stats)))
 
     def _unused(self, rows: Rows) -> dict[str, str]:
         return {} if rows.label is not None else {"label_weight": "no row has a label; give y to fit"}

@@ -54,7 +54,7 @@ class BernoulliMixture(MixtureModel):
         >>> from jensen import BernoulliMixture
         >>> X = np.repeat([[1, 1, 0, 0], [0, 0, 1, 1]], 10, axis=0)
         >>> model = BernoulliMixture(2, random_state=0).fit(X)
-        >>> model.impute([[1, np.nan, 0, np.nan]])
+        >>> model.impute([[1, np.nan, 0, np.nan]]).round(2)
         array([[1., 1., 0., 0.]])
     """
 

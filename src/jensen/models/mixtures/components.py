@@ -17,7 +17,7 @@ from torch import Tensor
 from jensen.engines.em.batch import Addable, Batch, Footprint
 from jensen.engines.em.frame import Frame
 from jensen.engines.em.sources import Patterns, Source
-from jensen.formulas.moments import Spread
+from jensen.formulas.moments import Extent, Spread
 
 
 class Moments(Addable, Protocol):
@@ -181,9 +181,9 @@ class Family(ABC, Generic[C]):
     def standard(self, k: int, d: int) -> C:
         """K components in the engine's units, alike, whose statistics of any rows can be taken."""
 
-    def frame(self, x: Tensor, weight: Tensor | None) -> Frame:
-        """The engine's coordinates for feature-major rows (d, n)."""
-        return Frame.identity(len(x))
+    def frame(self, extent: Extent) -> Frame:
+        """The engine's coordinates for columns that lie there."""
+        return Frame.identity(extent.n_features)
 
     def points(self, x: Tensor, scale: Tensor) -> tuple[Tensor, Tensor]:
         """Coordinates (D, n) in which k-means looks for clusters among rows (d, n) of the engine, NaN if missing, and
@@ -201,6 +201,10 @@ class Family(ABC, Generic[C]):
 
     def prepared(self, k: int, frame: Frame, source: Source) -> Self:
         """The family in these coordinates, with what its prior needs to know of the rows."""
+        return self
+
+    def informed(self, k: int, frame: Frame, moments: Any) -> Self:
+        """A prepared family, with what it would know of rows that have these statistics in these coordinates."""
         return self
 
     def adopted(self, components: C) -> C:

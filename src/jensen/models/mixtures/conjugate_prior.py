@@ -39,7 +39,9 @@ class ConjugatePrior(BaseEstimator):
 
     Example:
         >>> from jensen import ConjugatePrior, GaussianMixture
-        >>> model = GaussianMixture(n_components=2, prior=ConjugatePrior(weight_concentration=2.0))
+        >>> model = GaussianMixture(n_components=2, prior=ConjugatePrior(weight_concentration=2.0), random_state=0)
+        >>> model.fit([[0.0], [0.1], [0.2], [9.0]]).weights_.max().round(2).item()
+        0.67
     """
 
     def __init__(
@@ -74,6 +76,7 @@ class ConjugatePrior(BaseEstimator):
         return ConjugatePrior(**params)
 
     def check(self, d: int, structure: Structure) -> None:
+        """Raise a ValueError if the prior is not valid for d columns and this covariance structure."""
         if not self.weight_concentration >= 1:
             raise ValueError(f"weight_concentration={self.weight_concentration} has no mode; give 1 or more")
         if not self.mean_precision > 0:
@@ -89,12 +92,16 @@ class ConjugatePrior(BaseEstimator):
         if self.scale is not None and not isinstance(self.scale, str) and np.shape(self.scale) != shape:
             raise ValueError(f"the prior's scale has shape {np.shape(self.scale)}; this model needs {shape}")
 
-    def resolve(self, structure: Structure, n_components: int, frame: Frame, spread: Tensor) -> NormalInverseWishart:
-        """The prior in the frame's units; `spread` is the data's covariance (d, d) or their variances (d,) there."""
+    def resolve(
+        self, structure: Structure, n_components: int, frame: Frame, spread: Tensor, centre: Tensor | None = None
+    ) -> NormalInverseWishart:
+        """The prior in the frame's units; `spread` is the data's covariance (d, d) or their variances (d,) there, and
+        `centre` their mean (d,), None if that is the frame's origin.
+        """
         d = len(spread)
         self.check(d, structure)
         n_axes = len(structure.scale_shape(d))
-        mean = torch.zeros(d, dtype=torch.float64)
+        mean = torch.zeros(d, dtype=torch.float64) if centre is None else centre
         if self.mean is not None:
             mean = (torch.from_numpy(np.array(self.mean, dtype=np.float64)) - frame.origin) / frame.scale
         unit = outer(frame.scale, frame.scale) if n_axes == 2 else frame.scale.square()

@@ -170,13 +170,16 @@ class DiscriminantAnalysis(ClassifierMixin, GaussianMixture):
         """
         return float(ClassifierMixin.score(self, *labelled(X, y, sample_weight, self.unlabelled)))
 
-    def partial_fit(self, X: Table, y: Any = None, sample_weight: Any = None, classes: Any = None) -> Self:
+    def partial_fit(
+        self, X: Table, y: Any = None, sample_weight: Any = None, classes: Any = None, *, decay: float | None = None
+    ) -> Self:
         """One step of stepwise EM with a batch of rows; the first batch is a `fit`, which sets the classes.
 
-        `classes` are optional, as in scikit-learn; the first batch must hold a row of each.
+        `classes` are optional, as in scikit-learn; the first batch must hold a row of each. With a `decay` γ in (0, 1],
+        rows of earlier batches count γ times from this batch on.
         """
         is_first = not hasattr(self, "classes_")
-        super().partial_fit(X, y, sample_weight)
+        super().partial_fit(X, y, sample_weight, decay=decay)
         if is_first and classes is not None:
             check_classes(classes, self.classes_)
         return self

@@ -12,7 +12,7 @@ from jensen.contract import Problem, Rows
 from jensen.engines.em import loop as em
 from jensen.engines.em.frame import Frame
 from jensen.engines.em.seeding import check_distinct
-from jensen.engines.em.sources import Source, source_of
+from jensen.engines.em.sources import Source
 from jensen.models.mixtures.components import C, Family, SmoothFamily
 from jensen.models.mixtures.em import MixtureTheta, MixtureVerbs, SmoothMixtureVerbs
 from jensen.models.mixtures.noise import Noise
@@ -43,7 +43,8 @@ def n_components_of(model: Arguments, rows: Rows, start: MixtureTheta[Any] | Non
             f"y has {len(rows.classes)} classes, but n_components={k}; raise n_components to at least "
             f"{len(rows.classes)}, or pass y=None to ignore labels"
         )
-    check_distinct("n_components", k, len(rows.x))
+    if start is None:
+        check_distinct("n_components", k, len(rows.x))
     d = rows.x.shape[1]
     if start is not None and start.components.n_features != d:
         raise ValueError(f"warm_start: the last fit had {start.components.n_features} features, X has {d}")
@@ -82,21 +83,13 @@ def mixture_problem(
         algorithm: how EM steps.
     """
     d = rows.x.shape[1]
-    rows = with_label_weight(rows, model.label_weight)
+    rows = rows.with_label_weight(model.label_weight)
     if frame is None:
-        frame = family.frame(rows.x.mT, rows.weight)
+        frame = family.frame(rows.extent)
     standard = family.standard(k, d)
-    log_noise = None
-    if noise is not None:
-        log_noise = noise.log_density(rows.x)
-        log_noise = log_noise if rows.log_jacobian is None else log_noise + rows.log_jacobian
-    source = source_of(
-        rows.x,
+    source = rows.source(
         frame,
-        weight=rows.weight,
-        label=rows.label,
-        log_jacobian=rows.log_jacobian,
-        log_noise=log_noise,
+        log_noise=None if noise is None else noise.log_density,
         footprint=standard.footprint,
         by_pattern=standard.by_pattern,
         # A start may have seen other values than these rows have, and its components are to read what is held.
@@ -144,11 +137,3 @@ def start_by(name: str, centres: torch.Tensor | None = None) -> Begin[Any]:
             return STARTS[name](replace(verbs, family=verbs.family.gentle()), sample, generator, centres)
 
     return begin
-
-
-def with_label_weight(rows: Rows, label_weight: float) -> Rows:
-    """Labelled rows count α times."""
-    if rows.label is None or label_weight == 1:
-        return rows
-    weight = torch.ones(len(rows.x), dtype=rows.x.dtype) if rows.weight is None else rows.weight
-    return replace(rows, weight=torch.where(rows.label >= 0, label_weight * weight, weight))

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from jensen.contract.em import Stream
+from jensen.contract.problem import Stream
 from jensen.data.columns import Columns
 from jensen.models.mixtures.coordinates import Coordinates
 from jensen.models.mixtures.em import MixtureTheta

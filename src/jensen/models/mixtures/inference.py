@@ -93,7 +93,7 @@ def fill_draws(theta: AnyTheta, x: Tensor, n_draws: int, generator: torch.Genera
         noise = theta.frame().standardise(theta.noise.draw(component.numel(), generator).T.contiguous())
         return torch.where(is_noise[..., None, :], noise.T.reshape(*component.shape, -1).movedim(-1, -2), drawn)
 
-    return completed(theta, x, draws)
+    return completed(theta, x, draws, n_draws)
 
 
 def draw(theta: AnyTheta, n: int, generator: torch.Generator, component: Tensor | None = None) -> tuple[Tensor, Tensor]:
@@ -159,8 +159,10 @@ def numbered(component: Tensor, theta: AnyTheta) -> Tensor:
     return component if theta.noise is None else component.masked_fill(component == theta.n_components, -1)
 
 
-def completed(theta: AnyTheta, x: Tensor, answer: Callable[[AnyTheta, Batch], Tensor]) -> list[Tensor]:
+def completed(
+    theta: AnyTheta, x: Tensor, answer: Callable[[AnyTheta, Batch], Tensor], n_versions: int = 1
+) -> list[Tensor]:
     """Versions of x, one for every d of the answer's features; observed entries stay bit for bit."""
     frame = theta.frame()
-    versions = answers(theta, x, answer)
-    return [torch.where(x.isnan(), values * frame.scale + frame.origin, x) for values in versions.split(x.shape[1], 1)]
+    versions = answers(theta, x, answer).reshape(len(x), n_versions, x.shape[1]).unbind(1)
+    return [torch.where(x.isnan(), values * frame.scale + frame.origin, x) for values in versions]

@@ -17,6 +17,7 @@ from jensen.data.cells import Cells
 from jensen.data.columns import Columns
 from jensen.data.container import Table
 from jensen.data.infer import learn_columns
+from jensen.data.statistics import TableStatistics
 from jensen.models.mixtures.mixture import Mixture
 
 
@@ -91,5 +92,5 @@ class LatentClassAnalysis(Mixture):
         """The probabilities of the levels of every column, (K, L)."""
         return {name: found["probabilities"] for name, found in self.parameters_.items()}
 
-    def _learn(self, X: Table | Cells) -> Columns:
+    def _learn(self, X: Table | Cells | TableStatistics) -> Columns:
         return learn_columns(X, "level", kinds="all")

@@ -14,7 +14,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from numbers import Real
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
@@ -28,10 +28,12 @@ from jensen.data.cells import Cells, check_finite
 from jensen.data.codes import Codes, warn_of_impossible
 from jensen.data.columns import Columns
 from jensen.data.container import Kind, Table
-from jensen.data.growth import grown_columns
+from jensen.data.growth import grown_columns, seen_codes
 from jensen.data.labels import encode_labels, numbers_of_classes, read_posterior
-from jensen.data.reader import LARGEST, known_names, read_rows, read_weights
-from jensen.data.some import check_same_columns, places_of, row_of
+from jensen.data.reader import LARGEST, check_spread_of, known_names, read_rows, read_weights
+from jensen.data.some import check_same_columns
+from jensen.data.statistics import TableStatistics
+from jensen.files.scan import Scan
 from jensen.models.mixtures import completion
 from jensen.models.mixtures.base import MixtureModel
 from jensen.models.mixtures.conjugate_prior import ConjugatePrior
@@ -56,7 +58,8 @@ from jensen.models.mixtures.inference import bound_terms, draw, fill, fill_draws
 from jensen.models.mixtures.noise import Noise
 from jensen.models.mixtures.product import Product, ProductFamily
 from jensen.models.mixtures.product_cells import table_cells
-from jensen.models.mixtures.subset import check_possible, condition, derived, marginal
+from jensen.models.mixtures.scanning import find_columns
+from jensen.models.mixtures.subset import given_values, of_columns
 from jensen.runtime.messages import own_filters
 
 
@@ -108,6 +111,7 @@ class Mixture(MixtureModel):
     """
 
     theta_: MixtureTheta[Product]
+    _takes_plain_numbers = False
     capabilities = replace(MixtureModel.capabilities, text=True)
     _columns: Columns
     _families: tuple[str, ...]
@@ -257,20 +261,11 @@ class Mixture(MixtureModel):
 
     def marginal(self, columns: Sequence[str | int]) -> Mixture:
         """The mixture of some columns, by name or number, in the order given."""
-        check_is_fitted(self)
-        places = places_of(self._columns, columns)
-        part: Mixture = derived(self, marginal(self.theta_, self._coordinates.of_columns(places)), places)
-        return part
+        return cast(Mixture, of_columns(self, columns))
 
     def condition(self, given: Mapping[str | int, Any]) -> Mixture:
         """The mixture of the other columns given values of some, by name or number."""
-        check_is_fitted(self)
-        x, coordinates = row_of(self._columns, given), self._coordinates
-        check_possible(self.theta_, coordinates, x, given, places_of(self._columns, given))
-        rest = x[0].isnan().nonzero().flatten().tolist()
-        theta = condition(self.theta_, coordinates.expand(x)[0], coordinates.of_columns(rest))
-        part: Mixture = derived(self, theta, rest)
-        return part
+        return cast(Mixture, given_values(self, given))
 
     def _find_constants(self, x: Any) -> None: ...  # they are in `columns_`, as columns with one level
 
@@ -296,32 +291,37 @@ class Mixture(MixtureModel):
             check_not_sparse(X, self.families)
         cells = read_rows(self, X, reset=reset, sparse=self._takes_sparse)
         check_finite(cells, LARGEST, known_names(self))
-        n = cells.numbers.shape[0]
-        weight = read_weights(sample_weight, n)
+        weight = read_weights(sample_weight, n := cells.numbers.shape[0])
         known = None if reset else getattr(self, "classes_", np.array([]))
         kept = None if weight is None else (weight > 0).numpy()
         label, classes = encode_labels(y, n, known, kept, self._unlabelled)
         if kept is not None and weight is not None and not kept.all():
             label = None if label is None else label[kept]
             cells, weight = cells.take(np.flatnonzero(kept)), weight[kept]
-        columns = self._learn(cells) if reset else grown_columns(self._columns, cells)
-        codes = columns.codes(cells, is_learnt=reset).x
-        if not reset:
+        is_known = self._is_at_site or not (reset or hasattr(self, "theta_"))  # or of the first sweep over a scan
+        columns = self._columns if is_known else self._learn(cells) if reset else grown_columns(self._columns, cells)
+        codes = (seen_codes if self._is_at_site else Columns.codes)(columns, cells, is_learnt=reset).x
+        if reset:
+            check_spread_of(columns, codes)
+        if not reset and not is_known:
             self.theta_, self._stream = with_levels_of(columns, self)
-        elif self.warm_start and hasattr(self, "_columns"):
+        elif reset and self.warm_start and hasattr(self, "_columns"):
             check_same_columns(self._columns, columns)
         self._columns = columns
         self._families = chosen_families(self.families, columns) if reset else self._families
-        coordinates = self._coordinates
-        coordinates.check(codes, self._columns.names)
+        (coordinates := self._coordinates).check(codes, self._columns.names)
         log_jacobian = coordinates.log_jacobian(codes) if coordinates.bounds else None
         return Rows(coordinates.expand(codes), weight, label, classes, cells.kind, log_jacobian)
+
+    def _begin_scan(self, scan: Scan) -> None:
+        self._columns = find_columns(self, scan)
+        self._families = chosen_families(self.families, self._columns)
 
     @property
     def _takes_sparse(self) -> bool:
         return takes_sparse(self.families)
 
-    def _learn(self, X: Table | Cells) -> Columns:
+    def _learn(self, X: Table | Cells | TableStatistics) -> Columns:
         return learn_for_families(X, self.families, self.columns)
 
     @property
@@ -332,14 +332,14 @@ class Mixture(MixtureModel):
         options = Options(self.covariance_type, self.reg_covar, self.prior, self.alpha)
         labels = [str(name) for name in self._columns.names]
         labels += [labels[j] for j in self._coordinates.atoms]
-        return product_family(self._coordinates.engine_families, self._n_levels, labels, rows.x, options)
+        return product_family(self._coordinates.engine_families, self._n_levels, labels, rows.examples, options)
 
     @property
     def _n_levels(self) -> tuple[int, ...]:
         return (*self._columns.n_levels, *self._coordinates.n_levels)
 
     def _box(self, rows: Rows) -> Noise:
-        return self._coordinates.noise(rows.x, self._n_levels)
+        return self._coordinates.noise(rows.examples, self._n_levels)
 
     def _theta_record(self) -> dict[str, Any]:
         return theta_record(self.theta_, self._coordinates.engine_families) | {"columns": self._columns.record()}

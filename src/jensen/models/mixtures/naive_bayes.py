@@ -22,6 +22,7 @@ from jensen.data.cells import Cells
 from jensen.data.columns import Columns
 from jensen.data.container import Table
 from jensen.data.infer import learn_columns
+from jensen.data.statistics import TableStatistics
 from jensen.models.mixtures.classifier import check_classes, labelled
 from jensen.models.mixtures.families.choice import KIND_OF, check_no_kinds, takes_sparse
 from jensen.models.mixtures.mixture import Mixture
@@ -121,18 +122,21 @@ class NaiveBayes(ClassifierMixin, Mixture):
         """
         return float(ClassifierMixin.score(self, *labelled(X, y, sample_weight, self.unlabelled)))
 
-    def partial_fit(self, X: Table, y: Any = None, sample_weight: Any = None, classes: Any = None) -> Self:
+    def partial_fit(
+        self, X: Table, y: Any = None, sample_weight: Any = None, classes: Any = None, *, decay: float | None = None
+    ) -> Self:
         """One step of stepwise EM with a batch of rows; the first batch is a `fit`, which sets the classes.
 
-        `classes` are optional, as in scikit-learn; the first batch must hold a row of each.
+        `classes` are optional, as in scikit-learn; the first batch must hold a row of each. With a `decay` γ in (0, 1],
+        rows of earlier batches count γ times from this batch on.
         """
         is_first = not hasattr(self, "classes_")
-        super().partial_fit(X, y, sample_weight)
+        super().partial_fit(X, y, sample_weight, decay=decay)
         if is_first and classes is not None:
             check_classes(classes, self.classes_)
         return self
 
-    def _learn(self, X: Table | Cells) -> Columns:
+    def _learn(self, X: Table | Cells | TableStatistics) -> Columns:
         """No number has an atom, as in scikit-learn; one family for all columns asks for the kind that it models."""
         if not isinstance(self.families, str) or takes_sparse(self.families):
             return super()._learn(X)

@@ -88,7 +88,7 @@ class Noise:
         low, high = torch.where(is_new, low, self.low), torch.where(is_new, high, self.high)
         low, high = torch.where(is_silent, other.low, low), torch.where(is_silent, other.high, high)
         found = replace(self, low=low, high=high)
-        ranges = torch.tensor([end - start for start, end in map(found.ends, range(len(low)))])
+        ranges = torch.tensor([end - start for start, end in map(found.ends, range(len(low)))], dtype=low.dtype)
         size = torch.where(low.isinf(), 1.0, ranges + self.is_whole.double())
         return replace(found, size=size)
 

@@ -19,6 +19,7 @@ from jensen.engines.em.batch import Batch, Footprint
 from jensen.engines.em.frame import Frame
 from jensen.engines.em.sampling import RowSample
 from jensen.engines.em.sources import Patterns, Source
+from jensen.formulas.moments import Extent
 from jensen.models.mixtures.components import AnyComponents, Components, Conditional, SmoothFamily
 
 Groups = tuple[tuple[int, ...], ...]
@@ -168,9 +169,9 @@ class ProductFamily(SmoothFamily[Product]):
         parts = zip(self.families, self.columns, strict=True)
         return Product(tuple(family.standard(k, len(own)) for family, own in parts), self.columns)
 
-    def frame(self, x: Tensor, weight: Tensor | None) -> Frame:
+    def frame(self, extent: Extent) -> Frame:
         parts = zip(self.families, self.columns, strict=True)
-        return joined_frame([family.frame(some_features(x, own), weight) for family, own in parts], self.columns)
+        return joined_frame([family.frame(extent.some(own)) for family, own in parts], self.columns)
 
     def points(self, x: Tensor, scale: Tensor) -> tuple[Tensor, Tensor]:
         parts = zip(self.families, map(list, self.columns), strict=True)
@@ -187,6 +188,12 @@ class ProductFamily(SmoothFamily[Product]):
         for number, (family, own) in enumerate(zip(self.families, self.columns, strict=True)):
             local = SomeColumns(source, number, own)
             parts.append(family.prepared(k, Frame(frame.origin[list(own)], frame.scale[list(own)]), local))
+        return replace(self, families=tuple(parts))
+
+    def informed(self, k: int, frame: Frame, moments: ProductMoments) -> Self:
+        parts = []
+        for family, own, group in zip(self.families, map(list, self.columns), moments.groups, strict=True):
+            parts.append(family.informed(k, Frame(frame.origin[own], frame.scale[own]), group))
         return replace(self, families=tuple(parts))
 
     def adopted(self, components: Product) -> Product:
@@ -275,6 +282,9 @@ class SomeColumns:
     def __iter__(self) -> Iterator[Batch]:
         # Sparse rows, all columns of one group, are read as they are.
         return (batch if batch.held is None else batch.held[self.number] for batch in self.source)
+
+    def fingerprint(self) -> str:
+        return self.source.fingerprint()
 
     def sample(self, n: int, limit: int) -> RowSample:
         sample = self.source.sample(n, limit)

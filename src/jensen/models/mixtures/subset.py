@@ -8,10 +8,11 @@ from dataclasses import replace
 from typing import Any
 
 import torch
+from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from jensen.data.names import shown
-from jensen.data.some import some_columns
+from jensen.data.some import places_of, row_of, some_columns
 from jensen.models.mixtures.coordinates import Coordinates
 from jensen.models.mixtures.em import MixtureTheta
 from jensen.models.mixtures.gaussians import Gaussians
@@ -109,3 +110,20 @@ def selected(components: Product, columns: Sequence[int]) -> Product:
             parts.append(part.select(torch.tensor(kept)))  # type: ignore[attr-defined]
             groups.append(tuple(place[own[i]] for i in kept))
     return Product(tuple(parts), tuple(groups))
+
+
+def of_columns(model: Any, columns: Sequence[str | int]) -> Any:
+    """A fitted mixture of some columns, by name or number."""
+    check_is_fitted(model)
+    places = places_of(model._columns, columns)
+    return derived(model, marginal(model.theta_, model._coordinates.of_columns(places)), places)
+
+
+def given_values(model: Any, given: Mapping[str | int, Any]) -> Any:
+    """A fitted mixture of the other columns given values of some."""
+    check_is_fitted(model)
+    x, coordinates = row_of(model._columns, given), model._coordinates
+    check_possible(model.theta_, coordinates, x, given, places_of(model._columns, given))
+    rest = x[0].isnan().nonzero().flatten().tolist()
+    theta = condition(model.theta_, coordinates.expand(x)[0], coordinates.of_columns(rest))
+    return derived(model, theta, rest)

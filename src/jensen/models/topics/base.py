@@ -24,13 +24,16 @@ from jensen.data.container import Kind, as_array
 from jensen.data.labels import encode_labels, numbers_of_classes
 from jensen.data.reader import known_names, read_weights
 from jensen.data.sparse import rows_matrix, some_rows
+from jensen.files.scan import Scan
 from jensen.formulas.completion import Completion, completion_of
-from jensen.models.topics.completion import completion_scores
 from jensen.models.topics.describe import coherence, top_words, typical_documents
 from jensen.models.topics.em import TopicTheta
 from jensen.models.topics.inference import Patience, bound_terms, class_scores, draw, posterior
 from jensen.models.topics.pictures import draw_shares, draw_topics
-from jensen.models.topics.reading import read_documents
+from jensen.models.topics.reading import block_texts, counted, known_words, read_documents, texts_in
+from jensen.models.topics.scanning import survey_documents
+from jensen.models.topics.scoring import bound_sums, completed, over_documents
+from jensen.models.topics.vocabulary import find_vocabulary
 from jensen.runtime.threads import at_most
 
 if TYPE_CHECKING:
@@ -79,6 +82,7 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EMEstimator)
         weights=True,
         batches=True,
     )
+    _takes_plain_numbers = False
     components_ = Fitted(lambda model: model.theta_.concentration)
     exp_dirichlet_component_ = Fitted(lambda model: model.theta_.expected_log_topics.exp())
     topics_kl_ = Fitted(lambda model: model.theta_.topics_kl.sum())
@@ -101,6 +105,30 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EMEstimator)
         counts, kind, _ = read_documents(self, X, reset=False)
         return counts, kind
 
+    def _training_rows(self, X: Any, y: Any, sample_weight: Any, is_batch: bool) -> Rows:
+        if isinstance(X, Scan):
+            return survey_documents(self, X)
+        return super()._training_rows(X, y, sample_weight, is_batch)
+
+    def _begin_scan(self, scan: Scan) -> None:
+        head = scan.head().table
+        if texts_in(head) is None:
+            _, _, self.is_sparse_ = read_documents(self, head, reset=True)
+            return
+        self.vocabulary_ = find_vocabulary(self, scan)
+        self.n_features_in_, self.is_sparse_ = len(self.vocabulary_), True
+
+    def _of_block(self, table: Any) -> Any:
+        # Not every block of texts need have a word of the vocabulary.
+        return table if texts_in(table) is None else counted(known_words(self), block_texts(table))
+
+    def _check_classes(self, classes: np.ndarray) -> None:
+        if len(classes) > self.n_components:
+            raise ValueError(
+                f"n_components={self.n_components} is less than the {len(classes)} classes in y, and each has a topic; "
+                "raise n_components, or pass y=None to ignore labels"
+            )
+
     def _read_rows(self, X: Any, y: Any, sample_weight: Any, *, reset: bool) -> Rows:
         counts, kind, was_sparse = read_documents(self, X, reset=reset)
         if reset:
@@ -110,11 +138,7 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EMEstimator)
         known = None if reset else getattr(self, "classes_", np.array([]))
         kept = None if weight is None else (weight > 0).numpy()
         label, classes = encode_labels(y, n, known, kept)
-        if len(classes) > self.n_components:
-            raise ValueError(
-                f"n_components={self.n_components} is less than the {len(classes)} classes in y, and each has a topic; "
-                "raise n_components, or pass y=None to ignore labels"
-            )
+        self._check_classes(classes)
         if weight is not None and kept is not None:
             label = None if label is None else label[kept]
             counts, weight = some_rows(counts, torch.from_numpy(np.flatnonzero(kept))), weight[kept]
@@ -156,17 +180,13 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EMEstimator)
 
     def document_completion(self, X: Any) -> Completion:
         """How well half of the words of every document predict the other half: nats per word, and perplexity."""
-        return completion_of(*self._completion(X)[:2])
+        found = over_documents(self, X, completed)
+        return completion_of(found.total, found.n_words)
 
     def completion_samples(self, X: Any) -> Any:
         """ln p of the 2nd, 4th, ... words of every document given the others, in nats per document."""
-        total, _, kind = self._completion(X)
-        return kind.values(total)
-
-    def _completion(self, X: Any) -> tuple[Tensor, Tensor, Kind]:
-        counts, kind = self._read(X)
-        with at_most(self.n_jobs):
-            return *completion_scores(self.theta_, counts, self._patience), kind
+        found = completed(self, X)
+        return found.kind.values(found.total)
 
     def posterior(self, X: Any) -> torch.distributions.Dirichlet:
         """q(θ|w): for every document a Dirichlet distribution of its topics."""
@@ -233,12 +253,9 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EMEstimator)
 
     def _approx_bound(self, X: Any, sub_sampling: bool = False) -> tuple[float, float]:
         """scikit-learn's bound, and the number of words."""
-        counts, _ = self._read(X)
-        with at_most(self.n_jobs):
-            terms = bound_terms(self.theta_, counts, self._patience, topics=self.theta_.expected_likelihood)
-        scale = float(self.total_samples) / counts.shape[0] if sub_sampling else 1.0
-        total = scale * float(terms.total.sum()) - float(self.theta_.topics_kl.sum())
-        return total, scale * float(counts.values().sum())
+        bound, n_words, n = over_documents(self, X, bound_sums).tolist()
+        scale = float(self.total_samples) / n if sub_sampling else 1.0
+        return scale * bound - float(self.theta_.topics_kl.sum()), scale * n_words
 
     # Topics as people read them
 

@@ -18,7 +18,7 @@ from torch import Tensor
 from jensen.engines.em.batch import Batch, Summary
 from jensen.formulas.dirichlet import log_beta
 from jensen.models.topics.documents import first_gamma, infer, mean_shares, normalisers
-from jensen.models.topics.em import SINGLE, Block, TopicStats, TopicTheta, masked_log_beta, word_sums
+from jensen.models.topics.em import DOUBLE, SINGLE, Block, TopicStats, TopicTheta, masked_log_beta, word_sums
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class CollapsedVerbs:
         return theta.eta * theta.mean_topics.log().sum() - k * normaliser
 
     def resolution(self, theta: TopicTheta) -> float:
-        return SINGLE * self.words_per_document if self.is_single else 0.0
+        return (SINGLE if self.is_single else DOUBLE) * self.words_per_document
 
 
 def log_density(gamma: Tensor, alpha: Tensor, allowed: Tensor | None) -> Tensor:

@@ -11,17 +11,17 @@ Blei, Ng & Jordan (2003); online: Hoffman, Blei & Bach (2010); the priors: Minka
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
 from jensen.data.sparse import rows_matrix
-from jensen.engines.em.batch import Additive, Batch, Summary
+from jensen.engines.em.batch import Additive, Batch, Summary, Swept
 from jensen.engines.em.frame import Frame
-from jensen.engines.em.sampling import RowSample, sample_of
 from jensen.formulas.dirichlet import (
     concentration_of_logs,
     dirichlet_kl,
@@ -43,8 +43,13 @@ from jensen.models.topics.documents import (
 MUCH = 2**22
 # A block's γ should fit the cache.
 BLOCK_NUMBERS = 2**17
-# Relative rounding of ln s in single precision.
-SINGLE = 1e-6
+# Relative rounding of ln s in single precision, and of the sums of a document's terms in double precision.
+SINGLE, DOUBLE = 1e-6, 1e-13
+
+NO_CHECKPOINT = (
+    "checkpoint: a fit of topics remembers the shares of its documents, which a checkpoint does not hold; use "
+    "partial_fit, and save the model between batches"
+)
 
 
 @dataclass(frozen=True)
@@ -64,6 +69,10 @@ class TopicTheta:
     eta: float
     length: float
     class_weights: Tensor
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Parameters alone travel to workers; what follows from them is computed there.
+        return TopicTheta, (self.concentration, self.alpha, self.eta, self.length, self.class_weights)
 
     @property
     def n_topics(self) -> int:
@@ -126,6 +135,30 @@ class Block:
     gamma: Tensor | None = None
 
 
+class TopicSource(Swept, Protocol):
+    """Documents for the engine, each with the γ that the last sweep found for it.
+
+    dtype is the precision of the work.
+    """
+
+    dtype: torch.dtype
+    is_labelled: bool
+
+    def forget(self) -> None:
+        """Let the next sweep start from evenly spread words."""
+
+    def shuffled(self, block: int) -> Iterable[Batch]:
+        """The same documents in an order that is random but always the same, in smaller blocks."""
+
+
+def block_of(n_topics: int, n_words: int, words_per_document: float) -> int:
+    """Documents per block.
+
+    Every block adds (K, V) numbers to the statistics, so it should have about as many words as there are.
+    """
+    return int(max(256, BLOCK_NUMBERS // n_topics, n_words / max(1.0, words_per_document)))
+
+
 class DocumentSource:
     """Documents in memory, in blocks.
 
@@ -150,26 +183,23 @@ class DocumentSource:
         self.n_rows: int = counts.shape[0]
         self.n_numbers = len(counts.values()) * n_topics
         self.dtype = dtype
-        self._counts, self._weight, self.allowed = counts, weight, allowed
+        self._counts, self._weight, self._allowed = counts, weight, allowed
+        self.is_labelled = allowed is not None
         if block is None:
-            # Every block adds (K, V) numbers to the statistics, so it should have about as many words as there are.
-            per_document = max(1.0, len(counts.values()) / max(1, self.n_rows))
-            block = int(max(256, BLOCK_NUMBERS // n_topics, counts.shape[1] / per_document))
+            block = block_of(n_topics, counts.shape[1], len(counts.values()) / max(1, self.n_rows))
         self.batches = list(self._blocks(block, torch.arange(self.n_rows)))
 
     def __iter__(self) -> Iterator[Batch]:
         return iter(self.batches)
 
-    def sample(self, n: int, limit: int) -> RowSample:
-        return sample_of(self._counts, self._weight, None, n, limit)
+    def fingerprint(self) -> str:
+        raise ValueError(NO_CHECKPOINT)
 
     def forget(self) -> None:
-        """Let the next sweep start from evenly spread words."""
         for batch in self.batches:
             batch.held.gamma = None
 
     def shuffled(self, block: int) -> list[Batch]:
-        """The same documents in an order that is random but always the same, in smaller blocks."""
         order = torch.randperm(self.n_rows, generator=torch.Generator().manual_seed(0))
         return list(self._blocks(block, order))
 
@@ -181,7 +211,7 @@ class DocumentSource:
             part.data = part.data.astype("float32" if self.dtype == torch.float32 else "float64")
             # 32 bits hold every index of a block, and halve the memory that a product reads.
             part.indices, part.indptr = part.indices.astype("int32"), part.indptr.astype("int32")
-            allowed = None if self.allowed is None else self.allowed[rows]
+            allowed = None if self._allowed is None else self._allowed[rows]
             weight = None if self._weight is None else self._weight[rows]
             own = Block(Documents(csr_tensor(part), allowed))
             yield Batch(torch.empty(0), rows, weight, None, None, torch.zeros(1), held=own)
@@ -234,7 +264,7 @@ class TopicVerbs:
         return -theta.topics_kl.sum()
 
     def resolution(self, theta: TopicTheta) -> float:
-        return SINGLE * self.words_per_document if self.is_single else 0.0
+        return (SINGLE if self.is_single else DOUBLE) * self.words_per_document
 
 
 def summary_of(

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from jensen.contract import Problem
+from jensen.contract import Problem, Rows
 from jensen.data.sparse import rows_matrix
 from jensen.engines.em import loop as em
 from jensen.models.topics.collapsed import CollapsedVerbs
-from jensen.models.topics.em import MUCH, DocumentSource, TopicTheta, TopicVerbs, allowed_topics
+from jensen.models.topics.em import MUCH, DocumentSource, TopicSource, TopicTheta, TopicVerbs, allowed_topics
 from jensen.models.topics.online import Steps, passes
 from jensen.runtime.interrupt import Interrupted
 
@@ -61,70 +60,124 @@ def prior_of(alpha: Any, n_topics: int) -> Tensor:
     return torch.from_numpy(np.array(np.broadcast_to(values, (n_topics,))))
 
 
+class Corpus(Protocol):
+    """What a fit has to know of its training documents."""
+
+    @property
+    def n_words(self) -> int:
+        """V."""
+
+    @property
+    def n_entries(self) -> int:
+        """Words that occur, over all documents."""
+
+    @property
+    def total(self) -> float:
+        """Weight of all documents."""
+
+    @property
+    def mean_length(self) -> float:
+        """Words per document."""
+
+    @property
+    def class_weights(self) -> Tensor:
+        """The share of every class (C,) among the labelled documents."""
+
+    @property
+    def class_words(self) -> Tensor | None:
+        """Words of the labelled documents by class (C, V); None without labels."""
+
+    def source(self, n_topics: int, dtype: torch.dtype, block: int | None = None) -> TopicSource:
+        """The documents in blocks."""
+
+
 @dataclass(frozen=True)
-class Corpus:
-    """Training documents: counts (n, V) as a CSR tensor, weights, class numbers (n,), and the number of classes."""
+class HeldCorpus:
+    """Documents in memory: counts (n, V) as a CSR tensor, weights, class numbers (n,), and the number of classes."""
 
     counts: Tensor
     weight: Tensor | None
     label: Tensor | None
     n_classes: int
 
+    @property
+    def n_words(self) -> int:
+        return int(self.counts.shape[1])
+
+    @property
+    def n_entries(self) -> int:
+        return len(self.counts.values())
+
     @cached_property
     def total(self) -> float:
-        """Weight of all documents."""
         return float(self.counts.shape[0] if self.weight is None else self.weight.sum())
 
     @cached_property
-    def mean_length(self) -> float:
-        """Words per document."""
+    def n_occurrences(self) -> float:
+        """Words of all documents."""
         words = self.counts.values()
         if self.weight is not None:
             per_row = torch.from_numpy(np.diff(self.counts.crow_indices().numpy()))
             words = words * torch.repeat_interleave(self.weight, per_row)
-        return float(words.sum()) / self.total
+        return float(words.sum())
+
+    @property
+    def mean_length(self) -> float:
+        return self.n_occurrences / self.total
 
     @cached_property
-    def class_weights(self) -> Tensor:
-        """The share of every class (C,) among the labelled documents."""
+    def class_sizes(self) -> Tensor:
+        """Weight of the labelled documents by class (C,)."""
         sizes = torch.zeros(self.n_classes, dtype=torch.float64)
         if self.label is None:
             return sizes
         weight = torch.ones(len(self.label), dtype=torch.float64) if self.weight is None else self.weight
         is_known = self.label >= 0
-        sizes.index_add_(0, self.label[is_known], weight[is_known])
-        return sizes / sizes.sum()
+        return sizes.index_add_(0, self.label[is_known], weight[is_known])
 
     @property
-    def class_words(self) -> Tensor:
-        """Words of the labelled documents by class (C, V)."""
-        assert self.label is not None
+    def class_weights(self) -> Tensor:
+        return self.class_sizes / self.class_sizes.sum() if self.label is not None else self.class_sizes
+
+    @property
+    def class_words(self) -> Tensor | None:
+        if self.label is None:
+            return None
         weight = torch.ones(len(self.label), dtype=torch.float64) if self.weight is None else self.weight
         members = (self.label == torch.arange(self.n_classes)[:, None]) * weight
         return torch.from_numpy(rows_matrix(self.counts).T @ members.T.numpy()).T
 
+    def source(self, n_topics: int, dtype: torch.dtype, block: int | None = None) -> DocumentSource:
+        allowed = None if self.label is None else allowed_topics(self.label, self.n_classes, n_topics)
+        return DocumentSource(self.counts, self.weight, allowed, n_topics, dtype, block)
+
+
+def corpus_of(rows: Rows) -> Corpus:
+    """Documents in memory, or those of a scan."""
+    found: Corpus | None = getattr(rows, "corpus", None)
+    return HeldCorpus(rows.x, rows.weight, rows.label, len(rows.classes)) if found is None else found
+
 
 def first_theta(options: Options, corpus: Corpus, generator: torch.Generator) -> TopicTheta:
     """Random topics: λ ~ Gamma(100, 1/100), as in scikit-learn; the topic of a class has the words of its documents."""
-    shape = (options.n_topics, corpus.counts.shape[1])
+    shape = (options.n_topics, corpus.n_words)
     noise = torch._standard_gamma(torch.full(shape, 100.0, dtype=torch.float64), generator=generator) / 100
-    if corpus.label is not None:
+    words = corpus.class_words
+    if words is not None:
         # Without them, topics that all documents share would take the words of the classes.
-        noise[: corpus.n_classes] += corpus.class_words
+        noise[: len(words)] += words
     eta = 1 / options.n_topics if options.eta is None else float(options.eta)
     return TopicTheta(noise, prior_of(options.alpha, options.n_topics), eta, corpus.mean_length, corpus.class_weights)
 
 
-def source_for(options: Options, corpus: Corpus, block: int | None = None) -> DocumentSource:
+def source_for(options: Options, corpus: Corpus, block: int | None = None) -> TopicSource:
     """The documents in blocks, in single precision where there are many."""
-    is_much = len(corpus.counts.values()) * options.n_topics >= MUCH
-    allowed = None if corpus.label is None else allowed_topics(corpus.label, corpus.n_classes, options.n_topics)
-    dtype = torch.float32 if is_much else torch.float64
-    return DocumentSource(corpus.counts, corpus.weight, allowed, options.n_topics, dtype, block)
+    is_much = corpus.n_entries * options.n_topics >= MUCH
+    return corpus.source(options.n_topics, torch.float32 if is_much else torch.float64, block)
 
 
 def verbs_for(
-    options: Options, source: DocumentSource, length: float, *, is_resumed: bool = False
+    options: Options, source: TopicSource, length: float, *, is_resumed: bool = False
 ) -> TopicVerbs | CollapsedVerbs:
     """E- and M-step; γ need not settle in a sweep that the next one resumes."""
     is_single = source.dtype == torch.float32
@@ -135,7 +188,7 @@ def verbs_for(
         return CollapsedVerbs(options.mean_change_tol, updates, is_single, length)
     learns = options.learns
     # A labelled document has some topics only: its α is not that of the others, and no closed update fits both.
-    alpha = learns if source.allowed is None else None
+    alpha = None if source.is_labelled else learns
     return TopicVerbs(options.mean_change_tol, updates, alpha, learns is not None, is_single, length)
 
 
@@ -144,10 +197,7 @@ def problem_of(options: Options, corpus: Corpus) -> Problem:
     source, length = source_for(options, corpus), corpus.mean_length
     verbs = verbs_for(options, source, length, is_resumed=options.method != "online")
 
-    is_interrupted = False
-
     def begin(generator: torch.Generator) -> TopicTheta:
-        nonlocal is_interrupted
         source.forget()
         theta = first_theta(options, corpus, generator)
         if options.method != "batch":
@@ -157,19 +207,12 @@ def problem_of(options: Options, corpus: Corpus) -> Problem:
         try:
             found = em.fit(short, theta, source, max_iter=START_SWEEPS, stop=stop, progress=options.progress)
         except Interrupted as interrupted:
-            found, is_interrupted = interrupted.best, True
-        source.forget()
+            raise Interrupted("interrupted in the start; its topics are kept", interrupted.best.theta) from None
+        finally:
+            source.forget()
         return found.theta
 
-    def batch(
-        verbs: em.Verbs[Any, Any], state: em.State[Any, Any], evaluate: em.Evaluate[Any, Any]
-    ) -> Iterator[em.State[Any, Any]]:
-        if is_interrupted:
-            # Ctrl-C in the start ends the fit, which keeps the topics of the start.
-            raise KeyboardInterrupt
-        yield from em.plain(verbs, state, evaluate)
-
-    algorithm: em.Algorithm[Any, Any] = batch
+    algorithm: em.Algorithm[Any, Any] = em.plain
     if options.method == "online":
         steps = replace(options.steps, total=corpus.total)
         algorithm = passes(steps, source, options.batch_size)

@@ -50,6 +50,10 @@ class Terms:
         return self.words - self.shares_kl - self.assignments_kl
 
 
+# Longer documents than this, and than the vocabulary, are drawn by their counts, not word by word.
+MANY_WORDS, LARGE_RATE = 10_000, 1e15
+
+
 def blocks_of(theta: TopicTheta, counts: Tensor, label: Tensor | None) -> Iterator[Documents]:
     """Documents (n, V) in blocks; with labels (n,) each has the topics of its class only."""
     matrix, n = rows_matrix(counts), max(64, BLOCK_NUMBERS // theta.n_topics)
@@ -132,6 +136,8 @@ def draw(
         chosen = torch.multinomial(alpha[lost], 1, generator=generator)
         shares[lost] = torch.zeros_like(shares[lost]).scatter_(1, chosen, 1.0)
     shares = shares / shares.sum(1, keepdim=True)
+    if theta.length > max(MANY_WORDS, theta.concentration.shape[1]):
+        return csr_array(draw_counts(theta.length * shares @ theta.mean_topics, generator).numpy()), shares
     length = torch.poisson(torch.full((n,), theta.length, dtype=torch.float64), generator=generator).long()
     rows = torch.repeat_interleave(torch.arange(n), length)
     ends = theta.mean_topics.cumsum(1)
@@ -147,3 +153,11 @@ def draw(
     drawn = csr_array((ones, (rows.numpy(), words.numpy())), shape=(n, ends.shape[1]))
     drawn.sum_duplicates()
     return drawn, shares
+
+
+def draw_counts(rates: Tensor, generator: torch.Generator) -> Tensor:
+    """Poisson counts of these rates; in a document of Poisson length, the counts of words are independent."""
+    counts = torch.poisson(rates.clamp(max=LARGE_RATE), generator=generator)
+    # Beyond it a Poisson is a Gaussian to nine digits, and its counts are no whole numbers of 64 bits at last.
+    noise = torch.randn(rates.shape, dtype=rates.dtype, generator=generator)
+    return torch.where(rates > LARGE_RATE, (rates + rates.sqrt() * noise).round(), counts)

@@ -8,21 +8,27 @@ Blei, Ng & Jordan (2003); online: Hoffman, Blei & Bach (2010); collapsed: Foulds
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 import torch
+from scipy.sparse import csr_array
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from jensen.contract import Problem, Rows
-from jensen.data.container import n_rows
+from jensen.contract import Problem, Rows, Stream
+from jensen.contract.problem import check_decay
+from jensen.contract.scanning import as_scan
+from jensen.contract.sites import has_settled
 from jensen.engines.em import loop as em
+from jensen.engines.em.checkpoint import checkpoint_at
 from jensen.engines.em.frame import Frame
 from jensen.models.topics.base import TopicModel
-from jensen.models.topics.em import DocumentSource
-from jensen.models.topics.fit import Corpus, Options, first_theta, problem_of, source_for, verbs_for
+from jensen.models.topics.documents import csr_tensor
+from jensen.models.topics.em import TopicSource, TopicVerbs
+from jensen.models.topics.fit import HeldCorpus, Options, corpus_of, first_theta, problem_of, source_for, verbs_for
 from jensen.models.topics.online import Steps
 from jensen.runtime.threads import at_most
 
@@ -77,6 +83,7 @@ class LatentDirichletAllocation(TopicModel):
         True
     """
 
+    _keeps_units = False
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "n_components": [Interval(Integral, 1, None, closed="left")],
         "doc_topic_prior": [None, Interval(Real, 0, None, closed="neither"), "array-like"],
@@ -151,38 +158,83 @@ class LatentDirichletAllocation(TopicModel):
         self.max_df = max_df
         self.max_features = max_features
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        *,
+        executor: Any = None,
+        checkpoint: str | os.PathLike[str] | None = None,
+    ) -> Self:
         """Find the topics of documents.
 
         Args:
-            X: counts (n, V), dense or sparse, or one text per document.
+            X: counts (n, V), dense or sparse, or one text per document; or a `jensen.scan` of such, or a collection of
+                dask, of which only some documents are in memory at a time.
             y: labels (n,), -1, None or NaN where unknown. A labelled document has the topic of its class and the shared
                 ones, which are those beyond the number of classes.
             sample_weight: a count per document: 2 is the document twice, 0 leaves it out.
+            executor: runs the sweeps over a scan, such as a ProcessPoolExecutor, or `client.get_executor()` of dask.
+            checkpoint: refused, since the shares of all documents would belong to it.
         """
-        with at_most(self.n_jobs):
-            self._fit(X, y, sample_weight)
+        with at_most(self.n_jobs), checkpoint_at(checkpoint):
+            # A single text has an error of its own.
+            self._fit(X if isinstance(X, str) else as_scan(X, y, sample_weight, executor), y, sample_weight)
         n_words = self.total_weight_ * self.theta_.length
         self.bound_ = float(np.exp(-self.lower_bound_ * self.total_weight_ / n_words)) if n_words else np.nan
-        self.n_batch_iter_ = 1 + self.n_iter_ * (-(-n_rows(X) // self.batch_size) if self._is_online else 1)
+        self.n_batch_iter_ = 1 + self.n_iter_ * (-(-self._n_documents // self.batch_size) if self._is_online else 1)
         return self
 
-    def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """One online step for every `batch_size` documents of X; the first call sets the vocabulary and the classes."""
+    def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, decay: float | None = None) -> Self:
+        """One online step for every `batch_size` documents of X; the first call sets the vocabulary and the classes.
+
+        With a `decay` γ in (0, 1] all documents of X are one step: λ ← η + γ (λ - η) + Σ_d c_dw φ_dwk. What was seen
+        before counts γ times from this batch on, and `total_samples` and `learning_decay` play no part. Before that, λ
+        stands for `total_samples` documents after steps without a decay, and for the documents seen after `fit`.
+        """
         self._validate_params()
+        check_decay(decay)
         is_first = not hasattr(self, "theta_")
         rows = self._read_rows(X, y, sample_weight, reset=is_first)
-        options, corpus = self._options(), Corpus(rows.x, rows.weight, rows.label, len(rows.classes))
+        options, corpus = self._options(), corpus_of(rows)
         if is_first:
             self._remember(rows)
             self.theta_ = first_theta(options, corpus, self._generator())
             self.n_iter_, self.n_batch_iter_, self.converged_, self.total_weight_ = 0, 1, False, 0.0
+        if decay is not None:
+            stream, documents = self._resume(rows)
+            running = None if is_first else stream.running
+            with at_most(self.n_jobs):
+                self.theta_, now = em.stepwise(stream.verbs, stream.theta, documents, running, decay=decay)
+            self.n_batch_iter_, self.total_weight_ = self.n_batch_iter_ + 1, now.weight
+            return self
         source = source_for(options, corpus, block=options.batch_size)
         verbs = verbs_for(options, source, self.theta_.length)
         with at_most(self.n_jobs):
             self.theta_, self.n_batch_iter_ = options.steps.take(verbs, self.theta_, source, self.n_batch_iter_)
         self.total_weight_ += corpus.total
         return self
+
+    def _resume(self, rows: Rows) -> tuple[Stream, TopicSource]:
+        # Collapsed inference needs the shares of every document from the last sweep; variational does not.
+        options, theta = replace(self._options(), method="batch"), self.theta_
+        n_classes = len(theta.class_weights)
+        source = source_for(options, HeldCorpus(rows.x, rows.weight, rows.label, n_classes))
+        verbs = verbs_for(options, source, theta.length)
+        assert isinstance(verbs, TopicVerbs)
+        if n_classes:
+            # Also where no document of these has a label.
+            verbs = replace(verbs, learns_alpha=None)
+        seen = self.total_weight_ or 1.0
+        running = em.Running(replace(options.steps, total=seen).statistics(theta), seen)
+        return Stream(Frame.identity(1), verbs, running, theta), source
+
+    def _no_rows(self) -> Rows:
+        return replace(super()._no_rows(), x=csr_tensor(csr_array((0, self.theta_.concentration.shape[1]))))
+
+    def _has_settled(self, objective: float, weight: float) -> bool:
+        return has_settled(self, objective, weight, self.tol * self.theta_.length)
 
     @property
     def _is_online(self) -> bool:
@@ -211,8 +263,8 @@ class LatentDirichletAllocation(TopicModel):
         )
 
     def _problem(self, rows: Rows, start: Any, frame: Frame | None) -> tuple[Problem, Frame]:
-        corpus = Corpus(rows.x, rows.weight, rows.label, len(rows.classes))
-        return problem_of(self._options(), corpus), Frame.identity(1)
+        self._n_documents = rows.n_rows
+        return problem_of(self._options(), corpus_of(rows)), Frame.identity(1)
 
     def _run(
         self, problem: Problem, generator: torch.Generator, n_init: int, progress_every: int = 1
@@ -221,7 +273,7 @@ class LatentDirichletAllocation(TopicModel):
         if self.learning_method != "collapsed":
             return fitted
         # What was raised is no bound of the evidence: the bound is that of variational inference at the same topics.
-        options, source = replace(self._options(), method="batch"), cast(DocumentSource, problem.source)
+        options, source = replace(self._options(), method="batch"), cast(TopicSource, problem.source)
         verbs = verbs_for(options, source, fitted.theta.length)
         summary = em.sweep(verbs, fitted.theta, source)
         return replace(fitted, objective=float((summary.bound + verbs.log_prior(fitted.theta)) / summary.weight))

@@ -14,7 +14,7 @@ import torch
 
 from jensen.engines.em import loop as em
 from jensen.engines.em.batch import Batch
-from jensen.models.topics.em import DocumentSource, TopicStats, TopicTheta
+from jensen.models.topics.em import TopicSource, TopicStats, TopicTheta
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Steps:
         return TopicStats((theta.concentration - theta.eta) / self.total, logs, torch.ones_like(theta.alpha))
 
 
-def passes(steps: Steps, source: DocumentSource, batch_size: int) -> em.Algorithm[Any, Any]:
+def passes(steps: Steps, source: TopicSource, batch_size: int) -> em.Algorithm[Any, Any]:
     """An algorithm whose step is a pass over all documents in random order, `batch_size` at a time."""
 
     def run(

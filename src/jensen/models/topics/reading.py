@@ -98,19 +98,49 @@ def count_words(model: Any, texts: list[str], *, reset: bool) -> csr_array:
         if hasattr(model, "feature_names_in_"):
             del model.feature_names_in_
         return csr_array(matrix)
-    words = getattr(model, "vocabulary_", getattr(model, "feature_names_in_", None))
-    if words is None:
-        raise ValueError(
-            "X holds texts, but the model was fitted to counts whose words have no names; give counts "
-            f"(n, {model.n_features_in_}), or fit the model to texts"
-        )
-    counts = csr_array(CountVectorizer(dtype=np.float64, vocabulary=list(words)).transform(texts))
+    words = known_words(model)
+    counts = counted(words, texts)
     if len(texts) and not counts.nnz and any(text.strip() for text in texts):
         raise ValueError(
             f"no word of X is in the vocabulary of the model, {len(words)} words such as {shown(words[0])}; "
             "give texts like those of the fit"
         )
     return counts
+
+
+def known_words(model: Any) -> list[str]:
+    """The words that a fitted model counts in texts."""
+    words = getattr(model, "vocabulary_", getattr(model, "feature_names_in_", None))
+    if words is None:
+        raise ValueError(
+            "X holds texts, but the model was fitted to counts whose words have no names; give counts "
+            f"(n, {model.n_features_in_}), or fit the model to texts"
+        )
+    return list(words)
+
+
+def counted(words: list[str], texts: list[str]) -> csr_array:
+    """How often these words occur in texts (n, V)."""
+    return csr_array(CountVectorizer(dtype=np.float64, vocabulary=words).transform(texts))
+
+
+def texts_in(table: Any) -> Any:
+    """The texts of a block of a scan: a list or a column of them, or a table with no other column; None for counts."""
+    if is_frame(table):
+        if len(names_in(table)) != 1:
+            return None
+        table = nw.from_native(table, eager_only=True)[:, 0].to_list()
+        # A later block may have missing texts only.
+        return table if all(map(is_missing, table)) or is_texts(table) else None
+    return table if not issparse(table) and is_texts(table) else None
+
+
+def block_texts(table: Any) -> list[str]:
+    """The texts of a block of a scan that began with texts."""
+    found = texts_in(table)
+    if found is None:
+        raise ValueError("the scan begins with texts, and these rows are none; give one column of texts, with columns=")
+    return texts_of(found)
 
 
 def check_counts(model: BaseEstimator, matrix: csr_array) -> None:

@@ -44,6 +44,15 @@ class Clusters:
         accuracy: with labels, the share of labelled rows that are right when they are held out; else NaN.
         given: the table that came in.
         rows: the columns that were used.
+
+    Example:
+        >>> import numpy as np
+        >>> import jensen
+        >>> X = np.random.default_rng(0).normal(size=(60, 2))
+        >>> X[:20] += 9
+        >>> found = jensen.cluster(X, n_clusters=2, noise=False, effort="quick")
+        >>> found.clusters["size"].tolist(), found.labels[:3].tolist()
+        ([40, 20], [1, 1, 1])
     """
 
     numbers: np.ndarray

@@ -28,7 +28,7 @@ from jensen.models.mixtures.families.choice import learn_for_families
 from jensen.models.mixtures.gaussian_mixture import GaussianMixture
 from jensen.models.mixtures.gaussians import MCLUST
 from jensen.models.mixtures.mixture import Mixture
-from jensen.runtime.interrupt import InterruptedFitWarning
+from jensen.runtime.interrupt import InterruptedFitWarning, propagating_interrupts
 from jensen.runtime.messages import levels_inside, own_filters
 from jensen.runtime.progress import Bar
 from jensen.tasks.clustering.rows import Rows, Scaled
@@ -216,7 +216,9 @@ def measured(
         # A choice at the edge of the grid, or of a degenerate fit, is dealt with here.
         warnings.simplefilter("ignore")
         try:
-            chosen = select(model, part.X, {"n_components": ks}, "bic", warm_start=is_warm, random_state=seed)
+            # Ctrl-C ends the whole search, not this part of it.
+            with propagating_interrupts():
+                chosen = select(model, part.X, {"n_components": ks}, "bic", warm_start=is_warm, random_state=seed)
         except FAILURES as error:
             seconds = time.perf_counter() - began
             return None, line(name, ks[0], False, np.nan, seconds=seconds, failure=" ".join(str(error).split()))

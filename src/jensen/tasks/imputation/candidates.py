@@ -111,11 +111,13 @@ def analysers(k: int, m: int, seed: int) -> Any:
 
 
 def network(coding: Coding, columns: Sequence[int], seed: int) -> Any:
-    kinds = {place: "level" if coding.is_level(j) else "number" for place, j in enumerate(columns)}
+    kinds: dict[str | int, str] = {
+        place: "level" if coding.is_level(j) else "number" for place, j in enumerate(columns)
+    }
     return jensen.VAE(columns=kinds, random_state=seed)
 
 
-def kinds_of(coding: Coding, columns: Sequence[int]) -> dict[int, str]:
+def kinds_of(coding: Coding, columns: Sequence[int]) -> dict[str | int, str]:
     """What the columns of an array of codes are; a date is a number of days or seconds there."""
     return {place: "number" if coding.kinds[j] == "date" else coding.kinds[j] for place, j in enumerate(columns)}
 

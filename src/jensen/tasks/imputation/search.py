@@ -12,6 +12,7 @@ import time
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 from sklearn.base import clone
@@ -107,13 +108,24 @@ def search(
         began = time.perf_counter()
         near = None
         if not is_interrupted:
-            near = nearest_rows(coding, trials, names, first, targets, effort, seed, bar)
+            try:
+                near = nearest_rows(coding, trials, names, first, targets, effort, seed, bar)
+            except KeyboardInterrupt:
+                is_interrupted = True
             seconds[Nearest.name] = time.perf_counter() - began
         is_tried = near is not None
         metric, guessed, weights = near or ({}, [], np.concatenate([first, np.zeros((1, coding.d))]))
         bar.update()
         bar.note("fit to all entries")
-        ensemble = refit(coding, x, trials[0], names, first, weights, metric, effort, rng, is_interrupted)
+        fitted = partial(refit, coding, x, trials[0], names, first, weights, metric, effort, rng)
+        try:
+            with propagating_interrupts():
+                ensemble = fitted(is_interrupted)
+        except KeyboardInterrupt:
+            if is_interrupted:
+                raise  # the second Ctrl-C
+            is_interrupted = True
+            ensemble = fitted(is_interrupted)
         bar.update()
     if is_interrupted:
         warnings.warn(

@@ -33,6 +33,16 @@ class LatentMoments(Additive):
     def mass(self) -> Tensor:
         return self.latent[:, -1, -1]
 
+    def spread(self) -> tuple[Tensor, Tensor]:
+        """The mean and the variance of every feature (d,), over the rows that have it; one variance if there is one."""
+        d, square = self.cross.shape[1], self.square.sum(0)
+        count = self.design[..., -1, -1].sum(0).expand(d)
+        mean = torch.where(count > 0, self.cross[..., -1].sum(0) / count, 0.0)
+        if len(square) < d:
+            total = (square.sum() - (count * mean.square()).sum()) / count.sum()
+            return mean, total.clamp(min=0).expand(d).clone()
+        return mean, torch.where(count > 0, square / count - mean.square(), 0.0).clamp(min=0)
+
 
 @dataclass(frozen=True)
 class LatentView:

@@ -29,6 +29,9 @@ from jensen.models.mixtures.families.entries import (
 )
 from jensen.models.mixtures.families.lookup import Codes, Table, footprint_of, in_line, layout_of, numbers_of
 
+# The least share of zeros that sums over many batches keep.
+LEAST_SHARE = 1e-13
+
 
 @dataclass(frozen=True)
 class Bernoullis(ColumnComponents[Codes, Sums]):
@@ -63,6 +66,8 @@ class Bernoullis(ColumnComponents[Codes, Sums]):
     def moments(self, responsibilities: Tensor, view: Codes) -> Sums:
         tally, mass = view.tally(responsibilities)
         zeros, total = tally.unflatten(1, (-1, 2)).unbind(-1)
+        # 1 - p must not be rounded to 0 where zeros were seen, however little they weigh: they would be impossible.
+        zeros = torch.where(zeros > 0, torch.maximum(zeros, LEAST_SHARE * total), zeros)
         return Sums(mass, zeros + total, total)
 
     def expected_moments(self, weights: Tensor) -> Sums:

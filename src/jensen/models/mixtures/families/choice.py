@@ -24,6 +24,7 @@ from jensen.data.container import Table
 from jensen.data.infer import count_columns, learn_columns
 from jensen.data.names import column_name, listed, shown
 from jensen.data.sparse import held_values, some_features
+from jensen.data.statistics import TableStatistics
 from jensen.models.mixtures.components import AnyComponents, SmoothFamily
 from jensen.models.mixtures.conjugate_prior import ConjugatePrior
 from jensen.models.mixtures.em import MixtureTheta
@@ -72,11 +73,15 @@ POSITIVE: dict[str, ColumnFamily[Any]] = {
 
 
 def learn_for_families(
-    X: Table | Cells, families: str | Mapping[str | int, str], columns: Mapping[str | int, Any] | None
+    X: Table | Cells | TableStatistics, families: str | Mapping[str | int, str], columns: Mapping[str | int, Any] | None
 ) -> Columns:
     """What the columns are; a family that does not suit what a column looks like asks for another kind of it."""
     if takes_sparse(families):
         check_no_kinds(families, columns)
+        if isinstance(X, TableStatistics):
+            raise ValueError(
+                f"families={families!r} reads rows in memory; give an array or a sparse matrix, not a scan"
+            )
         return count_columns(X)
     with_atoms = families == "auto"
     found = learn_columns(X, columns, kinds="all", atoms=with_atoms)
@@ -220,7 +225,7 @@ def family_named(name: str, x: Tensor, levels: tuple[int, ...], options: Options
         "poisson": lambda: PoissonFamily(),
         "negative binomial": lambda: NegativeBinomialFamily.of(x),
         "multinomial": lambda: MultinomialFamily(
-            1 + options.alpha, max(1, round(float(held_values(x).nansum()) / len(x)))
+            1 + options.alpha, max(1, round(float(held_values(x).nansum()) / max(1, len(x))))
         ),
         "bernoulli": lambda: BernoulliFamily(1 + options.alpha, 1 + options.alpha),
         "categorical": lambda: CategoricalFamily(levels, 1 + options.alpha if options.alpha else None),

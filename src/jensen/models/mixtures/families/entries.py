@@ -16,7 +16,7 @@ from torch import Tensor
 
 from jensen.data.sparse import times
 from jensen.engines.em.batch import Additive, Batch
-from jensen.engines.em.frame import CHUNK
+from jensen.formulas.moments import CHUNK
 from jensen.models.mixtures.components import C, Components, M, SmoothFamily, V
 
 # Stands for ln 0 in matrix products, where -∞ · 0 would be NaN; every sum that holds it is below IMPOSSIBLE.
@@ -172,7 +172,7 @@ class ColumnFamily(SmoothFamily[C]):
             wrong = ~(self.inside(part) | part.isnan())
             if bool(wrong.any()):
                 row, column = (int(number) for number in wrong.nonzero()[0])
-                raise ValueError(f"column {names[column]!r} holds {float(part[row, column]):g}, but {self.needs}")
+                raise ValueError(f"X: column {names[column]!r} holds {float(part[row, column]):g}, but {self.needs}")
 
 
 def check_concentration(name: str, value: Hyper) -> None:

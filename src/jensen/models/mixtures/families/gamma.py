@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from jensen.engines.em.batch import Additive, Batch
+from jensen.engines.em.frame import Frame
 from jensen.formulas.gamma import gamma_shape
 from jensen.models.mixtures.families.entries import (
     LARGEST_LOG,
@@ -157,6 +158,10 @@ class GammaFamily(ColumnFamily[Gammas]):
         """For rows (n, d), NaN where missing: no mean of a component falls below a millionth of the column's."""
         mean = x.nanmean(0)
         return cls(shape, least_mean=1e-6 * mean.where(mean > 0, 1.0), a=a, b=b)
+
+    def informed(self, k: int, frame: Frame, moments: Sums) -> Self:
+        mean = moments.total.sum(0) / moments.count.sum(0)
+        return replace(self, least_mean=1e-6 * mean.where(mean > 0, 1.0))
 
     def gentle(self) -> Self:
         return replace(self, largest_shape=min(self.largest_shape, GENTLE))

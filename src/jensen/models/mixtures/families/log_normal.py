@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from jensen.engines.em.batch import Additive, Batch
+from jensen.engines.em.frame import Frame
 from jensen.formulas.gaussian import LOG_2PI
 from jensen.models.mixtures.families.entries import (
     LARGEST_LOG,
@@ -109,9 +110,11 @@ class LogNormalFamily(ColumnFamily[LogNormals]):
     """
     Args:
         floor: the smallest variance of ln x, one number or one for every column (d,).
+        share: of the variance of the column, from which `of` takes the floor.
     """
 
     floor: Hyper = 1e-10
+    share: float = 1e-6
     needs = "a log-normal column has only numbers above 0; correct the value, or give the column another family"
 
     @classmethod
@@ -119,7 +122,12 @@ class LogNormalFamily(ColumnFamily[LogNormals]):
         """For rows (n, d), NaN where missing: no variance of ln x falls below this share of the column's."""
         logs = torch.where(x > 0, x, torch.nan).log()
         variance = (logs - logs.nanmean(0)).square().nanmean(0).nan_to_num(nan=1.0)
-        return cls(max(share, 1e-10) * variance.where(variance > 0, 1.0))
+        return cls(max(share, 1e-10) * variance.where(variance > 0, 1.0), share)
+
+    def informed(self, k: int, frame: Frame, moments: Sums) -> Self:
+        count = moments.count.sum(0)
+        variance = (moments.squares.sum(0) / count - (moments.logs.sum(0) / count).square()).nan_to_num(nan=1.0)
+        return replace(self, floor=max(self.share, 1e-10) * variance.where(variance > 0, 1.0))
 
     def inside(self, x: Tensor) -> Tensor:
         return is_positive(x)

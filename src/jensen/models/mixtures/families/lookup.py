@@ -20,6 +20,7 @@ from torch import Tensor
 
 from jensen.engines.em.batch import Batch, Footprint
 from jensen.engines.em.sources import MOST_ROWS
+from jensen.engines.em.spool import SHARED
 from jensen.models.mixtures.families.entries import LOG_ZERO, without_impossible
 
 # Values that joined columns may have. The first that suits is taken: a table of all groups should stay in the cache,
@@ -180,8 +181,8 @@ class Codes:
     """
 
     index: np.ndarray
-    groups: tuple[Group, ...]
-    layout: Layout
+    groups: tuple[Group, ...] = field(metadata=SHARED)
+    layout: Layout = field(metadata=SHARED)
     has_missing: bool
     blocks: torch.Size
     outside: Tensor | None

@@ -17,7 +17,6 @@ import torch
 from torch import Tensor
 
 from jensen.engines.em.batch import Additive, Batch, Footprint
-from jensen.engines.em.frame import CHUNK
 from jensen.formulas.counts import (
     LARGEST_SIZE,
     SMALLEST_SIZE,
@@ -26,6 +25,7 @@ from jensen.formulas.counts import (
     negative_binomial_size,
 )
 from jensen.formulas.gamma import digamma_rise
+from jensen.formulas.moments import CHUNK
 from jensen.models.mixtures.families.entries import (
     LARGEST_LOG,
     ColumnComponents,

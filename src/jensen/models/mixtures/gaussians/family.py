@@ -11,6 +11,7 @@ from torch import Tensor
 from jensen.engines.em import loop as em
 from jensen.engines.em.frame import Frame
 from jensen.engines.em.sources import Source
+from jensen.formulas.moments import Extent
 from jensen.formulas.wishart import NormalInverseWishart
 from jensen.models.mixtures.components import SmoothFamily
 from jensen.models.mixtures.gaussians.base import GaussianComponents, Structure
@@ -28,7 +29,7 @@ class PriorRecipe(Protocol):
     """A prior that the data complete."""
 
     def resolve(
-        self, structure: Structure, n_components: int, frame: Frame, spread: Tensor
+        self, structure: Structure, n_components: int, frame: Frame, spread: Tensor, centre: Tensor | None = None
     ) -> NormalInverseWishart: ...
 
 
@@ -58,8 +59,8 @@ class GaussianFamily(SmoothFamily[G], Generic[G]):
         standard: G = self.structure.standard(k, d)
         return standard
 
-    def frame(self, x: Tensor, weight: Tensor | None) -> Frame:
-        return Frame.of_sharp(x, weight, self.structure.units)
+    def frame(self, extent: Extent) -> Frame:
+        return Frame.of_sharp(extent, self.structure.units)
 
     def points(self, x: Tensor, scale: Tensor) -> tuple[Tensor, Tensor]:
         # The frame is that of the rows, so 0 is the mean.
@@ -71,10 +72,17 @@ class GaussianFamily(SmoothFamily[G], Generic[G]):
             means = (means - frame.origin) / frame.scale
         if covariances is not None:
             covariances = covariances.affine(torch.zeros_like(frame.origin), 1 / frame.scale)
-        if self.recipe is not None and len(frame.origin):
+        # Without rows, as in a merge, `informed` resolves the recipe.
+        if self.recipe is not None and len(frame.origin) and source.n_rows != 0:
             spread = self.structure.spread(source, len(frame.origin))
             prior = self.recipe.resolve(self.structure, k, frame, spread)
         return replace(self, means=means, covariances=covariances, prior=prior)
+
+    def informed(self, k: int, frame: Frame, moments: Any) -> Self:
+        if self.recipe is None or not len(frame.origin):
+            return self
+        centre, spread = moments.spread()
+        return replace(self, prior=self.recipe.resolve(self.structure, k, frame, spread, centre))
 
     def adopted(self, components: G) -> G:
         adopted: G = components.adopted_by(self.structure)

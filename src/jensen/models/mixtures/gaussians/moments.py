@@ -8,10 +8,13 @@ import torch
 from torch import Tensor
 
 from jensen.engines.em.batch import Additive
+from jensen.formulas.gaussian import clip_eigenvalues
 from jensen.formulas.wishart import NormalInverseWishart
 
 # A smaller share of the mass is lost among the denormal numbers: such a component takes the mean and spread of all.
 EMPTY = 1e-200
+# No direction of the rows counts as narrower than this share of their variance.
+LEAST_SPREAD = 1e-6
 
 
 @dataclass(frozen=True)
@@ -21,6 +24,15 @@ class Moments(Additive):
     mass: Tensor  # (K,)
     first: Tensor  # (K, d)
     second: Tensor  # (K, d, d), or (1, d, d) if all have the same covariance; diagonal structures (K, d)
+
+    def spread(self) -> tuple[Tensor, Tensor]:
+        """The mean (d,), and the covariance (d, d) or the variances (d,), of all rows; missing entries as completed."""
+        mass = self.mass.sum()
+        mean, second = self.first.sum(0) / mass, self.second.sum(0) / mass
+        if second.ndim == 1:
+            return mean, (second - mean.square()).clamp(min=LEAST_SPREAD)
+        cov = second - outer(mean, mean)
+        return mean, clip_eigenvalues((cov + cov.mT)[None] / 2, LEAST_SPREAD)[0]
 
 
 def without_empty(moments: Moments) -> Moments:

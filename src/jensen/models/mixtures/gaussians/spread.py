@@ -8,9 +8,7 @@ from torch import Tensor
 from jensen.engines.em.batch import Batch
 from jensen.engines.em.sources import Source
 from jensen.formulas.gaussian import clip_eigenvalues
-
-# No direction of the rows counts as narrower than this share of their variance.
-LEAST_SPREAD = 1e-6
+from jensen.models.mixtures.gaussians.moments import LEAST_SPREAD
 
 
 def covariance_of_rows(source: Source, d: int) -> Tensor:

@@ -130,7 +130,7 @@ class CovarianceStructure:
 
     def departs(self, full: Tensor) -> bool:
         """Whether matrices (K, d, d) do not have this structure, beyond six digits and rounding."""
-        if self.is_shared or self.letters in ("VII", "VVI", "VVV"):
+        if self.is_shared or self.letters in ("VII", "VVI", "VVV") or not full.numel():
             return False
         means = full.new_zeros(full.shape[:2])
         unit = self.units(full.diagonal(dim1=-2, dim2=-1).mean(0))

@@ -1,0 +1,72 @@
+"""The public names, for type checkers and editors; `__init__.py` loads them when they are first used."""
+
+from jensen.bound import Bound as Bound
+from jensen.contract.statistics import Statistics as Statistics
+from jensen.engines.sgd.plan import Trainer as Trainer
+from jensen.evaluate.compare import compare as compare
+from jensen.evaluate.leaderboard import Leaderboard as Leaderboard
+from jensen.evaluate.outliers import outlier_scores as outlier_scores
+from jensen.evaluate.select import select as select
+from jensen.evaluate.selection import Selection as Selection
+from jensen.files.scan import Scan as Scan
+from jensen.files.scan import scan as scan
+from jensen.formulas.gaussian import gaussian_kl as gaussian_kl
+from jensen.formulas.information import conditional_kl as conditional_kl
+from jensen.formulas.information import cross_entropy as cross_entropy
+from jensen.formulas.information import entropy as entropy
+from jensen.formulas.information import kl as kl
+from jensen.formulas.schedule import Schedule as Schedule
+from jensen.models.autoencoders.autoencoder import Autoencoder as Autoencoder
+from jensen.models.autoencoders.objective import Elbo as Elbo
+from jensen.models.autoencoders.vae import VAE as VAE
+from jensen.models.blends.blend import Blend as Blend
+from jensen.models.clusters.depot import Depot as Depot
+from jensen.models.clusters.kmeans import KMeans as KMeans
+from jensen.models.clusters.kmedoids import KMedoids as KMedoids
+from jensen.models.curves.latent_curve import LatentCurve as LatentCurve
+from jensen.models.diffusion.diffusion import Diffusion as Diffusion
+from jensen.models.diffusion.from_diffusers import from_diffusers as from_diffusers
+from jensen.models.factors.factor_analysis import FactorAnalysis as FactorAnalysis
+from jensen.models.factors.mixtures import MixtureOfFactorAnalysers as MixtureOfFactorAnalysers
+from jensen.models.factors.mixtures import MixtureOfPPCA as MixtureOfPPCA
+from jensen.models.factors.probabilistic_pca import ProbabilisticPCA as ProbabilisticPCA
+from jensen.models.latent_diffusion.latent_diffusion import LatentDiffusion as LatentDiffusion
+from jensen.models.mixtures.bernoulli_mixture import BernoulliMixture as BernoulliMixture
+from jensen.models.mixtures.conjugate_prior import ConjugatePrior as ConjugatePrior
+from jensen.models.mixtures.discriminant_analysis import DiscriminantAnalysis as DiscriminantAnalysis
+from jensen.models.mixtures.gaussian_mixture import GaussianMixture as GaussianMixture
+from jensen.models.mixtures.latent_class_analysis import LatentClassAnalysis as LatentClassAnalysis
+from jensen.models.mixtures.mixture import Mixture as Mixture
+from jensen.models.mixtures.naive_bayes import NaiveBayes as NaiveBayes
+from jensen.models.mixtures.poisson_mixture import PoissonMixture as PoissonMixture
+from jensen.models.regression.ridge_regression import RidgeRegression as RidgeRegression
+from jensen.models.topics.latent_dirichlet_allocation import LatentDirichletAllocation as LatentDirichletAllocation
+from jensen.nets.conv import ConvDecoder as ConvDecoder
+from jensen.nets.conv import ConvEncoder as ConvEncoder
+from jensen.nets.denoiser import Denoiser as Denoiser
+from jensen.nets.denoiser import TimeEmbedding as TimeEmbedding
+from jensen.nets.diffusers_unet import DiffusersUNet as DiffusersUNet
+from jensen.nets.likelihoods import Bernoulli as Bernoulli
+from jensen.nets.likelihoods import Categorical as Categorical
+from jensen.nets.likelihoods import Gaussian as Gaussian
+from jensen.nets.mlp import MLP as MLP
+from jensen.nets.mlp import ResidualMLP as ResidualMLP
+from jensen.nets.recipe import Recipe as Recipe
+from jensen.nets.unet import UNet as UNet
+from jensen.registry import load as load
+from jensen.report.page import write_report as write_report
+from jensen.tasks.cluster import cluster as cluster
+from jensen.tasks.clustering.result import Clusters as Clusters
+from jensen.tasks.impute import Imputed as Imputed
+from jensen.tasks.impute import impute as impute
+from jensen.tasks.imputer import Imputer as Imputer
+from jensen.tasks.odd_rows import Outliers as Outliers
+from jensen.tasks.outliers import outliers as outliers
+from jensen.tasks.pooling import Pooled as Pooled
+from jensen.tasks.pooling import pool as pool
+from jensen.tasks.synthesize import Synthetic as Synthetic
+from jensen.tasks.synthesize import synthesize as synthesize
+
+__version__: str
+__all__: list[str]
+_HOMES: dict[str, str]

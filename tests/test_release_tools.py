@@ -1,0 +1,75 @@
+"""The scripts that check a release: what an archive holds, and the versions that pyproject.toml promises."""
+
+import io
+import re
+import tarfile
+import tomllib
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from release_check import NEEDED, contents_of, faults_of
+from test_matrix import constraints_of, interpreter, lowest_of, pins_of
+
+ROOT = Path(__file__).parent.parent
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+PINNED = pins_of((ROOT / "constraints.txt").read_text(encoding="utf-8"))
+
+
+def wheel(folder, names):
+    with zipfile.ZipFile(folder / "jensen-1.0-py3-none-any.whl", "w") as file:
+        for name in names:
+            file.writestr(name, "")
+    return Path(file.filename)
+
+
+def sdist(folder, names):
+    path = folder / "jensen-1.0.tar.gz"
+    with tarfile.open(path, "w:gz") as file:
+        for name in names:
+            file.addfile(tarfile.TarInfo(f"jensen-1.0/src/{name}"), io.BytesIO())
+    return path
+
+
+@pytest.mark.parametrize("pack", [wheel, sdist])
+class TestArchives:
+    def test_one_with_all_files_has_no_faults(self, pack, tmp_path):
+        names = [*NEEDED, "jensen/models/curves/start.py", "jensen/contests.py"]
+        assert sorted(contents_of(pack(tmp_path, names))) == sorted(names)
+        assert faults_of(contents_of(pack(tmp_path, names))) == []
+
+    @pytest.mark.parametrize("missing", NEEDED)
+    def test_a_missing_file_is_named(self, pack, missing, tmp_path):
+        names = [name for name in NEEDED if name != missing]
+        assert faults_of(contents_of(pack(tmp_path, names))) == [f"{missing} is missing"]
+
+    @pytest.mark.parametrize("name", ["tests/test_a.py", "jensen/__pycache__/a.pyc", "benchmarks/a.py", "m.jensen"])
+    def test_so_is_one_that_does_not_belong_there(self, pack, name, tmp_path):
+        assert faults_of(contents_of(pack(tmp_path, [*NEEDED, name]))) == [f"{name} does not belong there"]
+
+
+def test_every_file_that_is_needed_is_in_the_checkout():
+    assert [name for name in NEEDED if not (ROOT / "src" / name).is_file()] == []
+
+
+class TestLowestVersions:
+    def test_every_required_package_has_one(self):
+        names = {re.match(r"[\w.-]+", need)[0] for need in PROJECT["dependencies"]}
+        assert names <= {*lowest_of(PROJECT)}
+        assert lowest_of(PROJECT)["scikit-learn"] == "1.6"
+        assert "dask" in lowest_of(PROJECT)  # of an extra, with extras of its own
+
+    def test_torch_is_the_pinned_one_in_all_environments(self):
+        for name in ("3.12", "lowest", "newest"):
+            assert f"torch=={PINNED['torch']}" in constraints_of(name, PROJECT, PINNED)
+        assert len(constraints_of("newest", PROJECT, PINNED)) == 2
+
+    def test_what_is_pinned_is_at_least_the_lowest(self):
+        for name, lowest in lowest_of(PROJECT).items():
+            pinned = [int(part) for part in PINNED[name].split(".")]
+            assert pinned >= [int(part) for part in lowest.split(".")], name
+
+
+def test_a_python_that_is_not_there_is_not_found():
+    assert interpreter("3.99") is None
