@@ -88,12 +88,14 @@ class Rows:
         hold: Hold | None = None,
         log_noise: LogDensity | None = None,
         in_one: bool = False,
+        is_light: bool = False,
     ) -> Source:
         """The rows for the engine, in the frame's units.
 
         Args:
             footprint, by_pattern, hold, in_one: see `ArraySource`.
             log_noise: the log-density of noise, of rows (n, d), where a model has such a component.
+            is_light: whether a sweep computes for less time than it takes to read the rows of any file.
         """
         noise = None if log_noise is None else log_noise(self.x)
         if noise is not None and self.log_jacobian is not None:
@@ -197,6 +199,7 @@ class StreamedRows(Rows):
         hold: Hold | None = None,
         log_noise: LogDensity | None = None,
         in_one: bool = False,
+        is_light: bool = False,
     ) -> Source:
         assert self.scan is not None
         assert self.read is not None
@@ -211,17 +214,18 @@ class StreamedRows(Rows):
             self.n_rows * footprint.per_row,
             Drawn(self, frame),
             fingerprint(self.x, self.weight, self.extent.spread.mean, self.extent.spread.squares),
-            self.spool(),
+            self.spool(is_light),
             self.mass,
             self.is_shown,
         )
 
-    def spool(self) -> Spool | None:
+    def spool(self, is_light: bool) -> Spool | None:
         """Files for the batches of all sweeps but the first, where reading the source again takes longer."""
         assert self.scan is not None
         cache = self.scan.cache
         if cache is None:
-            cache = self.has_missing or not (self.is_plain and all(part.is_fast for part in self.scan.parts))
+            is_fast = self.is_plain and all(part.is_fast for part in self.scan.parts)
+            cache = is_light or self.has_missing or not is_fast
         return None if cache is False else Spool(None if cache is True else cache, self.n_rows)
 
 

@@ -103,11 +103,16 @@ def small_gain(tol: float) -> Stop:
     return lambda old, new: abs(new.gain) < tol
 
 
-def sweep(verbs: Verbs[Theta, Stats], theta: Theta, source: Iterable[Batch]) -> Summary[Stats]:
-    """One pass over the data, several batches at a time; a source that adds by itself may do so elsewhere."""
-    step = partial(verbs.e_step, theta)
+def total(source: Iterable[Batch], function: Callable[[Batch], Any]) -> Any:
+    """Σ function(batch), several batches at a time; a source that adds by itself may do so elsewhere."""
     own: Callable[[Callable[[Batch], Any]], Any] | None = getattr(source, "total", None)
-    return reduce(add, in_threads(step, source)) if own is None else own(step)
+    return reduce(add, in_threads(function, source)) if own is None else own(function)
+
+
+def sweep(verbs: Verbs[Theta, Stats], theta: Theta, source: Iterable[Batch]) -> Summary[Stats]:
+    """One pass over the data."""
+    summary: Summary[Stats] = total(source, partial(verbs.e_step, theta))
+    return summary
 
 
 def fit(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from numbers import Real
 from typing import Any
 
@@ -36,6 +37,8 @@ Search = Callable[["KMeansVerbs", Tensor], Tensor]
 CIRCLES = 10
 # A search along lines uses at most this many distinct rows.
 SEARCHED = 5000
+# Empty clusters choose among this many rows each.
+CANDIDATES = 50
 
 
 @dataclass(frozen=True)
@@ -144,7 +147,7 @@ def kmeans_problem(
 def centre_source(rows: Rows, frame: Frame, in_one: bool = False, hold: Hold | None = None) -> Source:
     """Rows for the engine, in the frame's units."""
     footprint = Footprint(per_row=2 * rows.x.shape[1] + 16, per_block=1)
-    return rows.source(frame, footprint=footprint, by_pattern=False, in_one=in_one, hold=hold)
+    return rows.source(frame, footprint=footprint, by_pattern=False, in_one=in_one, hold=hold, is_light=True)
 
 
 def tensor_of(x: np.ndarray) -> Tensor:
@@ -255,8 +258,7 @@ def refilling(
         while True:
             moments: CentreMoments = state.summary.stats
             theta = verbs.m_step(state.theta, moments)
-            for empty in (moments.weight == 0).nonzero().flatten().tolist():
-                theta[empty] = worst_served(theta, empty, source)
+            theta = refilled(theta, moments.weight == 0, source)
             old, state = state, evaluate(theta)
             best, waited = (state, 0) if state.objective > best.objective else (best, waited + 1)
             if search is not None and (waited == CIRCLES or has_settled(old, state)):
@@ -274,17 +276,43 @@ def refilling(
     return steps
 
 
-def worst_served(centres: Tensor, empty: int, source: Source) -> Tensor:
-    """The row (d,) farthest from all other centres; its missing values are taken from the empty centre."""
-    others = torch.arange(len(centres)) != empty
-    if not others.any():
-        return centres[empty]
-    best, farthest = -1.0, centres[empty]
-    for batch in source:
-        x = batch.x if batch.held is None else torch.from_numpy(batch.held).T
-        distance = partial_distances(x, batch.observed, centres[others]).amin(0)
-        value, column = distance.max(0)
-        if float(value) > best:
-            row, seen = x[:, column], None if batch.observed is None else batch.observed[:, column]
-            best, farthest = float(value), row if seen is None else torch.where(seen, row, centres[empty])
-    return farthest
+def refilled(centres: Tensor, is_empty: Tensor, source: Source) -> Tensor:
+    """Centres (K, d), the empty ones moved to rows far from all others; a row's missing values stay the centre's."""
+    if not is_empty.any() or is_empty.all():
+        return centres
+    centres, numbers = centres.clone(), is_empty.nonzero().flatten().tolist()
+    pool = em.total(source, partial(far_rows, centres[~is_empty], CANDIDATES * len(numbers)))
+    x, observed = pool.x, ~pool.x.isnan()
+    least = pool.distance
+    for number in numbers:
+        row = int(least.argmax())
+        centres[number] = torch.where(observed[:, row], x[:, row], centres[number])
+        own = partial_distances(x.nan_to_num(), observed, centres[number][None])[0]
+        least = least.minimum(own)
+    return centres
+
+
+@dataclass(frozen=True)
+class FarRows:
+    """The `most` rows x (d, n) with the largest distances (n,) from their nearest centre; those of parts add."""
+
+    most: int
+    distance: Tensor
+    x: Tensor
+
+    def __add__(self, other: FarRows) -> FarRows:
+        distance = torch.cat([self.distance, other.distance])
+        order = distance.argsort(descending=True, stable=True)[: self.most]
+        return FarRows(self.most, distance[order], torch.cat([self.x, other.x], 1)[:, order])
+
+
+def far_rows(centres: Tensor, most: int, batch: Batch) -> FarRows:
+    x = batch.x if batch.held is None else torch.from_numpy(batch.held).T
+    distance = partial_distances(x, batch.observed, centres).amin(0)
+    if batch.weight is not None:
+        distance = distance.where(batch.weight > 0, 0)
+    order = distance.argsort(descending=True, stable=True)[:most]
+    own = x[:, order]
+    if batch.observed is not None:
+        own = own.where(batch.observed[:, order], torch.nan)
+    return FarRows(most, distance[order], own)
