@@ -24,6 +24,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
+from jensen.data.sparse import is_sparse, rows_matrix
 from jensen.files.replacing import replacing
 from jensen.runtime.messages import levels_inside
 
@@ -240,6 +241,9 @@ def fingerprint(*tensors: Tensor | None) -> str:
     """A checksum of numbers, by which a fit knows its rows again."""
     found = 0
     for tensor in tensors:
-        if tensor is not None:
-            found = zlib.crc32(np.ascontiguousarray(tensor.detach().numpy()).data, found)
+        if tensor is None:
+            continue
+        own = rows_matrix(tensor.detach())
+        for part in (own.indptr, own.indices, own.data) if is_sparse(tensor) else (own,):
+            found = zlib.crc32(np.ascontiguousarray(part).data, found)
     return f"{found:08x}"

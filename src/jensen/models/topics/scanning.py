@@ -15,12 +15,11 @@ from typing import Any
 
 import numpy as np
 import torch
-from scipy.sparse import vstack
 from torch import Tensor
 
 from jensen.contract import Rows
 from jensen.contract.scanning import ReadBlock, adopt, reader_of
-from jensen.data.sparse import rows_matrix, rows_tensor
+from jensen.data.sparse import stacked
 from jensen.engines.em.batch import Batch
 from jensen.engines.em.streamed import added, located, run, sum_over
 from jensen.files.parts import Part
@@ -73,10 +72,9 @@ class CensusOfBlock:
     read: ReadBlock
     n_classes: int
 
-    def __call__(self, block: Block) -> Census | None:
+    def __call__(self, block: Block) -> Census:
         rows = self.read(block)
-        # A block may hold only documents of weight 0.
-        return Census.of(HeldCorpus(rows.x, rows.weight, rows.label, self.n_classes)) if rows.n_rows else None
+        return Census.of(HeldCorpus(rows.x, rows.weight, rows.label, self.n_classes))
 
 
 @dataclass(frozen=True)
@@ -153,8 +151,7 @@ class ReadDocuments:
     block: int
 
     def __call__(self, block: Block) -> list[Batch]:
-        rows = self.read(block)
-        return self.source(rows).batches if rows.n_rows else []
+        return self.source(self.read(block)).batches
 
     def source(self, rows: Rows) -> DocumentSource:
         label = rows.label
@@ -183,7 +180,7 @@ class SweepOfPart:
 
     def total(self, part: Part, recall: Recall, keep: Keep) -> Any:
         total = None
-        for block in ahead(self.scan.blocks(part)):
+        for block in ahead(self.scan.counted_blocks(part)):
             try:
                 batches = self.documents(block)
             except ValueError as error:
@@ -224,7 +221,8 @@ class ScannedSource:
 
     def __iter__(self) -> Iterator[Batch]:
         for block in ahead(self.scan):
-            yield from self.documents(block)
+            if block.counts:
+                yield from self.documents(block)
 
     def fingerprint(self) -> str:
         raise ValueError(NO_CHECKPOINT)
@@ -281,25 +279,29 @@ class ShuffledDocuments:
     def buffers(self) -> Iterator[Rows]:
         """About BUFFER documents at a time."""
         held: list[Rows] = []
-        for rows in map(self.source.documents.read, ahead(self.scan)):
-            held.append(rows)
+        for block in ahead(self.scan):
+            if block.counts:
+                held.append(self.source.documents.read(block))
             if sum(own.n_rows for own in held) >= BUFFER:
                 yield joined(held)
                 held = []
-        if any(own.n_rows for own in held):
+        if held:
             yield joined(held)
 
 
 def joined(rows: list[Rows]) -> Rows:
     """All of them in one."""
-    counts = rows_tensor(vstack([rows_matrix(own.x) for own in rows], format="csr"))
     return replace(
         rows[0],
-        x=counts,
-        weight=None if rows[0].weight is None else torch.cat([own.weight for own in rows if own.weight is not None]),
+        x=stacked([own.x for own in rows]),
+        weight=None if all(own.weight is None for own in rows) else torch.cat([weight_of(own) for own in rows]),
         label=None if all(own.label is None for own in rows) else torch.cat([label_of(own) for own in rows]),
     )
 
 
 def label_of(rows: Rows) -> Tensor:
     return torch.full((rows.n_rows,), -1) if rows.label is None else rows.label
+
+
+def weight_of(rows: Rows) -> Tensor:
+    return torch.ones(rows.n_rows, dtype=torch.float64) if rows.weight is None else rows.weight
