@@ -159,8 +159,3 @@ def test_more_classes_than_topics(counts):
     frame = pd.DataFrame(counts).rename(columns=str).assign(y=np.arange(200) % 5)
     with pytest.raises(ValueError, match=r"^n_components=3 is less than the 5 classes"):
         model().fit(in_blocks(frame, label="y"))
-
-
-def test_a_checkpoint_is_refused(counts, tmp_path):
-    with pytest.raises(ValueError, match=r"checkpoint: a fit of topics remembers the shares.*partial_fit"):
-        model().fit(in_blocks(counts), checkpoint=tmp_path / "c")

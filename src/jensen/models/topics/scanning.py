@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import torch
@@ -19,12 +19,13 @@ from torch import Tensor
 
 from jensen.contract import Rows
 from jensen.contract.scanning import ReadBlock, adopt, reader_of
-from jensen.data.sparse import stacked
+from jensen.data.sparse import rows_matrix, stacked
 from jensen.engines.em.batch import Batch
+from jensen.engines.em.seeding import hash_rows
 from jensen.engines.em.streamed import added, located, run, sum_over
 from jensen.files.parts import Part
 from jensen.files.scan import Block, Scan
-from jensen.models.topics.em import NO_CHECKPOINT, DocumentSource, block_of
+from jensen.models.topics.em import DocumentSource, block_of
 from jensen.models.topics.fit import HeldCorpus
 from jensen.models.topics.shares import Keep, Recall, Shares, recalling, rewriting
 from jensen.runtime.ahead import ahead
@@ -44,12 +45,14 @@ class Census:
     n_occurrences: float
     class_sizes: Tensor
     class_words: Tensor | None
+    checksum: int
 
     @classmethod
     def of(cls, corpus: HeldCorpus) -> Census:
         n = corpus.counts.shape[0]
         sizes = corpus.class_sizes
-        return cls(n, corpus.n_entries, corpus.total, corpus.n_occurrences, sizes, corpus.class_words)
+        checksum = int(hash_rows(rows_matrix(corpus.counts)).sum(dtype=np.uint64))
+        return cls(n, corpus.n_entries, corpus.total, corpus.n_occurrences, sizes, corpus.class_words, checksum)
 
     def __add__(self, other: Census) -> Census:
         words = self.class_words
@@ -64,6 +67,7 @@ class Census:
             self.n_occurrences + other.n_occurrences,
             self.class_sizes + other.class_sizes,
             words,
+            (self.checksum + other.checksum) % 2**64,
         )
 
 
@@ -111,7 +115,8 @@ class ScannedCorpus:
         if block is None:
             block = block_of(n_topics, self.n_words, self.n_entries / max(1, self.found.n_rows))
         documents = ReadDocuments(self.read, len(self.found.class_sizes), n_topics, dtype, block)
-        return ScannedSource(self.scan, documents, self.found.n_rows, self.n_entries * n_topics)
+        checksum = f"{self.found.checksum:016x}"
+        return ScannedSource(self.scan, documents, self.found.n_rows, self.n_entries * n_topics, checksum)
 
 
 @dataclass(frozen=True)
@@ -202,6 +207,7 @@ class ScannedSource:
         documents: reads those of a block.
         n_rows: their number.
         n_numbers: those of a sweep.
+        checksum: of the documents.
         shares: what the last sweep found of every document.
     """
 
@@ -209,6 +215,7 @@ class ScannedSource:
     documents: ReadDocuments
     n_rows: int
     n_numbers: int
+    checksum: str
     shares: Shares = field(default_factory=Shares)
 
     @property
@@ -225,14 +232,24 @@ class ScannedSource:
                 yield from self.documents(block)
 
     def fingerprint(self) -> str:
-        raise ValueError(NO_CHECKPOINT)
+        return self.checksum
 
     def forget(self) -> None:
         self.shares.forget()
 
+    def remember(self) -> None:
+        self.shares.remember()
+
+    def write_shares(self, file: IO[bytes]) -> None:
+        self.shares.write(file)
+
+    def read_shares(self, file: IO[bytes]) -> None:
+        self.shares.read(file)
+
     def total(self, function: Callable[[Batch], Any]) -> Any:
         """Σ function(batch) over all batches."""
         scan = self.scan
+        self.shares.begin()
         job = SweepOfPart(replace(scan, parts=(), executor=None), self.documents, function)
         note = self.shares.load if scan.is_elsewhere else self.shares.path
         return added(self._kept(run(job, scan.parts, scan.executor, note)))
