@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import signal
+import subprocess
 import sys
 import warnings
 from pathlib import Path
@@ -23,7 +24,7 @@ from jensen.engines.sgd.feeds import Minibatch, NumberedFeed, TensorFeed
 from jensen.engines.sgd.loop import DivergenceError, Phase, Plan, fit_sgd
 from jensen.engines.sgd.processes import World
 
-__all__ = ["digits", "digits_vae", "fingerprint"]
+__all__ = ["alone", "digits", "digits_vae", "fingerprint", "fit_tables"]
 
 
 def digits() -> np.ndarray:
@@ -43,17 +44,44 @@ def fingerprint(module: nn.Module) -> str:
     return hashlib.sha256(b"".join(name.encode() + weights[name] for name in sorted(weights))).hexdigest()
 
 
-def killed(folder: Path) -> None:
-    """A fit that is killed in the seventh step of its sixth epoch, when the file on disk is already a step old."""
-    write, n_steps = sgd.write_checkpoint, 5 * 16 + 7
+def fit_tables(rows: Path, **options: object) -> VAE:
+    """A fit to the labelled and weighted rows of a folder of tables, with a buffer of a sixth of them."""
+    trainer = Trainer(shuffle_rows=1000, checkpoint_every=0)
+    usual = {"max_epochs": 2, "batch_size": 100, "random_state": 0, "trainer": trainer}
+    model = VAE(2, encoder=MLP((20,)), decoder=MLP((20,)), **usual, **options)
+    return model.fit(jensen.scan(rows, label="species", weight="w"))
+
+
+def dying(epoch: int, step: int) -> None:
+    """Let this process be killed before it writes a checkpoint of this step, when the file on disk is a step old."""
+    write = sgd.write_checkpoint
 
     def write_or_die(*arguments: object) -> None:
-        if arguments[2]["epoch"] * 16 + arguments[2]["step"] == n_steps:
+        if (arguments[2]["epoch"], arguments[2]["step"]) == (epoch, step):
             os.kill(os.getpid(), signal.SIGKILL)
         write(*arguments)
 
     sgd.write_checkpoint = write_or_die
+
+
+def killed(folder: Path) -> None:
+    """A fit that is killed in the seventh step of its sixth epoch."""
+    dying(5, 7)
     digits_vae(checkpoint=str(folder / "run.ckpt"), trainer=Trainer(checkpoint_every=0)).fit(digits())
+
+
+def alone(name: str, folder: Path) -> int:
+    """Run one of these trainings in a process of its own; returns its exit code."""
+    here = Path(__file__)
+    places = os.pathsep.join([str(here.parent), os.environ.get("PYTHONPATH", "")])
+    environment = {**os.environ, "PYTHONPATH": places, "OMP_NUM_THREADS": "1"}
+    return subprocess.run([sys.executable, here, name, folder], env=environment, timeout=120).returncode
+
+
+def killed_in_a_scan(folder: Path) -> None:
+    """A fit to the rows of a scan that is killed in its second epoch."""
+    dying(1, 10)
+    fit_tables(folder / "rows", checkpoint=str(folder / "run.ckpt"))
 
 
 # Two processes
@@ -184,4 +212,4 @@ def together(folder: Path) -> None:
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    {"killed": killed, "together": together}[sys.argv[1]](Path(sys.argv[2]))
+    {"killed": killed, "killed_in_a_scan": killed_in_a_scan, "together": together}[sys.argv[1]](Path(sys.argv[2]))

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from jensen import DiscriminantAnalysis, GaussianMixture, KMeans, NaiveBayes, ProbabilisticPCA
+from jensen import DiscriminantAnalysis, GaussianMixture, KMeans, LatentCurve, NaiveBayes, ProbabilisticPCA
 
 SPEED, N_BATCHES, DECAY = 0.15, 80, 0.7
 
@@ -53,6 +53,16 @@ def test_with_a_decay_the_model_follows(model, with_labels):
     decayed = errors(model, with_labels, decay=DECAY)
     assert decayed.max() < 0.35 + 4 / np.sqrt(200)
     assert decayed[-10:].mean() < decayed[:10].mean() + 0.1
+
+
+def test_a_latent_curve_follows_rows_that_move_across_it():
+    rng, model, lags = np.random.default_rng(0), LatentCurve(random_state=0), []
+    for t in range(40):
+        place = rng.uniform(-3, 3, size=200)
+        model.partial_fit(np.stack([place, SPEED * t + 0.2 * rng.normal(size=200)], 1), decay=DECAY)
+        lags.append(SPEED * t - model.inverse_transform([[0.5]])[0, 1])
+    # SPEED γ/(1-γ), and noise of the same size as that of the mean of the rows that are remembered.
+    assert np.mean(lags[20:]) == pytest.approx(SPEED * DECAY / (1 - DECAY), abs=0.1)
 
 
 @pytest.mark.parametrize(

@@ -42,16 +42,18 @@ def as_frame(rows):
 
 def test_blocks_add_up_to_the_whole(case, some_rows, parameters):
     weight = np.random.default_rng(1).integers(0, 3, size=len(case.x))
+    weight[:7], weight[7:14] = 0, 1  # one block counts for nothing, and one has no weights to speak of
     for rows in some_rows:
         for mass in (None, weight):
             streamed = few_steps(case)
             if refuses(streamed, in_blocks(rows, case.y, mass)):
                 return
             whole = few_steps(case).fit(as_frame(rows), case.y, sample_weight=mass)
-            # Sums of the same numbers in another order.
-            assert_allclose(case.objective(streamed), case.objective(whole), rtol=1e-8)
-            # With a depot, the last search looks at rows in an order of their content, and the optimum is flat.
-            if case.name != "kmeans-depot":
+            # Sums of the same numbers in another order. With a depot, the last search moves rows one by one, in order
+            # of their content: rounding decides between moves, and so between optima that are nearly as good.
+            is_searched = case.name == "kmeans-depot"
+            assert_allclose(case.objective(streamed), case.objective(whole), rtol=1e-4 if is_searched else 1e-8)
+            if not is_searched:
                 assert_allclose(parameters(streamed), parameters(whole), rtol=1e-5, atol=1e-7)
 
 

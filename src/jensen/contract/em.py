@@ -145,14 +145,14 @@ class EMEstimator(LatentVariableModel):
                     state = generator.get_state()
                     n_steps = len(resumed.history) - 1 if resumed and resumed.converged else self.max_iter
                     try:
-                        start = problem.start(generator)
+                        start = ((resumed and problem.template) or problem.start)(generator)
                     except Interrupted as interrupted:
                         # The best start so far is the model.
                         start, is_interrupted, n_steps = interrupted.kept(), True, 0
                     try:
                         fitted = em.fit(
                             problem.verbs,
-                            start if resumed is None else restored(start, resumed.theta),
+                            start if resumed is None else keeper.restored(start),
                             problem.source,
                             max_iter=n_steps,
                             stop=problem.stop,
@@ -204,7 +204,7 @@ class EMEstimator(LatentVariableModel):
             )
         arguments = {name: repr(value) for name, value in self.get_params().items() if name != "verbose"}
         about = {"model": type(self).__name__, **arguments, "n_rows": problem.source.n_rows}
-        return Keeper(path, about if path is None else {**about, "rows": problem.source.fingerprint()})
+        return Keeper(path, about if path is None else {**about, "rows": problem.source.fingerprint()}, problem.memory)
 
     def _best_before(self, problem: Problem, start: Any, best: Best) -> tuple[em.Fit[Any, Any], float]:
         """The best of the starts before a fit was stopped, with its statistics."""

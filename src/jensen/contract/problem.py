@@ -14,6 +14,7 @@ from torch import Tensor
 
 from jensen.engines.em import loop as em
 from jensen.engines.em.batch import Swept
+from jensen.engines.em.checkpoint import Memory
 from jensen.engines.em.frame import Frame
 from jensen.runtime.messages import levels_inside
 
@@ -30,6 +31,8 @@ class Problem:
         stop: when the fit has converged.
         algorithm: how it steps.
         is_monotone: whether a step can only raise the objective; if not, the best theta seen is kept.
+        memory: what steps depend on beside theta; None where there is no such thing.
+        template: a theta of the same shape, for a fit that resumes, where a start takes long; None takes a start.
     """
 
     verbs: em.Verbs[Any, Any]
@@ -39,6 +42,8 @@ class Problem:
     stop: em.Stop
     algorithm: em.Algorithm[Any, Any] = em.plain
     is_monotone: bool = True
+    memory: Memory | None = None
+    template: Callable[[torch.Generator], Any] | None = None
 
 
 @dataclass(frozen=True)

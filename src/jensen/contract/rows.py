@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from jensen.data.container import Kind
-from jensen.data.sparse import is_sparse
+from jensen.data.sparse import is_sparse, stacked
 from jensen.engines.em.batch import Footprint
 from jensen.engines.em.checkpoint import fingerprint
 from jensen.engines.em.frame import Frame
@@ -178,7 +178,7 @@ class StreamedRows(Rows):
 
     @property
     def examples(self) -> Tensor:
-        return torch.cat([self.x, self.extent.low[None], self.extent.high[None]])
+        return stacked([self.x, torch.stack([self.extent.low, self.extent.high])])
 
     def with_label_weight(self, label_weight: float) -> Rows:
         return self  # blocks are read with it
@@ -278,7 +278,7 @@ class Survey:
     def of(cls, rows: Rows) -> Survey:
         x = rows.x
         extent = SummedExtent.of(x.mT, rows.weight)
-        observed = (~x.isnan()).sum(0)
+        observed = torch.full((x.shape[1],), len(x)) if is_sparse(x) else (~x.isnan()).sum(0)
         return cls(len(x), rows.mass, observed, extent, HashSample.of(x, rows.weight, rows.label))
 
     def __add__(self, other: Survey) -> Survey:

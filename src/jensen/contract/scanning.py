@@ -153,10 +153,8 @@ def adopt(model: Any, reader: Any) -> None:
 class SurveyBlock:
     read: ReadBlock
 
-    def __call__(self, block: Block) -> Survey | None:
-        rows = self.read(block)
-        # A block may hold only rows of weight 0.
-        return Survey.of(rows) if len(rows.x) else None
+    def __call__(self, block: Block) -> Survey:
+        return Survey.of(self.read(block))
 
 
 def check_found(found: Survey, names: list[str]) -> None:

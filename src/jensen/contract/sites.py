@@ -125,9 +125,7 @@ class OfBlock:
 
     table: OfTable
 
-    def __call__(self, block: Block) -> Counted | None:
-        if block.weight is not None and not np.asarray(block.weight).any():
-            return None  # a block may hold only rows of weight 0
+    def __call__(self, block: Block) -> Counted:
         return self.table(block.table, block.y, block.weight)
 
 

@@ -19,7 +19,7 @@ from jensen.data.levels import plain
 from jensen.data.names import shown
 from jensen.data.rules import Given, find_column
 from jensen.data.scaled import learn_scaled
-from jensen.data.statistics import TableStatistics, statistics_of
+from jensen.data.statistics import CountStatistics, TableStatistics, statistics_of
 
 
 def learn_columns(
@@ -136,30 +136,26 @@ def columns_from(table: TableStatistics, asked: Sequence[Asked], atoms: bool = F
     )
 
 
-def count_columns(X: Table | Cells) -> Columns:
+def count_columns(X: Table | Cells | CountStatistics) -> Columns:
     """Columns that are all counts, such as words, whatever they look like; rows may be sparse."""
     if issparse(X):
         X = cells_of_numbers(csr_array(X, dtype=np.float64), Kind("numpy", "float64"))
-    cells = read_cells(X).with_numbers_only()
-    (n, d), numbers = cells.numbers.shape, cells.numbers
-    low, high = cells.limits
-    n_observed = np.full(d, n) if cells.is_sparse else n - np.isnan(numbers).sum(0)
-    empty = np.flatnonzero(n_observed == 0)
+    found = X if isinstance(X, CountStatistics) else CountStatistics.of(read_cells(X))
+    d, empty = len(found.names), np.flatnonzero(found.n_observed == 0)
     if len(empty):
-        name = shown(cells.names[empty[0]])
+        name = shown(found.names[empty[0]])
         raise ValueError(f"X has no observed value in column {name}; drop it: there is nothing to learn from")
-    unlimited = np.full(d, np.inf)
     return Columns(
-        cells.names,
+        found.names,
         ("count",) * d,
         ((),) * d,
         torch.zeros(d, dtype=torch.float64),
         torch.ones(d, dtype=torch.float64),
-        cells.dtypes,
-        cells.kind.container,
-        bounds=torch.from_numpy(np.stack([np.zeros(d), unlimited], 1)),
-        ranges=torch.from_numpy(np.stack([low, high], 1).astype(np.float64)),
+        found.dtypes,
+        found.container,
+        bounds=torch.from_numpy(np.stack([np.zeros(d), np.full(d, np.inf)], 1)),
+        ranges=torch.from_numpy(np.stack([found.low, found.high], 1).astype(np.float64)),
         whole=(True,) * d,
-        n_observed=torch.from_numpy(n_observed),
-        n_rows=n,
+        n_observed=torch.from_numpy(found.n_observed),
+        n_rows=found.n_rows,
     )

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from scipy.sparse import csc_array, csr_array, issparse
+from scipy.sparse import csc_array, csr_array, issparse, vstack
 from torch import Tensor
 
 from jensen.runtime.messages import own_filters
@@ -55,6 +55,13 @@ def some_rows(x: Tensor, rows: slice | Tensor) -> Tensor:
     if not is_sparse(x):
         return x[rows]
     return rows_tensor(rows_matrix(x)[rows if isinstance(rows, slice) else rows.numpy()])
+
+
+def stacked(parts: Sequence[Tensor]) -> Tensor:
+    """Rows (n, d) of one tensor below those of another; sparse if the first are."""
+    if not is_sparse(parts[0]):
+        return torch.cat(list(parts))
+    return rows_tensor(vstack([rows_matrix(part) for part in parts], format="csr"))
 
 
 def some_features(x: Tensor, features: Sequence[int]) -> Tensor:

@@ -193,6 +193,37 @@ class TableStatistics:
         return TableStatistics(head, columns)
 
 
+@dataclass(frozen=True)
+class CountStatistics:
+    """Less of columns that are known to be counts, and may be those of a sparse table: ends and observed entries (d,),
+    rows, names and types.
+    """
+
+    names: tuple[str | int, ...]
+    dtypes: tuple[str, ...]
+    container: str
+    low: np.ndarray
+    high: np.ndarray
+    n_observed: np.ndarray
+    n_rows: int
+
+    @classmethod
+    def of(cls, table: Cells) -> CountStatistics:
+        cells = table.with_numbers_only()
+        n, d = cells.numbers.shape
+        n_observed = np.full(d, n) if cells.is_sparse else n - np.isnan(cells.numbers).sum(0)
+        return cls(cells.names, cells.dtypes, cells.kind.container, *cells.limits, n_observed, n)
+
+    def __add__(self, other: CountStatistics) -> CountStatistics:
+        return replace(
+            self,
+            low=np.fmin(self.low, other.low),
+            high=np.fmax(self.high, other.high),
+            n_observed=self.n_observed + other.n_observed,
+            n_rows=self.n_rows + other.n_rows,
+        )
+
+
 def common_sort(one: TableStatistics, other: TableStatistics, column: int) -> str:
     """What the cells of a column are in both chunks; a chunk without values may be anything."""
     found = {part.head.sorts[column] for part in (one, other) if part.columns[column].n_observed}

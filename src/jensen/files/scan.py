@@ -39,6 +39,11 @@ class Block:
     def n_rows(self) -> int:
         return int(self.table.shape[0]) if hasattr(self.table, "shape") else len(self.table)
 
+    @property
+    def counts(self) -> bool:
+        """Whether a row has a weight other than 0."""
+        return self.weight is None or bool((np.asarray(self.weight) != 0).any())
+
 
 @dataclass(frozen=True, repr=False)
 class Scan:
@@ -93,6 +98,10 @@ class Scan:
             first += block.n_rows
             if block.n_rows:
                 yield block
+
+    def counted_blocks(self, part: Part) -> Iterator[Block]:
+        """The same without blocks of no weight, which a fit leaves out."""
+        return (block for block in self.blocks(part) if block.counts)
 
     def __iter__(self) -> Iterator[Block]:
         for part in self.parts:

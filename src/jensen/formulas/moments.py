@@ -13,8 +13,11 @@ from functools import cached_property, reduce
 from operator import add
 from typing import Protocol
 
+import numpy as np
 import torch
 from torch import Tensor
+
+from jensen.data.sparse import is_sparse, rows_matrix
 
 # Rows of a chunk: its temporaries stay in the cache.
 CHUNK = 2**14
@@ -46,6 +49,20 @@ class Spread:
         error = weighted.sum(1, keepdim=True) / divisor
         squares = (weighted * deviation).sum(1) - mass * error.squeeze(1).square()
         return cls(mass, (mean + error).squeeze(1), squares)
+
+    @classmethod
+    def of_sparse(cls, x: Tensor, weight: Tensor | None = None) -> Spread:
+        """The same of sparse ones, which have no missing values."""
+        matrix = rows_matrix(x.mT)
+        n, d = matrix.shape
+        own = np.ones(n) if weight is None else weight.numpy()
+        total = float(own.sum())
+        mean = (own @ matrix) / max(total, np.finfo(np.float64).tiny)
+        of_entries = np.repeat(own, np.diff(matrix.indptr))
+        squares = np.bincount(matrix.indices, of_entries * (matrix.data - mean[matrix.indices]) ** 2, d)
+        zeros = total - np.bincount(matrix.indices, of_entries, d)
+        found = (torch.from_numpy(part) for part in (np.full(d, total), mean, squares + zeros * mean**2))
+        return cls(*found)
 
     def __add__(self, other: Spread) -> Spread:
         mass = self.mass + other.mass
@@ -92,6 +109,8 @@ class HeldExtent:
 
     @cached_property
     def spread(self) -> Spread:
+        if is_sparse(self.x):
+            return Spread.of_sparse(self.x, self.weight)
         # Contiguous, so that sums do not depend on the layout of the user's table.
         return reduce(
             add,
@@ -103,10 +122,14 @@ class HeldExtent:
 
     @cached_property
     def low(self) -> Tensor:
+        if is_sparse(self.x):
+            return torch.from_numpy(rows_matrix(self.x.mT).min(0).toarray().ravel())
         return reduce(torch.minimum, (self.x[:, c].nan_to_num(nan=torch.inf).amin(1) for c in chunks_of(self.x)))
 
     @cached_property
     def high(self) -> Tensor:
+        if is_sparse(self.x):
+            return torch.from_numpy(rows_matrix(self.x.mT).max(0).toarray().ravel())
         return reduce(torch.maximum, (self.x[:, c].nan_to_num(nan=-torch.inf).amax(1) for c in chunks_of(self.x)))
 
     def some(self, columns: Sequence[int]) -> HeldExtent:

@@ -1,13 +1,9 @@
 """A run that was killed, or ended by Ctrl-C, goes on to the weights that it would have come to, bit for bit."""
 
 import json
-import os
 import re
 import signal
-import subprocess
-import sys
 from functools import cache
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,10 +13,9 @@ from safetensors.torch import save_file
 from sklearn.datasets import load_iris
 from torch import nn
 
-import deep_runs
 import jensen
 from altered import rewrite
-from deep_runs import digits, digits_vae, fingerprint
+from deep_runs import alone, digits, digits_vae, fingerprint
 from jensen import VAE, GaussianMixture, Trainer
 from jensen.engines.sgd.feeds import TensorFeed
 from jensen.engines.sgd.loop import Phase, Plan, fit_sgd
@@ -113,10 +108,7 @@ def test_a_run_that_stopped_early_has_stopped_for_good(tmp_path):
 
 
 def test_a_run_killed_with_sigkill_comes_to_the_same_weights_bit_for_bit(tmp_path):
-    folder = Path(deep_runs.__file__).parent
-    environment = {**os.environ, "PYTHONPATH": str(folder), "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, folder / "deep_runs.py", "killed", tmp_path]
-    assert subprocess.run(command, env=environment, timeout=120).returncode == -signal.SIGKILL
+    assert alone("killed", tmp_path) == -signal.SIGKILL
     with safe_open(tmp_path / "run.ckpt", framework="pt") as file:
         position = json.loads(file.metadata()["content"])["position"]["dict"]
     assert (position["epoch"], position["step"]) == (5, 6)

@@ -3,15 +3,18 @@
 import os
 import signal
 
+import dask.dataframe
+import duckdb
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 import torch
 from numpy.testing import assert_allclose
 from torch import nn
 
 import jensen
-from deep_runs import fingerprint
+from deep_runs import alone, fingerprint, fit_tables
 from jensen import MLP, VAE, Autoencoder, Diffusion, LatentDiffusion, Trainer
 from jensen.contract.streaming import survey_rows
 from jensen.data.rows import ColumnRules, learn_events
@@ -186,6 +189,25 @@ class TestRowsOfAnEpoch:
 SMALL = {"encoder": MLP((20,)), "decoder": MLP((20,)), "batch_size": 100, "random_state": 0}
 
 
+def in_csv(frame, folder):
+    for i in range(0, len(frame), 400):
+        frame.iloc[i : i + 400].to_csv(folder / f"{i:04d}.csv", index=False)
+    return folder
+
+
+def in_parquet(frame, folder):
+    frame.to_parquet(folder / "t.parquet", row_group_size=300)
+    return folder / "t.parquet"
+
+
+SOURCES = {
+    "csv": in_csv,
+    "LazyFrame": lambda frame, folder: pl.scan_parquet(in_parquet(frame, folder)),
+    "DuckDB": lambda frame, folder: duckdb.sql(f"select * from '{in_parquet(frame, folder)}'"),
+    "dask": lambda frame, folder: dask.dataframe.from_pandas(frame, npartitions=3),
+}
+
+
 class TestFits:
     @pytest.mark.slow
     def test_labels_weights_and_missing_values_as_in_memory(self, folder):
@@ -235,6 +257,36 @@ class TestFits:
         assert np.isfinite(
             model.score(jensen.scan(lambda: [mixed_table(300)[0].drop(columns=["species", "w"]).dropna()]))
         )
+
+    @pytest.mark.parametrize("name", SOURCES)
+    def test_of_every_kind_of_source(self, folder, name, tmp_path):
+        """Columns, classes and weights are those of the table in memory, and so are answers."""
+        frame = pd.concat([pd.read_parquet(path) for path in sorted(folder.iterdir())], ignore_index=True)
+        frame = frame.iloc[::6].drop(columns=["day", "truth"])  # text files have no types
+        X = frame.drop(columns=["species", "w"])
+        options = {**SMALL, "max_epochs": 1}
+        scan = jensen.scan(SOURCES[name](frame, tmp_path), label="species", weight="w", block_rows=150)
+        held = VAE(2, **options).fit(X, frame.species, frame.w)
+        model = VAE(2, trainer=Trainer(shuffle_rows=300), **options).fit(scan)
+        for attribute in ("names", "kinds", "levels", "atoms", "left_out"):
+            assert getattr(model.columns_, attribute) == getattr(held.columns_, attribute), attribute
+        # Sums of other parts round differently.
+        assert_allclose(model.columns_.scale, held.columns_.scale, rtol=1e-12)
+        assert model.classes_.tolist() == [0, 1, 2]
+        assert model._facts.prior == pytest.approx(held._facts.prior)
+        assert np.isfinite(model.history_["objective"]).all()
+        answers = model.transform(scan)
+        found = answers.compute() if hasattr(answers, "compute") else answers.collect()
+        assert_allclose(np.asarray(found), model.transform(X), rtol=1e-4, atol=1e-5)
+
+    @pytest.mark.parametrize("name", SOURCES)
+    def test_of_every_kind_of_source_that_fits_into_the_buffer(self, name, tmp_path):
+        frame = pd.DataFrame(np.random.default_rng(0).normal(size=(500, 3)), columns=list("abc"))
+        options = {**SMALL, "max_epochs": 3, "trainer": Trainer(validation_fraction=0)}
+        ours = Autoencoder(2, **options).fit(jensen.scan(SOURCES[name](frame, tmp_path)))
+        theirs = Autoencoder(2, **options).fit(frame)
+        for a, b in zip(ours.module_.parameters(), theirs.module_.parameters(), strict=True):
+            torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-6)
 
     def test_of_images_of_a_dataset(self, tmp_path):
         images = np.random.default_rng(0).integers(0, 3, (400, 4, 4)).astype(np.float32)
@@ -290,6 +342,13 @@ class TestResuming:
                 stopped = model(checkpoint=path).fit(scan)
         assert fingerprint(stopped.module_) != expected
         assert fingerprint(model(checkpoint=path).fit(scan).module_) == expected
+
+    def test_a_run_that_was_killed_comes_to_the_same_weights_bit_for_bit(self, folder, tmp_path):
+        (tmp_path / "rows").symlink_to(folder)
+        assert alone("killed_in_a_scan", tmp_path) == -signal.SIGKILL
+        rows = tmp_path / "rows"
+        whole, resumed = fit_tables(rows), fit_tables(rows, checkpoint=str(tmp_path / "run.ckpt"))
+        assert fingerprint(resumed.module_) == fingerprint(whole.module_)
 
     def test_other_rows_are_another_fit(self, folder, tmp_path):
         path, options = tmp_path / "run.ckpt", {**SMALL, "max_epochs": 1}

@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.naive_bayes import MultinomialNB
 
-from jensen import BernoulliMixture, GaussianMixture, Mixture, NaiveBayes, load
+from jensen import BernoulliMixture, GaussianMixture, Mixture, NaiveBayes, load, scan
 
 RNG = np.random.default_rng(0)
 TOPICS = RNG.dirichlet(np.full(40, 0.2), 3)
@@ -24,6 +24,11 @@ EXACT = {"rtol": 1e-10, "atol": 1e-10}
 
 def probabilities(model: Mixture) -> np.ndarray:
     return np.stack([found["probability"] for found in model.parameters_.values()], 1)
+
+
+def length(model: Mixture) -> int:
+    """Of the texts that are drawn."""
+    return model.theta_.components.parts[0].length
 
 
 @pytest.mark.parametrize("weight", [None, WEIGHT, np.arange(400) % 2], ids=["rows", "weights", "half of the rows"])
@@ -76,6 +81,42 @@ def test_batches_are_the_dense_ones():
         dense.partial_fit(WORDS[part], Y[part])
         model.partial_fit(CSR[part], Y[part])
     assert_allclose(probabilities(model), probabilities(dense), **EXACT)
+
+
+@pytest.mark.parametrize("weight", [None, WEIGHT], ids=["rows", "weights"])
+@pytest.mark.parametrize("kind", [Mixture, NaiveBayes])
+def test_a_scan_is_the_whole(kind, weight, tmp_path):
+    """In npz files, in sparse blocks of a function, and dense."""
+    options = {"families": "multinomial", "alpha": 0.1}
+    few = np.where(np.arange(400) < 250, Y, -1)
+    frame = pd.DataFrame(WORDS, columns=[f"w{j}" for j in range(40)]).assign(y=few, n=WEIGHT)
+    frame.to_parquet(tmp_path / "t.parquet", row_group_size=90)
+    columns = {"label": "y"} | ({} if weight is None else {"weight": "n"})
+    dense = scan(tmp_path / "t.parquet", block_rows=40, drop=() if columns.get("weight") else ["n"], **columns)
+    scans = {dense: few}
+    if kind is Mixture and weight is None:
+        options |= {"n_components": 3, "tol": 1e-9, "random_state": 0}
+        for i in range(0, 400, 90):
+            sparse.save_npz(tmp_path / f"{i:03d}.npz", CSR[i : i + 90])
+        scans[scan(tmp_path / "*.npz", block_rows=40)] = None
+        scans[scan(lambda: (CSR[i : i + 70] for i in range(0, 400, 70)))] = None
+    for rows, y in scans.items():
+        whole, model = kind(**options).fit(CSR, y, sample_weight=weight), kind(**options).fit(rows)
+        assert model.n_iter_ == whole.n_iter_
+        assert_allclose(probabilities(model), probabilities(whole), **EXACT)
+        assert_allclose(model.score_samples(rows).collect(), whole.score_samples(CSR), **EXACT)
+        assert_array_equal(model.predict(rows).collect(), whole.predict(CSR))
+        assert length(model) == length(whole) == round(np.average(WORDS.sum(1), weights=weight))
+        assert_allclose(np.array(model.columns_.ranges), np.array(whole.columns_.ranges))
+
+
+def test_a_scan_of_what_is_no_count_is_refused():
+    wrong = WORDS.astype(float)
+    wrong[333, 5] = 0.5
+    for convert in (np.asarray, sparse.csr_array):
+        rows = scan(lambda convert=convert: (convert(wrong[i : i + 100]) for i in range(0, 400, 100)))
+        with pytest.raises(ValueError, match=r"the function \(rows 300 to 399 of it\): .* holds 0\.5"):
+            Mixture(2, families="multinomial").fit(rows)
 
 
 def test_is_saved_and_sampled(tmp_path):

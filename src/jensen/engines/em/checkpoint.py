@@ -2,13 +2,15 @@
 
 A plain step depends on theta alone. So a file holds theta, in the engine's own coordinates, the objectives so far, and
 where among several starts the fit is. Theta is a frozen record of tensors, numbers and such records: its leaves are
-written by their path, and put back into a start of the same shape.
+written by their path, and put back into a start of the same shape. What else steps depend on, such as the shares of
+documents, is in a file beside it.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import tarfile
 import time
 import warnings
 import zlib
@@ -16,7 +18,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, fields, is_dataclass, replace
-from typing import Any
+from pathlib import Path
+from typing import IO, Any, Protocol
 
 import numpy as np
 import torch
@@ -24,6 +27,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
+from jensen.data.sparse import is_sparse, rows_matrix
 from jensen.files.replacing import replacing
 from jensen.runtime.messages import levels_inside
 
@@ -43,6 +47,19 @@ def checkpoint_at(path: str | os.PathLike[str] | None) -> Iterator[None]:
         PATH.reset(token)
 
 
+class Memory(Protocol):
+    """What steps depend on beside theta: what the sweep before the one at theta has left."""
+
+    def begin(self) -> None:
+        """Keep from now on what every sweep starts from."""
+
+    def write(self, file: IO[bytes]) -> None:
+        """Write what the last sweep started from."""
+
+    def read(self, file: IO[bytes], history: list[float]) -> None:
+        """Let the next sweep start from it; the objectives so far are known."""
+
+
 @dataclass(frozen=True)
 class Progress:
     """How far a fit is.
@@ -54,6 +71,7 @@ class Progress:
         state: of the generator, before it drew this start.
         converged: whether this start is done.
         best: the best of the starts before; None if there is none.
+        beside: the name of the file with the memory; None if there is none.
     """
 
     attempt: int
@@ -62,6 +80,7 @@ class Progress:
     state: Tensor
     converged: bool = False
     best: Best | None = None
+    beside: str | None = None
 
 
 @dataclass(frozen=True)
@@ -115,13 +134,15 @@ def restored(
     return template
 
 
-def write(path: str, progress: Progress, about: str) -> None:
-    """Write a checkpoint, so that there is always a whole one."""
+def write(path: str, progress: Progress, about: str, memory: Memory | None = None) -> bool:
+    """Write a checkpoint, so that there is always a whole one; whether that was possible."""
     tensors = {f"now/{name}": value for name, value in progress.theta.items()}
     tensors["history"] = torch.tensor(progress.history, dtype=torch.float64)
     tensors["state"] = progress.state
     facts = {"version": VERSION, "about": about, "attempt": str(progress.attempt)}
     facts["converged"] = json.dumps(progress.converged)
+    if progress.beside is not None:
+        facts["beside"] = progress.beside
     if progress.best is not None:
         tensors |= {f"best/{name}": value for name, value in progress.best.theta.items()}
         tensors["best_history"] = torch.tensor(progress.best.history, dtype=torch.float64)
@@ -130,8 +151,12 @@ def write(path: str, progress: Progress, about: str) -> None:
     facts["strides"] = json.dumps({name: value.stride() for name, value in tensors.items() if is_turned(value)})
     held = {name: value.clone(memory_format=torch.contiguous_format) for name, value in tensors.items()}
     try:
+        if memory is not None and progress.beside is not None:
+            with replacing(beside(path, progress.beside)) as aside, open(aside, "wb") as file:
+                memory.write(file)
         with replacing(path) as aside:
             save_file(held, aside, metadata=facts)
+        return True
     except (OSError, SafetensorError) as error:
         # A fit of hours is worth more than its checkpoint.
         warnings.warn(
@@ -139,6 +164,12 @@ def write(path: str, progress: Progress, about: str) -> None:
             UserWarning,
             stacklevel=levels_inside(),
         )
+        return False
+
+
+def beside(path: str, name: str) -> Path:
+    """A file in the folder of the checkpoint."""
+    return Path(path).with_name(name)
 
 
 def is_turned(value: Tensor) -> bool:
@@ -165,7 +196,8 @@ def read(path: str, about: str) -> Progress | None:
             best = Best(under("best/", tensors), tensors["best_history"].tolist(), json.loads(facts["best_converged"]))
         history = tensors["history"].tolist()
         is_done = json.loads(facts["converged"])
-        found = Progress(int(facts["attempt"]), history, under("now/", tensors), tensors["state"], is_done, best)
+        attempt, now, other = int(facts["attempt"]), under("now/", tensors), facts.get("beside")
+        found = Progress(attempt, history, now, tensors["state"], is_done, best, other)
         was, version = facts["about"], facts["version"]
     except (SafetensorError, KeyError, ValueError) as error:
         raise ValueError(
@@ -198,19 +230,51 @@ class Keeper:
     Args:
         path: the file, or None where nothing is kept.
         about: what a fit must share with a checkpoint: names and values.
+        memory: what steps depend on beside theta.
     """
 
-    def __init__(self, path: str | None, about: dict[str, Any]) -> None:
-        self.path, self._about = path, about
+    def __init__(self, path: str | None, about: dict[str, Any], memory: Memory | None = None) -> None:
+        self.path, self._about, self._memory = path, about, memory
         self._found: Progress | None = None
         self._best: Best | None = None
         self._last = 0.0
+        self._beside: str | None = None
 
     def begin(self) -> Progress | None:
         """What the file holds."""
         self._found = None if self.path is None else read(self.path, self._text)
         self._best = None if self._found is None else self._found.best
+        self._beside = None if self._found is None else self._found.beside
+        if self.path is not None and self._memory is not None:
+            self._memory.begin()
         return self._found
+
+    def restored(self, start: Any) -> Any:
+        """The theta to resume from, shaped as the start; what else steps depend on is as it was then."""
+        assert self._found is not None
+        assert self.path is not None
+        name = self._beside
+        if self._memory is not None and name is not None:
+            try:
+                with open(beside(self.path, name), "rb") as file:
+                    self._memory.read(file, self._found.history)
+            except (OSError, ValueError, EOFError, tarfile.TarError) as error:
+                raise ValueError(
+                    f"checkpoint={self.path!r} needs {name!r} in its folder, which cannot be read ({error}); restore "
+                    "that file, or delete both"
+                ) from None
+        return restored(start, self._found.theta)
+
+    def _write(self, path: str, progress: Progress) -> None:
+        if self._memory is None:
+            write(path, progress, self._text)
+            return
+        # Two names in turn, since the file of the last checkpoint is needed until the next one is whole.
+        names = [f"{Path(path).name}.{turn}" for turn in "ab"]
+        old, new = names if self._beside == names[0] else reversed(names)
+        if write(path, replace(progress, beside=new), self._text, self._memory):
+            self._beside = new
+            beside(path, old).unlink(missing_ok=True)
 
     @property
     def _text(self) -> str:
@@ -226,7 +290,7 @@ class Keeper:
             now = time.monotonic()
             if converged or now - self._last >= EVERY:
                 self._last = now
-                write(path, Progress(attempt, history, leaves(theta), state, converged, self._best), self._text)
+                self._write(path, Progress(attempt, history, leaves(theta), state, converged, self._best))
 
         return save
 
@@ -240,6 +304,9 @@ def fingerprint(*tensors: Tensor | None) -> str:
     """A checksum of numbers, by which a fit knows its rows again."""
     found = 0
     for tensor in tensors:
-        if tensor is not None:
-            found = zlib.crc32(np.ascontiguousarray(tensor.detach().numpy()).data, found)
+        if tensor is None:
+            continue
+        own = rows_matrix(tensor.detach())
+        for part in (own.indptr, own.indices, own.data) if is_sparse(tensor) else (own,):
+            found = zlib.crc32(np.ascontiguousarray(part).data, found)
     return f"{found:08x}"

@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from jensen.data.sparse import rows_matrix, some_rows, stacked
 from jensen.engines.em.seeding import LIMIT, hash_rows
 
 # Of every class and of the unlabelled rows; starts look at no more.
@@ -26,7 +27,7 @@ class Group:
     """Distinct rows of one class.
 
     Args:
-        x: rows (n, d), NaN where missing.
+        x: rows (n, d), NaN where missing; may be sparse.
         hashes: of the rows (n,), rising.
         weight: of all copies of each row (n,).
         bits: rows are kept whose hash is below 2^bits.
@@ -41,11 +42,11 @@ class Group:
 
     @classmethod
     def of(cls, x: Tensor, weight: np.ndarray) -> Group:
-        hashes = hash_rows(x.numpy())
+        hashes = hash_rows(rows_matrix(x))
         found, first, copy = np.unique(hashes, return_index=True, return_inverse=True)
         bits = bits_for(found, MOST)
         n = len(found) if bits == EVERYTHING else int(np.searchsorted(found, np.uint64(1 << bits)))
-        kept = x[torch.from_numpy(first[:n])]
+        kept = some_rows(x, torch.from_numpy(first[:n]))
         return cls(kept, found[:n], np.bincount(copy, weight)[:n], bits, float(weight.sum()))
 
     def __add__(self, other: Group) -> Group:
@@ -53,7 +54,7 @@ class Group:
         one, two = self.below(bits), other.below(bits)
         hashes = np.concatenate([one.hashes, two.hashes])
         found, first, copy = np.unique(hashes, return_index=True, return_inverse=True)
-        x = torch.cat([one.x, two.x])[torch.from_numpy(first)]
+        x = some_rows(stacked([one.x, two.x]), torch.from_numpy(first))
         weight = np.bincount(copy, np.concatenate([one.weight, two.weight]))
         return Group(x, found, weight, bits, self.mass + other.mass)
 
@@ -61,7 +62,7 @@ class Group:
         if bits >= self.bits:
             return self
         n = int(np.searchsorted(self.hashes, np.uint64(1 << bits)))
-        return Group(self.x[:n].clone(), self.hashes[:n], self.weight[:n], bits, self.mass)
+        return Group(some_rows(self.x, torch.arange(n)), self.hashes[:n], self.weight[:n], bits, self.mass)
 
     def at_most(self, n: int) -> Group:
         return self.below(min(self.bits, bits_for(self.hashes, n)))
@@ -87,7 +88,9 @@ class HashSample:
         if label is None:
             return cls({-1: Group.of(x, mass)}).limited()
         numbers = label.numpy()
-        return cls({int(c): Group.of(x[label == c], mass[numbers == c]) for c in np.unique(numbers)}).limited()
+        places = {int(c): np.flatnonzero(numbers == c) for c in np.unique(numbers)}
+        groups = {c: Group.of(some_rows(x, torch.from_numpy(own)), mass[own]) for c, own in places.items()}
+        return cls(groups).limited()
 
     def __add__(self, other: HashSample) -> HashSample:
         groups = dict(self.groups)
@@ -106,7 +109,7 @@ class HashSample:
 
     def rows(self) -> tuple[Tensor, Tensor, Tensor]:
         """Rows (n, d), their weights (n,), which add to those of all rows of a class, and class numbers (n,)."""
-        x = torch.cat([group.x for group in self.groups.values()])
+        x = stacked([group.x for group in self.groups.values()])
         weight = np.concatenate([g.weight * (g.mass / g.weight.sum()) for g in self.groups.values() if len(g.weight)])
         label = reduce(add, ([number] * len(group.x) for number, group in self.groups.items()))
         return x, torch.from_numpy(weight), torch.tensor(label)

@@ -243,7 +243,7 @@ class SparseSource:
         return iter(self.batches)
 
     def fingerprint(self) -> str:
-        return fingerprint(self._rows.values(), self._rows.col_indices(), self._weight, self._label)
+        return fingerprint(self._rows, self._weight, self._label)
 
     def sample(self, n: int, limit: int) -> RowSample:
         return sample_of(self._rows, self._weight, self._label, n, limit)

@@ -63,7 +63,7 @@ class PartSum:
 
     def __call__(self, part: Part) -> Any:
         total = None
-        for block in ahead(self.scan.blocks(part)):
+        for block in ahead(self.scan.counted_blocks(part)):
             try:
                 own = self.function(block)
             except ValueError as error:
@@ -230,7 +230,7 @@ class SpooledSum:
         return total
 
     def read(self, part: Part) -> Iterator[tuple[int, list[Batch]]]:
-        for block in ahead(self.scan.blocks(part)):
+        for block in ahead(self.scan.counted_blocks(part)):
             try:
                 yield block.n_rows, list(self.batches_of(block))
             except ValueError as error:
@@ -265,7 +265,8 @@ class StreamedSource:
 
     def __iter__(self) -> Iterator[Batch]:
         for block in ahead(self.scan):
-            yield from self.batches_of(block)
+            if block.counts:
+                yield from self.batches_of(block)
 
     def total(self, function: Callable[[Batch], Any]) -> Any:
         """Σ function(batch) over all batches."""

@@ -332,7 +332,7 @@ class Mixture(MixtureModel):
         options = Options(self.covariance_type, self.reg_covar, self.prior, self.alpha)
         labels = [str(name) for name in self._columns.names]
         labels += [labels[j] for j in self._coordinates.atoms]
-        return product_family(self._coordinates.engine_families, self._n_levels, labels, rows.examples, options)
+        return product_family(self._coordinates.engine_families, self._n_levels, labels, rows, options)
 
     @property
     def _n_levels(self) -> tuple[int, ...]:

@@ -14,13 +14,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Protocol
+from typing import IO, Any, Protocol
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from jensen.data.sparse import rows_matrix
 from jensen.engines.em.batch import Additive, Batch, Summary, Swept
+from jensen.engines.em.checkpoint import fingerprint
 from jensen.engines.em.frame import Frame
 from jensen.formulas.dirichlet import (
     concentration_of_logs,
@@ -45,11 +47,6 @@ MUCH = 2**22
 BLOCK_NUMBERS = 2**17
 # Relative rounding of ln s in single precision, and of the sums of a document's terms in double precision.
 SINGLE, DOUBLE = 1e-6, 1e-13
-
-NO_CHECKPOINT = (
-    "checkpoint: a fit of topics remembers the shares of its documents, which a checkpoint does not hold; use "
-    "partial_fit, and save the model between batches"
-)
 
 
 @dataclass(frozen=True)
@@ -147,6 +144,15 @@ class TopicSource(Swept, Protocol):
     def forget(self) -> None:
         """Let the next sweep start from evenly spread words."""
 
+    def remember(self) -> None:
+        """From now on, keep the γ that a sweep starts from until the next one."""
+
+    def write_shares(self, file: IO[bytes]) -> None:
+        """Write the γ that the last sweep started from."""
+
+    def read_shares(self, file: IO[bytes]) -> None:
+        """Let the next sweep start from what was written."""
+
     def shuffled(self, block: int) -> Iterable[Batch]:
         """The same documents in an order that is random but always the same, in smaller blocks."""
 
@@ -188,16 +194,30 @@ class DocumentSource:
         if block is None:
             block = block_of(n_topics, counts.shape[1], len(counts.values()) / max(1, self.n_rows))
         self.batches = list(self._blocks(block, torch.arange(self.n_rows)))
+        self._before: list[Tensor] | None = None
 
     def __iter__(self) -> Iterator[Batch]:
+        if self._before is not None:
+            self._before = [batch.held.gamma for batch in self.batches]
         return iter(self.batches)
 
     def fingerprint(self) -> str:
-        raise ValueError(NO_CHECKPOINT)
+        return fingerprint(self._counts, self._weight, self._allowed)
 
     def forget(self) -> None:
         for batch in self.batches:
             batch.held.gamma = None
+
+    def remember(self) -> None:
+        self._before = []
+
+    def write_shares(self, file: IO[bytes]) -> None:
+        for gamma in self._before or ():
+            np.save(file, gamma.numpy())
+
+    def read_shares(self, file: IO[bytes]) -> None:
+        for batch in self.batches:
+            batch.held.gamma = torch.from_numpy(np.load(file, allow_pickle=False))
 
     def shuffled(self, block: int) -> list[Batch]:
         order = torch.randperm(self.n_rows, generator=torch.Generator().manual_seed(0))

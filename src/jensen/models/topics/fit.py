@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Any, Protocol
+from functools import cached_property, partial
+from typing import IO, Any, Protocol
 
 import numpy as np
 import torch
@@ -216,25 +216,62 @@ def problem_of(options: Options, corpus: Corpus) -> Problem:
     if options.method == "online":
         steps = replace(options.steps, total=corpus.total)
         algorithm = passes(steps, source, options.batch_size)
-    stop, is_monotone = stopping(options, length), options.method != "online"
-    return Problem(verbs, source, begin, lambda found, value, weight: value, stop, algorithm, is_monotone)
+    stop = Stopping(options, length)
+    return Problem(
+        verbs,
+        source,
+        begin,
+        lambda found, value, weight: value,
+        stop,
+        algorithm,
+        is_monotone=options.method != "online",
+        memory=TopicMemory(source, stop),
+        template=partial(first_theta, options, corpus),
+    )
 
 
-def stopping(options: Options, length: float) -> em.Stop:
+class Stopping:
     """When a sweep gains less than tol nats per word, or the perplexity changes by less than perp_tol.
 
     A pass of online steps may also fall, and ends the fit by a small change only.
     """
-    small, last, count = em.small_gain(options.tol * max(length, 1e-300)), math.inf, 0
 
-    def stop(old: em.State[Any, Any], new: em.State[Any, Any]) -> bool:
-        nonlocal last, count
-        count += 1
-        if options.evaluate_every > 0 and count % options.evaluate_every == 0 and length > 0:
-            perplexity = math.exp(min(700.0, -new.objective / length))
-            last, before = perplexity, last
-            if abs(before - perplexity) < options.perp_tol:
-                return True
-        return small(old, new)
+    def __init__(self, options: Options, length: float) -> None:
+        self._small = em.small_gain(options.tol * max(length, 1e-300))
+        self._every, self._tol, self._length = options.evaluate_every, options.perp_tol, length
+        self._last, self._count = math.inf, 0
 
-    return stop
+    def __call__(self, old: em.State[Any, Any], new: em.State[Any, Any]) -> bool:
+        return self._has_settled(new.objective) or self._small(old, new)
+
+    def resume(self, history: list[float]) -> None:
+        """Know the objectives of earlier sweeps, the first of which is that of the start."""
+        self._last, self._count = math.inf, 0
+        for objective in history[1:]:
+            self._has_settled(objective)
+
+    def _has_settled(self, objective: float) -> bool:
+        self._count += 1
+        if self._every <= 0 or self._count % self._every or self._length <= 0:
+            return False
+        perplexity = math.exp(min(700.0, -objective / self._length))
+        self._last, before = perplexity, self._last
+        return abs(before - perplexity) < self._tol
+
+
+@dataclass(frozen=True)
+class TopicMemory:
+    """What a sweep depends on beside the topics: the γ of every document, and when the perplexity was looked at."""
+
+    source: TopicSource
+    stop: Stopping
+
+    def begin(self) -> None:
+        self.source.remember()
+
+    def write(self, file: IO[bytes]) -> None:
+        self.source.write_shares(file)
+
+    def read(self, file: IO[bytes], history: list[float]) -> None:
+        self.source.read_shares(file)
+        self.stop.resume(history)

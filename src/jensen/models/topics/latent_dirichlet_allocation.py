@@ -176,7 +176,8 @@ class LatentDirichletAllocation(TopicModel):
                 ones, which are those beyond the number of classes.
             sample_weight: a count per document: 2 is the document twice, 0 leaves it out.
             executor: runs the sweeps over a scan, such as a ProcessPoolExecutor, or `client.get_executor()` of dask.
-            checkpoint: refused, since the shares of all documents would belong to it.
+            checkpoint: a file that is written after every sweep, beside one with the shares of all documents; a fit
+                that was stopped resumes from it. Not for online steps.
         """
         with at_most(self.n_jobs), checkpoint_at(checkpoint):
             # A single text has an error of its own.

@@ -11,21 +11,21 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import torch
-from scipy.sparse import vstack
 from torch import Tensor
 
 from jensen.contract import Rows
 from jensen.contract.scanning import ReadBlock, adopt, reader_of
-from jensen.data.sparse import rows_matrix, rows_tensor
+from jensen.data.sparse import rows_matrix, stacked
 from jensen.engines.em.batch import Batch
+from jensen.engines.em.seeding import hash_rows
 from jensen.engines.em.streamed import added, located, run, sum_over
 from jensen.files.parts import Part
 from jensen.files.scan import Block, Scan
-from jensen.models.topics.em import NO_CHECKPOINT, DocumentSource, block_of
+from jensen.models.topics.em import DocumentSource, block_of
 from jensen.models.topics.fit import HeldCorpus
 from jensen.models.topics.shares import Keep, Recall, Shares, recalling, rewriting
 from jensen.runtime.ahead import ahead
@@ -45,12 +45,14 @@ class Census:
     n_occurrences: float
     class_sizes: Tensor
     class_words: Tensor | None
+    checksum: int
 
     @classmethod
     def of(cls, corpus: HeldCorpus) -> Census:
         n = corpus.counts.shape[0]
         sizes = corpus.class_sizes
-        return cls(n, corpus.n_entries, corpus.total, corpus.n_occurrences, sizes, corpus.class_words)
+        checksum = int(hash_rows(rows_matrix(corpus.counts)).sum(dtype=np.uint64))
+        return cls(n, corpus.n_entries, corpus.total, corpus.n_occurrences, sizes, corpus.class_words, checksum)
 
     def __add__(self, other: Census) -> Census:
         words = self.class_words
@@ -65,6 +67,7 @@ class Census:
             self.n_occurrences + other.n_occurrences,
             self.class_sizes + other.class_sizes,
             words,
+            (self.checksum + other.checksum) % 2**64,
         )
 
 
@@ -73,10 +76,9 @@ class CensusOfBlock:
     read: ReadBlock
     n_classes: int
 
-    def __call__(self, block: Block) -> Census | None:
+    def __call__(self, block: Block) -> Census:
         rows = self.read(block)
-        # A block may hold only documents of weight 0.
-        return Census.of(HeldCorpus(rows.x, rows.weight, rows.label, self.n_classes)) if rows.n_rows else None
+        return Census.of(HeldCorpus(rows.x, rows.weight, rows.label, self.n_classes))
 
 
 @dataclass(frozen=True)
@@ -113,7 +115,8 @@ class ScannedCorpus:
         if block is None:
             block = block_of(n_topics, self.n_words, self.n_entries / max(1, self.found.n_rows))
         documents = ReadDocuments(self.read, len(self.found.class_sizes), n_topics, dtype, block)
-        return ScannedSource(self.scan, documents, self.found.n_rows, self.n_entries * n_topics)
+        checksum = f"{self.found.checksum:016x}"
+        return ScannedSource(self.scan, documents, self.found.n_rows, self.n_entries * n_topics, checksum)
 
 
 @dataclass(frozen=True)
@@ -153,8 +156,7 @@ class ReadDocuments:
     block: int
 
     def __call__(self, block: Block) -> list[Batch]:
-        rows = self.read(block)
-        return self.source(rows).batches if rows.n_rows else []
+        return self.source(self.read(block)).batches
 
     def source(self, rows: Rows) -> DocumentSource:
         label = rows.label
@@ -183,7 +185,7 @@ class SweepOfPart:
 
     def total(self, part: Part, recall: Recall, keep: Keep) -> Any:
         total = None
-        for block in ahead(self.scan.blocks(part)):
+        for block in ahead(self.scan.counted_blocks(part)):
             try:
                 batches = self.documents(block)
             except ValueError as error:
@@ -205,6 +207,7 @@ class ScannedSource:
         documents: reads those of a block.
         n_rows: their number.
         n_numbers: those of a sweep.
+        checksum: of the documents.
         shares: what the last sweep found of every document.
     """
 
@@ -212,6 +215,7 @@ class ScannedSource:
     documents: ReadDocuments
     n_rows: int
     n_numbers: int
+    checksum: str
     shares: Shares = field(default_factory=Shares)
 
     @property
@@ -224,17 +228,28 @@ class ScannedSource:
 
     def __iter__(self) -> Iterator[Batch]:
         for block in ahead(self.scan):
-            yield from self.documents(block)
+            if block.counts:
+                yield from self.documents(block)
 
     def fingerprint(self) -> str:
-        raise ValueError(NO_CHECKPOINT)
+        return self.checksum
 
     def forget(self) -> None:
         self.shares.forget()
 
+    def remember(self) -> None:
+        self.shares.remember()
+
+    def write_shares(self, file: IO[bytes]) -> None:
+        self.shares.write(file)
+
+    def read_shares(self, file: IO[bytes]) -> None:
+        self.shares.read(file)
+
     def total(self, function: Callable[[Batch], Any]) -> Any:
         """Σ function(batch) over all batches."""
         scan = self.scan
+        self.shares.begin()
         job = SweepOfPart(replace(scan, parts=(), executor=None), self.documents, function)
         note = self.shares.load if scan.is_elsewhere else self.shares.path
         return added(self._kept(run(job, scan.parts, scan.executor, note)))
@@ -281,25 +296,29 @@ class ShuffledDocuments:
     def buffers(self) -> Iterator[Rows]:
         """About BUFFER documents at a time."""
         held: list[Rows] = []
-        for rows in map(self.source.documents.read, ahead(self.scan)):
-            held.append(rows)
+        for block in ahead(self.scan):
+            if block.counts:
+                held.append(self.source.documents.read(block))
             if sum(own.n_rows for own in held) >= BUFFER:
                 yield joined(held)
                 held = []
-        if any(own.n_rows for own in held):
+        if held:
             yield joined(held)
 
 
 def joined(rows: list[Rows]) -> Rows:
     """All of them in one."""
-    counts = rows_tensor(vstack([rows_matrix(own.x) for own in rows], format="csr"))
     return replace(
         rows[0],
-        x=counts,
-        weight=None if rows[0].weight is None else torch.cat([own.weight for own in rows if own.weight is not None]),
+        x=stacked([own.x for own in rows]),
+        weight=None if all(own.weight is None for own in rows) else torch.cat([weight_of(own) for own in rows]),
         label=None if all(own.label is None for own in rows) else torch.cat([label_of(own) for own in rows]),
     )
 
 
 def label_of(rows: Rows) -> Tensor:
     return torch.full((rows.n_rows,), -1) if rows.label is None else rows.label
+
+
+def weight_of(rows: Rows) -> Tensor:
+    return torch.ones(rows.n_rows, dtype=torch.float64) if rows.weight is None else rows.weight

@@ -5,12 +5,15 @@ A sweep reads what the last one left, block by block in the same order, and writ
 
 from __future__ import annotations
 
+import os
 import shutil
+import tarfile
 import tempfile
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 import numpy as np
 import torch
@@ -26,6 +29,7 @@ class Shares:
 
     def __init__(self) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="jensen-topics-"))
+        self.before = self.folder / "before"
         weakref.finalize(self, shutil.rmtree, self.folder, ignore_errors=True)
 
     def path(self, number: int) -> Path:
@@ -38,13 +42,46 @@ class Shares:
 
     def store(self, number: int, arrays: list[np.ndarray]) -> None:
         """Keep what a worker sent back."""
-        with open(self.path(number), "wb") as file:
+        with rewriting(self.path(number)) as (_, keep):
             for array in arrays:
-                np.save(file, array)
+                keep(torch.from_numpy(array))
 
     def forget(self) -> None:
-        for path in self.folder.iterdir():
+        for path in self.folder.glob("*.gamma"):
             path.unlink()
+
+    def remember(self) -> None:
+        """Keep what a sweep starts from until the next one."""
+        self.before.mkdir(exist_ok=True)
+
+    def begin(self) -> None:
+        """A sweep begins."""
+        if not self.before.exists():
+            return
+        for path in self.before.iterdir():
+            path.unlink()
+        for path in self.folder.glob("*.gamma"):
+            # A sweep replaces files and never changes one, so a second name is enough.
+            try:
+                os.link(path, self.before / path.name)
+            except OSError:
+                shutil.copyfile(path, self.before / path.name)
+
+    def write(self, file: IO[bytes]) -> None:
+        """What the last sweep started from."""
+        with tarfile.open(fileobj=file, mode="w") as archive:
+            for path in sorted(self.before.iterdir()):
+                archive.add(path, path.name)
+
+    def read(self, file: IO[bytes]) -> None:
+        """Let the next sweep start from it."""
+        self.forget()
+        with tarfile.open(fileobj=file, mode="r") as archive:
+            for member in archive:
+                own = archive.extractfile(member)
+                assert own is not None
+                with open(self.folder / Path(member.name).name, "wb") as target:
+                    shutil.copyfileobj(own, target)
 
 
 def arrays_in(path: Path) -> Iterator[np.ndarray]:

@@ -11,19 +11,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
+from functools import partial
 from typing import Any
 
 import numpy as np
 from scipy.sparse import issparse
 from torch import Tensor
 
+from jensen.contract import Rows
 from jensen.contract.fitted import Values, not_negative, positive, probabilities, read_values
 from jensen.data.cells import Cells
 from jensen.data.columns import Columns
 from jensen.data.container import Table
 from jensen.data.infer import count_columns, learn_columns
 from jensen.data.names import column_name, listed, shown
-from jensen.data.sparse import held_values, some_features
+from jensen.data.sparse import some_features
 from jensen.data.statistics import TableStatistics
 from jensen.models.mixtures.components import AnyComponents, SmoothFamily
 from jensen.models.mixtures.conjugate_prior import ConjugatePrior
@@ -78,10 +80,7 @@ def learn_for_families(
     """What the columns are; a family that does not suit what a column looks like asks for another kind of it."""
     if takes_sparse(families):
         check_no_kinds(families, columns)
-        if isinstance(X, TableStatistics):
-            raise ValueError(
-                f"families={families!r} reads rows in memory; give an array or a sparse matrix, not a scan"
-            )
+        assert not isinstance(X, TableStatistics)  # a scan counts less
         return count_columns(X)
     with_atoms = families == "auto"
     found = learn_columns(X, columns, kinds="all", atoms=with_atoms)
@@ -188,23 +187,23 @@ class Options:
 
 
 def product_family(
-    names: Sequence[str], n_levels: Sequence[int], labels: Sequence[str], x: Tensor, options: Options
+    names: Sequence[str], n_levels: Sequence[int], labels: Sequence[str], rows: Rows, options: Options
 ) -> ProductFamily:
-    """The families of all columns of the engine; rows (n, D) that they cannot model are refused.
+    """The families of all columns of the engine; rows that they cannot model are refused.
 
     Args:
         names: of the families.
         n_levels: of every column, 1 where it has no levels.
         labels: names of the columns, for messages.
-        x: training rows.
+        rows: training rows (n, D).
         options: of the model.
     """
-    groups = groups_of(names)
+    groups, x = groups_of(names), rows.examples
     families: list[SmoothFamily[Any]] = []
     for name, own in groups.items():
         # Numbers may be anything, and codes of levels are in the support by how they are made.
         part = x if KIND_OF[name] in ("yes/no", "level") or name == "gaussian" else some_features(x.mT, own).mT
-        family = family_named(name, part, tuple(n_levels[j] for j in own), options)
+        family = family_named(name, part, tuple(n_levels[j] for j in own), options, partial(length_of, rows, own))
         if part is not x:
             family.check(part, [labels[j] for j in own])
         families.append(family)
@@ -216,7 +215,13 @@ def groups_of(names: Sequence[str]) -> dict[str, tuple[int, ...]]:
     return {family: own for family in FAMILIES if (own := tuple(j for j, name in enumerate(names) if name == family))}
 
 
-def family_named(name: str, x: Tensor, levels: tuple[int, ...], options: Options) -> Any:
+def length_of(rows: Rows, own: Sequence[int]) -> int:
+    """The mean of the sum over some columns, as a whole number of at least 1."""
+    spread = rows.extent.some(own).spread
+    return max(1, round(float(spread.mass @ spread.mean) / max(rows.mass, 1e-300)))
+
+
+def family_named(name: str, x: Tensor, levels: tuple[int, ...], options: Options, length: Callable[[], int]) -> Any:
     makers: dict[str, Callable[[], Any]] = {
         "gaussian": lambda: GaussianFamily(STRUCTURES[options.covariance_type], options.reg_covar, options.prior),
         "gamma": lambda: GammaFamily.of(x),
@@ -224,9 +229,7 @@ def family_named(name: str, x: Tensor, levels: tuple[int, ...], options: Options
         "log-normal": lambda: LogNormalFamily.of(x, options.reg_covar),
         "poisson": lambda: PoissonFamily(),
         "negative binomial": lambda: NegativeBinomialFamily.of(x),
-        "multinomial": lambda: MultinomialFamily(
-            1 + options.alpha, max(1, round(float(held_values(x).nansum()) / max(1, len(x))))
-        ),
+        "multinomial": lambda: MultinomialFamily(1 + options.alpha, length()),
         "bernoulli": lambda: BernoulliFamily(1 + options.alpha, 1 + options.alpha),
         "categorical": lambda: CategoricalFamily(levels, 1 + options.alpha if options.alpha else None),
     }
