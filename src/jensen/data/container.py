@@ -107,7 +107,7 @@ class Kind:
             return pd.DataFrame(values, columns=self.columns, index=index)
         if self.is_frame:
             names = None if self.columns is None else [str(name) for name in self.columns]
-            # narwhals before 2.28 lets polars read a square array that is stored by columns as transposed.
+            # narwhals before 2.23 lets polars read a square array that is stored by columns as transposed.
             rows = np.ascontiguousarray(values)
             return nw.from_numpy(rows, schema=names, backend=backend_of(self.container)).to_native()
         return values
