@@ -88,6 +88,7 @@ $(READY): pyproject.toml constraints.txt
 	  echo "jensen needs Python 3.11 or newer, but $(PYTHON) is $$($(PYTHON) --version 2>&1); try: make PYTHON=python3.12"; exit 1; }
 	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || { \
 	  echo "$(PYTHON) has no venv module; install it (Debian: apt-get install python3-venv) or choose another PYTHON="; exit 1; }
+	@echo "making $(VENV), which takes some minutes"
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
 	@touch $(READY)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from release_check import NEEDED, contents_of, faults_of
-from test_matrix import constraints_of, interpreter, lowest_of, pins_of
+from test_matrix import Outcome, constraints_of, exit_code, interpreter, lowest_of, pins_of, result_of
 
 ROOT = Path(__file__).parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -73,3 +73,31 @@ class TestLowestVersions:
 
 def test_a_python_that_is_not_there_is_not_found():
     assert interpreter("3.99") is None
+
+
+class TestOutcomes:
+    def test_failed_and_skipped_tests_are_named(self, tmp_path):
+        report = tmp_path / "suite.xml"
+        report.write_text(
+            '<testsuites><testsuite><testcase classname="tests.a" name="test_one"/>'
+            '<testcase classname="tests.a" name="test_two"><failure message="1 != 2"/></testcase>'
+            '<testcase classname="tests.a" name="test_three"><skipped message="no dask"/></testcase>'
+            "</testsuite></testsuites>"
+        )
+        outcome = result_of([report], [1], "in 2 minutes", "numpy 2.0")
+        assert str(outcome).splitlines() == [
+            "failed: 1 tests passed, 1 failed, 1 were skipped, in 2 minutes",
+            "        numpy 2.0",
+            "        failed: tests.a.test_two",
+            "        skipped 1: no dask",
+        ]
+
+    def test_a_suite_that_ends_without_a_report_has_failed(self, tmp_path):
+        assert result_of([tmp_path / "none.xml"], [4], "", "").result == "failed"
+
+    @pytest.mark.parametrize(
+        ("results", "code"),
+        [(["passed", "skipped"], 0), (["passed", "failed"], 1), (["skipped", "skipped"], 1)],
+    )
+    def test_the_exit_code_is_0_if_something_passed_and_nothing_failed(self, results, code):
+        assert exit_code(Outcome(result, "") for result in results) == code

@@ -2,10 +2,11 @@
 
     python tools/test_matrix.py [3.11 3.12 3.13 lowest newest] [--folder build/matrix]
 
-`3.11` to `3.13` install what `constraints.txt` pins. `lowest` installs the lower bound of every package, and `newest`
-the newest version, both with the Python that runs this script. torch is the pinned one throughout, since other builds
-take gigabytes. Every environment is made anew and runs the same suite of a few minutes. A Python that is not on this
-machine is skipped, and the script says so.
+`3.11` to `3.13` install what `constraints.txt` pins. `lowest` installs the lower bound of every package with the oldest
+of these Pythons on this machine, and `newest` the newest versions with the newest Python, since packages drop old ones.
+torch is the pinned one throughout. Every environment is made anew, takes up to 6 GB if pip finds no build of torch for
+CPUs, and runs the same suite of a few minutes. At the end, the script prints what ran with which versions, and what was
+skipped and why. It exits with 1 if a test failed, or if no environment could be tried.
 """
 
 from __future__ import annotations
@@ -18,9 +19,13 @@ import subprocess
 import sys
 import time
 import tomllib
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
+from xml.etree import ElementTree
 
-__all__ = ["lowest_of", "pins_of"]
+__all__ = ["Outcome", "constraints_of", "exit_code", "interpreter", "lowest_of", "pins_of", "result_of"]
 
 ROOT = Path(__file__).resolve().parent.parent
 PYTHONS = ("3.11", "3.12", "3.13")
@@ -47,20 +52,39 @@ def main() -> None:
         if name not in all_names:
             parser.error(f"{name} is none of {', '.join(all_names)}")
     outcomes = {name: tried(name, arguments.folder / name) for name in arguments.names or all_names}
-    print("\n".join(["", *(f"{name:8} {outcome}" for name, outcome in outcomes.items())]), flush=True)
-    if any(outcome.startswith("failed") for outcome in outcomes.values()):
-        raise SystemExit(1)
+    print("\n" + "\n".join(f"{name:8}{outcome}" for name, outcome in outcomes.items()), flush=True)
+    sys.exit(exit_code(outcomes.values()))
 
 
-def tried(name: str, folder: Path) -> str:
-    """Make an environment and run the suites in it; returns what came out, in one line."""
-    base = interpreter(name) if name in PYTHONS else sys.executable
-    if base is None:
-        return f"skipped: there is no Python {name} on this machine"
+@dataclass(frozen=True)
+class Outcome:
+    """What came out of an environment: "passed", "failed" or "skipped", with the reasons below each other."""
+
+    result: str
+    what: str
+    details: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return "\n        ".join([f"{self.result}: {self.what}", *self.details])
+
+
+def exit_code(outcomes: Iterable[Outcome]) -> int:
+    results = [outcome.result for outcome in outcomes]
+    return int("failed" in results or "passed" not in results)
+
+
+def tried(name: str, folder: Path) -> Outcome:
+    """Make an environment and run the suites in it."""
+    found = [path for version in ([name] if name in PYTHONS else PYTHONS) if (path := interpreter(version)) is not None]
+    if not found:
+        return Outcome(
+            "skipped", f"there is no Python {name if name in PYTHONS else ' or '.join(PYTHONS)} on this machine"
+        )
     started = time.monotonic()
     shutil.rmtree(folder, ignore_errors=True)
     folder.parent.mkdir(parents=True, exist_ok=True)
-    run(base, "-m", "venv", folder)
+    if run(found[-1] if name == "newest" else found[0], "-m", "venv", folder):
+        return Outcome("failed", "the environment cannot be made")
     python = folder / ("Scripts" if sys.platform == "win32" else "bin") / "python"
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     pinned = pins_of((ROOT / "constraints.txt").read_text(encoding="utf-8"))
@@ -68,11 +92,32 @@ def tried(name: str, folder: Path) -> str:
     constraints.write_text("\n".join(constraints_of(name, project, pinned)) + "\n", encoding="utf-8")
     wanted = [*BROUGHT, "--editable", f"{ROOT}[{','.join(EXTRAS)}]"]
     if run(python, "-m", "pip", "install", "--quiet", "--no-compile", "--constraint", constraints, *wanted):
-        return "failed: the packages cannot be installed together"
-    versions = versions_in(python)
-    failed = [suite[0] for suite in SUITES if run(python, "-m", "pytest", "-q", "-p", "no:cacheprovider", *suite)]
-    took = f"in {(time.monotonic() - started) / 60:.0f} minutes with {versions}"
-    return f"failed: {', '.join(failed)}, {took}" if failed else f"passed {took}"
+        return Outcome("failed", "the packages cannot be installed together")
+    reports = [folder / f"suite-{number}.xml" for number in range(len(SUITES))]
+    options = ("-q", "-p", "no:cacheprovider", "--disable-warnings")
+    ends = [
+        run(python, "-m", "pytest", *options, f"--junitxml={report}", *suite)
+        for suite, report in zip(SUITES, reports, strict=True)
+    ]
+    minutes = f"in {(time.monotonic() - started) / 60:.0f} minutes"
+    return result_of(reports, ends, minutes, versions_in(python))
+
+
+def result_of(reports: Iterable[Path], ends: Iterable[int], minutes: str, versions: str) -> Outcome:
+    """The outcome of suites from the reports and the exit codes of pytest."""
+    n_passed, bad, skipped = 0, [], Counter[str]()
+    for report, end in zip(reports, ends, strict=True):
+        cases = [*ElementTree.parse(report).iter("testcase")] if report.is_file() else []
+        failing = [case for case in cases if case.find("failure") is not None or case.find("error") is not None]
+        reasons = [found.get("message", "") for case in cases if (found := case.find("skipped")) is not None]
+        n_passed += len(cases) - len(failing) - len(reasons)
+        skipped.update(reasons)
+        bad += [f"failed: {case.get('classname')}.{case.get('name')}" for case in failing]
+        if end and not failing:
+            bad.append(f"failed: pytest ended with code {end} without the failure of a test")
+    counts = f"{n_passed} tests passed, {len(bad)} failed, {skipped.total()} were skipped, {minutes}"
+    details = (versions, *bad, *(f"skipped {n}: {reason}" for reason, n in skipped.items()))
+    return Outcome("failed" if bad else "passed", counts, details)
 
 
 def interpreter(version: str) -> str | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 # Public names and where they live: loaded when first asked for, so that `import jensen` costs nothing.
 _HOMES = {

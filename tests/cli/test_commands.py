@@ -6,6 +6,7 @@ import inspect
 import json
 import math
 import os
+import re
 import subprocess
 import sys
 import warnings
@@ -186,13 +187,14 @@ def test_mistakes_in_the_data_of_fit(folder, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["fit"], "Missing argument 'model' (see jensen fit --help)"),
-        (["score", "a.jensen", "b.csv", "--foo"], "No such option: --foo (see jensen score --help)"),
-        (["sampel"], "No such command 'sampel'. Did you mean 'sample'? (see jensen --help)"),
+        (["fit"], "missing argument 'model' (see jensen fit --help)"),
+        (["score", "a.jensen", "b.csv", "--foo"], "no such option --foo (see jensen score --help)"),
+        (["sampel"], "no such command 'sampel'. did you mean 'sample'? (see jensen --help)"),
     ],
 )
 def test_misspelt_commands_are_one_line(arguments, message):
-    assert fail(*arguments) == f"error: {message}\n"
+    # Versions of typer and click differ in capitals, and in the signs around an option.
+    assert re.sub(r"option:? '?(--\w+)'?", r"option \1", fail(*arguments).lower()) == f"error: {message}\n"
 
 
 def test_no_command_prints_the_help():
@@ -360,7 +362,8 @@ def test_semicolons_separate_cells_where_there_are_no_commas(tmp_path):
 def test_a_cell_that_is_no_number_is_named(tmp_path):
     (tmp_path / "x.csv").write_text("a,b\n1,2\n3,two\n5,7\n")
     message = fail("fit", "kmeans", tmp_path / "x.csv", "-o", tmp_path / "m")
-    assert "'b' (str, first 'two' in row 1)" in message
+    text_type = pd.Series(["two"]).dtype  # object before pandas 3
+    assert f"'b' ({text_type}, first 'two' in row 1)" in message
 
 
 def test_a_label_is_one_column(folder, tmp_path):

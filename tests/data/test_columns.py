@@ -159,8 +159,9 @@ class TestKinds:
             assert columns.kinds[1] == "number"
             assert_allclose(columns.encode(one(values, dtype=object))[:, 1], [-1, NAN, 1])
 
-    def test_text_that_writes_out_numbers_can_be_continuous(self):
-        x = one(["1.5", None, "2.5"])
+    @pytest.mark.parametrize("dtype", [None, object])
+    def test_text_that_writes_out_numbers_can_be_continuous(self, dtype):
+        x = one(["1.5", None, "2.5"], dtype=dtype)
         columns = learn_columns(x, {"b": "number"})
         assert_allclose(columns.encode(x)[:, 1], [-1, NAN, 1])
         assert columns.restore(x, torch.zeros(3, 2))["b"].tolist() == ["1.5", "2.0", "2.5"]

@@ -208,7 +208,13 @@ def test_other_libraries_are_not_needed():
     """numpy rows are read without pandas and polars."""
     script = """
 import sys
-sys.modules["pandas"] = sys.modules["polars"] = None
+
+class Absent:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in ("pandas", "polars"):
+            raise ModuleNotFoundError(name)
+
+sys.meta_path.insert(0, Absent())
 import numpy as np, torch
 from sklearn.base import BaseEstimator, clone
 import jensen.data.rows

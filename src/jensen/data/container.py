@@ -107,7 +107,9 @@ class Kind:
             return pd.DataFrame(values, columns=self.columns, index=index)
         if self.is_frame:
             names = None if self.columns is None else [str(name) for name in self.columns]
-            return nw.from_numpy(values, schema=names, backend=backend_of(self.container)).to_native()
+            # narwhals before 2.23 lets polars read a square array that is stored by columns as transposed.
+            rows = np.ascontiguousarray(values)
+            return nw.from_numpy(rows, schema=names, backend=backend_of(self.container)).to_native()
         return values
 
 
@@ -260,7 +262,7 @@ def filled_pandas(column: Any, missing: np.ndarray, values: np.ndarray) -> Any:
         cells = cells.astype(object)
     elif types.is_float_dtype(column.dtype) and values.dtype.kind == "f":
         values = values.astype(numpy_type(str(column.dtype)))  # pandas refuses digits that a type does not hold
-    elif column.dtype != object and types.is_string_dtype(column.dtype) and values.dtype != object:
+    elif values.dtype != object and is_text(column):
         values = values.astype(str)
     try:
         cells[missing] = values[missing]
@@ -268,6 +270,15 @@ def filled_pandas(column: Any, missing: np.ndarray, values: np.ndarray) -> Any:
         cells = cells.astype(object)
         cells[missing] = values[missing]
     return pd.Series(cells, index=column.index, dtype=cells.dtype)
+
+
+def is_text(column: Any) -> bool:
+    """Whether a column of pandas holds text; before pandas 3 its type is usually object."""
+    import pandas as pd
+
+    if column.dtype == object:
+        return bool(pd.api.types.infer_dtype(column) == "string")
+    return bool(pd.api.types.is_string_dtype(column.dtype))
 
 
 # Columns of new data frames
