@@ -23,6 +23,7 @@ import sys
 import time
 import warnings
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -270,6 +271,25 @@ def fit_in(executor, name, rows) -> float:
     return step_seconds(models()[name], replace(rows, executor=executor))[1]
 
 
+@contextmanager
+def costs_by_time():
+    """When a k-means step was done, and its cost in the engine's units."""
+    from jensen.engines.em import loop
+
+    curve, sweep = [], loop.sweep
+
+    def noted(*given):
+        found = sweep(*given)
+        curve.append((time.perf_counter(), -float(found.bound)))
+        return found
+
+    loop.sweep = noted
+    try:
+        yield curve
+    finally:
+        loop.sweep = sweep
+
+
 def kmeans(folder: str, n: float, k: int = 50) -> None:
     """K-means to the same inertia as its peers, all on two threads or workers."""
     import dask.dataframe as dd
@@ -283,26 +303,36 @@ def kmeans(folder: str, n: float, k: int = 50) -> None:
     torch.set_num_threads(2)
     path = path_of(folder, n)
     cpu, began = time.process_time(), time.perf_counter()
-    ours = jensen.KMeans(k, random_state=0).fit(jensen.scan(path))
+    with costs_by_time() as curve:
+        ours = jensen.KMeans(k, random_state=0).fit(jensen.scan(path))
     report(rows=int(n), who="jensen, scan", seconds=time.perf_counter() - began, cpu=time.process_time() - cpu,
            inertia=ours.inertia_, steps=ours.n_iter_)  # fmt: skip
+    unit = ours.inertia_ / min(cost for _, cost in curve)
+
+    def compare(who: str, inertia: float, **figures) -> None:
+        """Beside a peer's seconds ours until the same inertia."""
+        ours_until = next((seconds - began for seconds, cost in curve if cost * unit <= inertia), None)
+        report(rows=int(n), who=who, inertia=inertia, jensen_scan_to_it=ours_until, **figures)
+
     x = pd.read_parquet(path).to_numpy()
-    cpu, began = time.process_time(), time.perf_counter()
+    cpu, start = time.process_time(), time.perf_counter()
     held = jensen.KMeans(k, random_state=0).fit(x)
-    report(rows=int(n), who="jensen, memory", seconds=time.perf_counter() - began, cpu=time.process_time() - cpu,
+    report(rows=int(n), who="jensen, memory", seconds=time.perf_counter() - start, cpu=time.process_time() - cpu,
            inertia=held.inertia_, steps=held.n_iter_)  # fmt: skip
-    cpu, began = time.process_time(), time.perf_counter()
+    cpu, start = time.process_time(), time.perf_counter()
     mini = MiniBatchKMeans(k, random_state=0, batch_size=8192).fit(x)
-    seconds, cpu = time.perf_counter() - began, time.process_time() - cpu
-    report(rows=int(n), who="MiniBatchKMeans", seconds=seconds, cpu=cpu, inertia=-mini.score(x))
+    seconds, cpu = time.perf_counter() - start, time.process_time() - cpu
+    compare("MiniBatchKMeans", -mini.score(x), seconds=seconds, cpu=cpu)
     try:
         from dask_ml.cluster import KMeans as DaskKMeans
 
         lazy = dd.read_parquet(path).to_dask_array(lengths=True).persist()
-        cpu, began = time.process_time(), time.perf_counter()
+        cpu, start = time.process_time(), time.perf_counter()
         peer = DaskKMeans(k, random_state=0).fit(lazy)
-        report(rows=int(n), who="dask-ml, rows in memory", seconds=time.perf_counter() - began,
-               cpu=time.process_time() - cpu, inertia=float(peer.inertia_), steps=int(peer.n_iter_))  # fmt: skip
+        seconds, cpu = time.perf_counter() - start, time.process_time() - cpu
+        # Its own inertia_ adds distances that are not squared.
+        mini.cluster_centers_ = np.ascontiguousarray(peer.cluster_centers_, dtype=np.float64)
+        compare("dask-ml, rows in memory", -mini.score(x), seconds=seconds, cpu=cpu, steps=int(peer.n_iter_))
     except Exception as error:
         report(who="dask-ml", error=f"{type(error).__name__}: {error}")
 
