@@ -14,7 +14,7 @@ from jensen.cli.app import app
 COMMAND = [
     sys.executable,
     "-c",
-    "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from jensen.cli.app import main; main()",
+    "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from jensen.cli import main; main()",
 ]
 
 

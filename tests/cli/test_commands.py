@@ -29,7 +29,7 @@ from jensen.registry import MODELS, RECIPES
 from shell import fail, run, succeed
 
 NAMES = ["sepal length", "sepal width", "petal length", "petal width"]
-COMMAND = [sys.executable, "-c", "from jensen.cli.app import main; main()"]
+COMMAND = [sys.executable, "-c", "from jensen.cli import main; main()"]
 
 
 @pytest.fixture(scope="module")

@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import time
 import warnings
 
@@ -13,6 +14,7 @@ import pytest
 import torch
 
 import jensen
+from jensen.cli import main
 from jensen.engines.em import loop as em
 from shell import COMMAND, run, succeed
 
@@ -253,3 +255,15 @@ def is_alive(group):
     """Whether a process group has a process that has not ended."""
     listed = subprocess.run(["ps", "-eo", "pgid,stat"], capture_output=True, text=True, check=True).stdout
     return any(int(line[0]) == group and line[1][0] != "Z" for line in map(str.split, listed.splitlines()[1:]))
+
+
+def test_while_the_command_is_loading(monkeypatch, capsys):
+    class Loading:
+        def __getattr__(self, name):
+            raise KeyboardInterrupt
+
+    monkeypatch.setitem(sys.modules, "jensen.cli.app", Loading())
+    with pytest.raises(SystemExit) as end:
+        main()
+    assert end.value.code == 130
+    assert capsys.readouterr() == ("", "")

@@ -80,6 +80,23 @@ def test_labels_beside_a_scan_name_the_way_out(path, table):
         model().fit(jensen.scan(path), table["kind"])
 
 
+def test_labels_beside_a_dask_collection_become_a_column():
+    import dask.array as da
+    import dask.dataframe as dd
+
+    x, y = np.random.default_rng(0).normal(size=(100, 2)), np.repeat([0, 1], 50)
+    X = da.from_array(x, chunks=(30, 2))
+    rows = r"jensen\.scan\(da\.hstack\(\[X, y\[:, None\]\]\)\.rechunk\(\{1: -1\}\), label='2'\)"
+    with pytest.raises(ValueError, match=rows):
+        jensen.NaiveBayes().fit(X, y)
+    labelled = jensen.scan(da.hstack([X, y[:, None]]).rechunk({1: -1}), label="2")
+    whole = jensen.NaiveBayes().fit(x, y)
+    assert jensen.NaiveBayes().fit(labelled).predict(x).tolist() == whole.predict(x).tolist()
+    frame = dd.from_pandas(pd.DataFrame(x, columns=["a", "b"]), npartitions=2)
+    with pytest.raises(ValueError, match=r"jensen\.scan\(X\.assign\(y=y\), label='y'\)"):
+        jensen.NaiveBayes().fit(frame, y)
+
+
 class TestDask:
     def test_paths_that_workers_read(self, path, client):
         here = model().fit(jensen.scan(path))

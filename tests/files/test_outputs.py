@@ -201,7 +201,7 @@ class TestCommandLine:
         )
 
     def command(self, *words, stdout=subprocess.PIPE, **environment):
-        run = [sys.executable, "-c", "from jensen.cli.app import main; main()", *map(str, words)]
+        run = [sys.executable, "-c", "from jensen.cli import main; main()", *map(str, words)]
         return subprocess.run(run, stdout=stdout, stderr=subprocess.PIPE, text=True, env={**os.environ, **environment})
 
     def test_a_full_standard_output_is_one_line(self, model):

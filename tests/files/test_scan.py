@@ -1,5 +1,6 @@
 """Scans: the same rows from every kind of source, as often as they are asked for, and errors that name the place."""
 
+import gzip
 import os
 
 import duckdb
@@ -10,6 +11,7 @@ import pytest
 import torch
 
 import jensen
+from jensen.data.codes import UnseenValueWarning
 from jensen.files import text_parts
 from jensen.files.parts import ChangedError
 
@@ -95,6 +97,35 @@ def test_parts_of_a_mapped_array(tmp_path, order):
         found = np.concatenate([block.table for block in jensen.scan(rows, block_rows=70)])
         np.testing.assert_array_equal(found, expected)
         assert found.dtype == np.float32
+
+
+def test_labels_and_weights_in_the_tuples_of_a_dataset():
+    rng = np.random.default_rng(0)
+    y, weight = np.repeat([0, 1], 100), rng.integers(1, 3, 200)
+    x = rng.normal(size=(200, 2)) + 5 * y[:, None]
+    data = torch.utils.data.TensorDataset(*map(torch.from_numpy, (x, y, weight)))
+    found = jensen.NaiveBayes().fit(jensen.scan(data, label="1", weight="2", block_rows=30))
+    assert found.score(x, y) == 1
+    assert found.total_weight_ == weight.sum()
+    assert jensen.GaussianMixture(2, random_state=0).fit(jensen.scan(data)).means_.shape == (2, 2)
+    deep = jensen.VAE(1, encoder=jensen.MLP((4,)), decoder=jensen.MLP((4,)), max_epochs=1, random_state=0)
+    assert deep.fit(jensen.scan(data, label="1")).classes_.tolist() == [0, 1]
+    with pytest.raises(ValueError, match=r"tuples of 3, and labels and weights go by their place .*'y' is none of '1'"):
+        jensen.scan(data, label="y")
+    with pytest.raises(TypeError, match=r"X is a Dataset, and this takes tables; give jensen.scan\(X\)"):
+        jensen.GaussianMixture(2).fit(data)
+
+
+def test_a_warning_about_rows_is_said_once():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"a": rng.normal(size=200), "t": rng.choice(["x", "y"], 200)})
+    model = jensen.Mixture(2, random_state=0).fit(frame)
+    frame.loc[50:, "t"] = "z"
+    answers = model.score_samples(jensen.scan(lambda: [frame], block_rows=20))
+    for _ in range(2):  # and once more the next time
+        with pytest.warns(UnseenValueWarning, match="said of the first block with such rows") as heard:
+            answers.collect()
+        assert len(heard) == 1
 
 
 def test_a_folder_a_pattern_and_a_list_are_read_in_the_order_of_names(tmp_path):
@@ -218,6 +249,29 @@ class TestWhatGoesWrong:
         os.utime(tmp_path / "t.parquet", (1, 1))
         with pytest.raises(ChangedError, match="scan it again"):
             list(blocks)
+
+    def test_text_files_that_cannot_be_read_in_blocks(self, tmp_path):
+        rows = "a,b\n" + "".join(f"{i},{i * i % 7}\n" for i in range(100))
+        (tmp_path / "first.csv").write_text("# made by us\n" + rows)
+        (tmp_path / "middle.csv").write_text(rows + "# half of it\n" + rows[4:])
+        (tmp_path / "x.csv.gz").write_bytes(gzip.compress(rows.encode()))
+        with pytest.raises(ValueError, match=r"first\.csv begins with a comment; .* remove those that begin with #"):
+            jensen.scan(tmp_path / "first.csv")
+        with pytest.raises(ValueError, match=r"middle\.csv cannot be read: .*: # half of it; .* remove those that"):
+            jensen.scan(tmp_path / "middle.csv")
+        with pytest.raises(ValueError, match=r"x\.csv\.gz is packed, .*; unpack it, or write it as Parquet"):
+            jensen.scan(tmp_path / "x.csv.gz")
+        # A name may begin so.
+        (tmp_path / "name.csv").write_text("#" + rows)
+        assert jensen.scan(tmp_path / "name.csv").head().table.columns.tolist() == ["#a", "b"]
+
+    def test_a_scan_where_rows_are_needed(self, tmp_path):
+        np.save(tmp_path / "x.npy", np.eye(4))
+        for needs_rows in (jensen.KMedoids(2).fit, jensen.cluster, jensen.compare):
+            with pytest.raises(
+                TypeError, match=r"X is a scan, and this needs rows in memory; read the table if it fit"
+            ):
+                needs_rows(jensen.scan(tmp_path / "x.npy"))
 
     def test_a_file_that_is_gone(self, table, tmp_path):
         scan = jensen.scan(written(table, tmp_path, "csv"))

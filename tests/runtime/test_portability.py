@@ -52,7 +52,7 @@ def python(code, *words, cwd=None, **environment):
 
 
 def command(*words, **options):
-    return python("from jensen.cli.app import main; main()", *words, **options)
+    return python("from jensen.cli import main; main()", *words, **options)
 
 
 class TestProcesses:

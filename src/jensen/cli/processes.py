@@ -40,7 +40,7 @@ def run_together(words: Sequence[str], processes: int) -> None:
     """Run the command of these words in several processes; exit as they do if one of them fails."""
     if find_spec("accelerate") is None:
         raise ImportError(f"--processes {processes} needs accelerate: pip install 'jensen[scale]'")
-    code, hidden = launch([sys.executable, "-c", "from jensen.cli.app import main; main()", *words], processes)
+    code, hidden = launch([sys.executable, "-c", "from jensen.cli import main; main()", *words], processes)
     if code:
         for line in hidden.splitlines()[-1:]:
             show_message(line if line.startswith("error: ") else f"in another process: {line}")

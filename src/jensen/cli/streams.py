@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +19,7 @@ from jensen.cli.scans import open_scan
 from jensen.cli.typed import as_fitted, left_out, typed_as_fitted
 from jensen.files.places import SCANNED
 from jensen.files.reading import Reading
+from jensen.runtime.messages import saying_once
 from jensen.runtime.progress import Bar
 
 if TYPE_CHECKING:
@@ -31,16 +32,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Place:
-    """Where a block is; errors within this context name it."""
+    """Where a block is; errors within this context name it, and warnings that were `said` are not repeated."""
 
     part: Any
     block: Block
+    said: set[type[Warning]]
+    within: list[Any] = field(default_factory=list)
 
-    def __enter__(self) -> None: ...
+    def __enter__(self) -> None:
+        self.within.append(saying_once(self.said))
+        self.within[-1].__enter__()
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: Any) -> None:
         from jensen.engines.em.streamed import located
 
+        self.within.pop().__exit__(None, None, None)
         if isinstance(error, ValueError):
             raise located(error, self.part, self.block) from error
 
@@ -74,6 +80,7 @@ class Stream:
         kept: columns for the output, or None for all of them; cells of text files are as they are written there.
         text: the column of texts, for a model of texts.
         is_number: whether the label is a number to predict.
+        said: warnings about earlier blocks.
     """
 
     estimator: Model
@@ -81,6 +88,7 @@ class Stream:
     kept: Sequence[str] | None
     text: str | None = None
     is_number: bool = False
+    said: set[type[Warning]] = field(default_factory=set)
 
     def __iter__(self) -> Iterator[Piece]:
         from jensen.runtime.ahead import ahead
@@ -115,14 +123,15 @@ class Stream:
         from jensen.files.datasets import numbers_of, select_features
         from jensen.files.documents import text_column
 
+        place = Place(part, block, self.said)
         if self.text is not None:
-            return Piece(text_column(block.table, self.text).fillna(""), None, block.table, cells, Place(part, block))
-        with Place(part, block):
+            return Piece(text_column(block.table, self.text).fillna(""), None, block.table, cells, place)
+        with place:
             X = typed_as_fitted(self.estimator, select_features(self.estimator, block.table))
             y = block.y
             if y is not None and self.is_number:
                 y = numbers_of(pd.Series(y), f"column {self.scan.label!r}", "numbers to predict")
-        return Piece(X, y, block.table, cells, Place(part, block))
+        return Piece(X, y, block.table, cells, place)
 
     def frames(self, answer: Callable[[Any], pd.DataFrame]) -> Iterator[pd.DataFrame]:
         """The columns to keep, with what is returned about the rows beside them."""

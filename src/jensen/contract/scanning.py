@@ -194,7 +194,11 @@ def as_scan(X: Any, y: Any, sample_weight: Any, executor: Any) -> Any:
             f"executor={executor!r} has no submit(); give an executor such as ProcessPoolExecutor(2) of "
             "concurrent.futures, or client.get_executor() of dask"
         )
+    example = "jensen.scan(path, {column}=...)"
     if is_dask(X):
+        is_frame = hasattr(X, "columns")
+        add = "X.assign({name}={name})" if is_frame else "da.hstack([X, {name}[:, None]]).rechunk({{1: -1}})"
+        example = f"jensen.scan({add}, {{column}}={'{name!r}' if is_frame else repr(str(X.shape[1]))})"
         X = scan(X)
     if not isinstance(X, Scan):
         if executor is not None:
@@ -202,5 +206,6 @@ def as_scan(X: Any, y: Any, sample_weight: Any, executor: Any) -> Any:
         return X
     for name, given, column in (("y", y, "label"), ("sample_weight", sample_weight, "weight")):
         if given is not None:
-            raise ValueError(f"{name} is given beside a scan; name its column, such as jensen.scan(path, {column}=...)")
+            way_out = example.format(name=name, column=column)
+            raise ValueError(f"{name} is given beside a scan; name its column, such as {way_out}")
     return X if executor is None else replace(X, executor=executor)

@@ -18,7 +18,7 @@ from jensen.data.levels import check_grey, find_levels, is_off, level_numbers, n
 from jensen.data.names import shown
 from jensen.data.present import ColumnView
 from jensen.data.sparse import rows_tensor
-from jensen.runtime.messages import levels_inside, own_filters
+from jensen.runtime.messages import own_filters, warn_of_rows
 
 # What the warning says an unseen value means.
 UNSEEN = "an unseen value has the probability 1/(n+1), whatever the rest of its row is"
@@ -171,11 +171,7 @@ class Unseen:
         return f"X holds {self.value!r} in row {self.row}, column {self.name}, which {what}{more}"
 
     def warn(self, meaning: str = UNSEEN) -> None:
-        warnings.warn(
-            f"{self.described('was not in the training data')}; {meaning}",
-            UnseenValueWarning,
-            stacklevel=levels_inside(),
-        )
+        warn_of_rows(f"{self.described('was not in the training data')}; {meaning}", UnseenValueWarning)
 
 
 def find_unseen(cells: Cells, kept: Sequence[int], names: Sequence[Any], unseen: np.ndarray) -> Unseen | None:
@@ -211,11 +207,10 @@ def without_unseen_warning() -> Iterator[None]:
 def warn_of_impossible(cells: Cells, kept: Sequence[int], names: Sequence[Any], impossible: np.ndarray) -> None:
     """One warning for all numbers of these cells (n, d) that a model excludes."""
     if found := find_unseen(cells, kept, names, impossible):
-        warnings.warn(
+        warn_of_rows(
             f"{found.described('has probability 0 in every component')}; such a row has the score -inf: correct the "
             "value, make it missing, or give the column another family or other bounds",
             ImpossibleValueWarning,
-            stacklevel=levels_inside(),
         )
 
 

@@ -176,10 +176,15 @@ def as_array(values: Any) -> np.ndarray:
 
 def read_items(dataset: Any, numbers: np.ndarray) -> np.ndarray:
     """Items of a torch Dataset (b, ...); an item is x, or a tuple that begins with it."""
+    return places_of_items(dataset, numbers, [0])[0]
+
+
+def places_of_items(dataset: Any, numbers: np.ndarray, places: Sequence[int]) -> list[np.ndarray]:
+    """What stands at some places of the tuples of a torch Dataset, as an array (b, ...) each."""
     wanted = numbers.tolist()
     items = dataset.__getitems__(wanted) if hasattr(dataset, "__getitems__") else [dataset[i] for i in wanted]
-    values = [item[0] if isinstance(item, (tuple, list)) else item for item in items]
-    return np.stack([np.asarray(value) for value in values])
+    tuples = [item if isinstance(item, (tuple, list)) else (item,) for item in items]
+    return [np.stack([np.asarray(own[place]) for own in tuples]) for place in places]
 
 
 # Missing values filled

@@ -9,6 +9,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from scipy.sparse import issparse
 from torch import Tensor
+from torch.utils.data import Dataset
 
 from jensen.data.labels import MISSING
 from jensen.data.names import listed
@@ -22,12 +23,16 @@ def check_container(X: Any) -> None:
         raise TypeError(f"X is {what}, and a table is a data frame or an array; give pd.DataFrame(X)")
     if isinstance(X, str):
         raise TypeError(f"X is the text {X[:80]!r}; give the rows, or jensen.scan({X[:80]!r}) if it is a path")
+    if isinstance(X, Dataset):
+        raise TypeError("X is a Dataset, and this takes tables; give jensen.scan(X), which is read block by block")
     if nw.dependencies.is_polars_lazyframe(X):
         raise TypeError("X is a LazyFrame, whose rows are not computed yet; give X.collect(), or jensen.scan(X)")
     if hasattr(X, "block_rows"):  # a scan, whose class is in a layer above
         raise TypeError(
-            "X is a scan, and this method takes rows in memory; give them block by block, such as "
-            "`for block in X: model.partial_fit(block.table)`, or all of them: pd.concat(block.table for block in X)"
+            "X is a scan, and this needs rows in memory; read the table if it fits, or take the first rows, "
+            "X.head().table. `fit` of mixtures, k-means, factors, topics and deep models takes scans, and so do their "
+            "score, predict, transform and impute; partial_fit takes blocks: `for block in X: "
+            "model.partial_fit(block.table)`"
         )
     if X.is_complex() if isinstance(X, Tensor) else getattr(getattr(X, "dtype", None), "kind", None) == "c":
         raise ValueError(

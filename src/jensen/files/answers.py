@@ -17,6 +17,7 @@ from jensen.files.replacing import replacing
 from jensen.files.scan import Block, Scan
 from jensen.files.sources import needed
 from jensen.runtime.ahead import ahead
+from jensen.runtime.messages import saying_once
 
 STREAMED = (".parquet", ".csv", ".tsv", ".npy")
 
@@ -44,8 +45,11 @@ class Answered:
 
     def blocks(self) -> Iterator[tuple[Block, Any]]:
         """Blocks of rows with the answers about them; the next ones are read meanwhile."""
+        said: set[type[Warning]] = set()
         for block in ahead(self.scan):
-            yield block, self.answer(block.table)
+            with saying_once(said):
+                found = self.answer(block.table)
+            yield block, found
 
     def collect(self) -> Any:
         """All answers in memory: an array, or a data frame."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -46,12 +46,27 @@ class RelationBlocks:
 
 
 @dataclass(frozen=True)
+class Tuples:
+    """Rows of a Dataset of tuples, with what stands beside x, by its place in the tuple."""
+
+    x: np.ndarray
+    aside: dict[str, np.ndarray]
+
+
+@dataclass(frozen=True)
 class DatasetPart:
-    """Items of a map-style torch Dataset."""
+    """Items of a map-style torch Dataset.
+
+    Args:
+        dataset: of rows x, or of tuples that begin with them.
+        start, stop: its items.
+        aside: places in the tuples of a label and of a weight.
+    """
 
     dataset: Any
     start: int
     stop: int
+    aside: tuple[int, ...] = ()
     is_fast: ClassVar[bool] = False
 
     @property
@@ -63,13 +78,25 @@ class DatasetPart:
         return self.stop - self.start
 
     def blocks(self, n_rows: int) -> Iterator[Any]:
-        from jensen.data.container import read_items
+        from jensen.data.container import places_of_items
 
         for start in range(self.start, self.stop, n_rows):
-            yield read_items(self.dataset, np.arange(start, min(start + n_rows, self.stop)))
+            numbers = np.arange(start, min(start + n_rows, self.stop))
+            x, *aside = places_of_items(self.dataset, numbers, [0, *self.aside])
+            yield Tuples(x, dict(zip(map(str, self.aside), aside, strict=True))) if aside else x
 
 
-def dataset_parts(dataset: Any) -> list[Part]:
+def dataset_parts(dataset: Any, aside: Sequence[str]) -> list[Part]:
+    """Parts of a Dataset; label and weight are places in its tuples, or columns of items that are no tuples."""
     if not hasattr(dataset, "__len__"):
         raise TypeError("scan needs a map-style Dataset, with a length; give a function that returns its batches")
-    return [DatasetPart(dataset, i, min(i + ITEMS, len(dataset))) for i in range(0, len(dataset), ITEMS)]
+    n, places = len(dataset), tuple[int, ...]()
+    if n and aside and isinstance(dataset[0], (tuple, list)):
+        known = [str(place) for place in range(1, len(dataset[0]))]
+        if wrong := [name for name in aside if name not in known]:
+            raise ValueError(
+                f"the items of the Dataset are tuples of {len(known) + 1}, and labels and weights go by their place in "
+                f"them: {wrong[0]!r} is none of {', '.join(map(repr, known)) or 'them, since there is only x'}"
+            )
+        places = tuple(map(int, aside))
+    return [DatasetPart(dataset, i, min(i + ITEMS, n), places) for i in range(0, n, ITEMS)]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import mmap
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -19,6 +20,9 @@ import numpy as np
 # Bytes of a part that could be of any size.
 PART_BYTES = 2**26
 EXTRA = "scale"
+# What pyarrow reports about a line of the wrong number of cells that looks like a comment.
+COMMENT = re.compile(r"CSV parse error: .* columns, got \d+: #")
+NO_COMMENTS = "every line must be a row: remove those that begin with #, such as by grep -v '^#'"
 
 
 class ChangedError(ValueError):
@@ -79,7 +83,8 @@ def damage_named(name: str) -> Iterator[None]:
         if isinstance(error, (ChangedError, MemoryError)):
             raise
         what = str(error).splitlines()[0]
-        raise ValueError(f"{name} cannot be read: {what}; replace the file, or leave it out of the scan") from None
+        way_out = NO_COMMENTS if COMMENT.search(what) else "replace the file, or leave it out of the scan"
+        raise ValueError(f"{name} cannot be read: {what}; {way_out}") from None
 
 
 @dataclass(frozen=True)

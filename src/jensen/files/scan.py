@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from jensen.files.object_parts import Called, LazyBlocks, RelationBlocks, dataset_parts
+from jensen.files.object_parts import Called, LazyBlocks, RelationBlocks, Tuples, dataset_parts
 from jensen.files.parts import CallPart, Part, array_parts
 from jensen.files.table_files import FirstNames, check_array_has_no_names, files_of, parts_of_files
 from jensen.files.text_parts import TextOptions, check_text
@@ -109,6 +109,9 @@ class Scan:
 
     def split(self, table: Any, first: int = 0) -> Block:
         """The table without the columns of labels and weights, and these."""
+        if isinstance(table, Tuples):
+            y, weight = (table.aside.get(name or "") for name in (self.label, self.weight))
+            return Block(table.x, y, weight, first)
         aside = [name for name in (self.label, self.weight, *self.drop) if name is not None]
         if not aside:
             return Block(table, first=first)
@@ -170,7 +173,8 @@ def scan(
             as "rows/*.parquet" or a list of such files; a memory-mapped array; a polars LazyFrame; a DuckDB relation; a
             map-style torch Dataset; or a function without arguments that returns an iterable of data frames, arrays,
             sparse matrices or texts, anew for every sweep.
-        label: the column with labels, which `fit` then uses; columns of npy files are "0", "1", ...
+        label: the column with labels, which `fit` then uses; columns of npy files are "0", "1", ..., and so are the
+            places in the tuples of a Dataset, of which the row is the first.
         weight: the column with row weights.
         drop: columns to leave out.
         columns: columns to read, beside those of label and weight; None reads all.
@@ -200,11 +204,10 @@ def scan(
     if isinstance(source, Scan):
         return source
     drop = (drop,) if isinstance(drop, str) else tuple(drop)
-    wanted = (
-        None if columns is None else tuple(dict.fromkeys([*columns, *(c for c in (label, weight) if c is not None)]))
-    )
+    aside = [name for name in (label, weight) if name is not None]
+    wanted = None if columns is None else tuple(dict.fromkeys([*columns, *aside]))
     options = TextOptions(tuple(missing), dict(types or {}), header)
-    found = Scan(tuple(parts_of(source, wanted, options)), label, weight, drop, cache=checked_cache(cache))
+    found = Scan(tuple(parts_of(source, wanted, options, aside)), label, weight, drop, cache=checked_cache(cache))
     if not found.parts:
         raise ValueError(f"{source!r} has no rows; give files with at least one")
     check_text(found.parts, options)
@@ -235,7 +238,9 @@ def checked_cache(cache: bool | str | os.PathLike[str] | None) -> bool | str | N
     return os.fspath(cache)
 
 
-def parts_of(source: Any, columns: tuple[str, ...] | None, options: TextOptions) -> Iterable[Part]:
+def parts_of(
+    source: Any, columns: tuple[str, ...] | None, options: TextOptions, aside: Sequence[str]
+) -> Iterable[Part]:
     if isinstance(source, (str, os.PathLike)):
         return parts_of_files(files_of(source), columns, options, FirstNames())
     if isinstance(source, (list, tuple)) and source and all(isinstance(one, (str, os.PathLike)) for one in source):
@@ -247,7 +252,7 @@ def parts_of(source: Any, columns: tuple[str, ...] | None, options: TextOptions)
 
     if isinstance(source, Dataset):
         check_array_has_no_names(columns)
-        return dataset_parts(source)
+        return dataset_parts(source, aside)
     module = type(source).__module__.partition(".")[0]
     if module == "polars" and hasattr(source, "collect_batches"):
         lazy = source if columns is None else source.select(list(columns))

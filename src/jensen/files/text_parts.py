@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from jensen.files.layout import SAID, SAMPLE, USUAL, find_layout
-from jensen.files.parts import PART_BYTES, Part, Stamp, check_names, damage_named, frame_of
-from jensen.files.places import SEPARATORS
+from jensen.files.parts import NO_COMMENTS, PART_BYTES, Part, Stamp, check_names, damage_named, frame_of
+from jensen.files.places import PACKED, SEPARATORS
 from jensen.files.reading import ONLY
 
 # Bytes read at a time.
@@ -111,10 +111,18 @@ def text_parts(path: Path, stamp: Stamp, columns: tuple[str, ...] | None, option
 
     suffix = path.suffix.lower()
     if suffix not in SEPARATORS:
+        if suffix in PACKED:
+            raise ValueError(
+                f"{path} is packed, and blocks cannot be read from the middle of a packed file; unpack it, or write it "
+                "as Parquet, which is packed inside"
+            )
         known = ".parquet, .feather, .arrow, .npy, .csv, .tsv"
         raise ValueError(f"{path} cannot be read block by block; give files that end in {known}")
     with open(path, "rb") as file:
-        layout = find_layout(file.read(SAMPLE), SEPARATORS[suffix], options.header)
+        sample = file.read(SAMPLE)
+    layout = find_layout(sample, SEPARATORS[suffix], options.header)
+    if sample.startswith(b"#") and not layout.is_table:
+        raise ValueError(f"{path} begins with a comment; {NO_COMMENTS}")
     if not layout.has_header and options.header is None:
         raise ValueError(
             f"{path} has no header line; write one, or give header=False, with which columns are called x0, x1, ..."

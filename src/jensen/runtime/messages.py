@@ -7,6 +7,7 @@ import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 
 # Packages between a user and a fit: our own, and those whose wrappers call us.
 INSIDE = ("jensen.", "sklearn.", "joblib.", "torch.", "contextlib")
@@ -18,6 +19,31 @@ def levels_inside() -> int:
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(INSIDE):
         frame, level = frame.f_back, level + 1
     return level
+
+
+# What was said about the blocks of a scan so far, by category; None about rows in memory.
+SAID: ContextVar[set[type[Warning]] | None] = ContextVar("said", default=None)
+
+
+@contextmanager
+def saying_once(said: set[type[Warning]]) -> Iterator[None]:
+    """What `warn_of_rows` says about blocks is said about the first of them, as about a table in memory."""
+    token = SAID.set(said)
+    try:
+        yield
+    finally:
+        SAID.reset(token)
+
+
+def warn_of_rows(message: str, category: type[Warning]) -> None:
+    """A warning that depends on rows, of which every block of a scan may have some."""
+    said = SAID.get()
+    if said is not None:
+        if category in said:
+            return
+        said.add(category)
+        message = f"{message} (said of the first block with such rows; later ones may have more)"
+    warnings.warn(message, category, stacklevel=levels_inside())
 
 
 # The filters belong to the whole process, and `catch_warnings` restores the list that it found on entry: of two threads

@@ -151,6 +151,21 @@ class TestWhatGoesWrong:
         with pytest.raises(ValueError, match=r"is of another fit: rows was"):
             jensen.GaussianMixture(3, random_state=0).fit(2 * X, checkpoint=path)
 
+    def test_a_checkpoint_of_another_model(self, tmp_path):
+        path = tmp_path / "run.ckpt"
+        jensen.GaussianMixture(3, random_state=0).fit(X, checkpoint=path)
+        with pytest.raises(
+            ValueError, match=r"is of another fit: model was 'GaussianMixture' and is 'Mixture'; delete"
+        ):
+            jensen.Mixture(3, random_state=0).fit(X, checkpoint=path)
+        with pytest.raises(
+            ValueError, match=r"run\.ckpt' cannot be resumed: it is no checkpoint of a training by gradients; delete it"
+        ):
+            jensen.VAE(1, max_epochs=1, checkpoint=path).fit(X)
+        jensen.VAE(1, max_epochs=1, checkpoint=tmp_path / "deep.ckpt").fit(X)
+        with pytest.raises(ValueError, match=r"deep\.ckpt' is no checkpoint of EM; give another path"):
+            jensen.GaussianMixture(3).fit(X, checkpoint=tmp_path / "deep.ckpt")
+
     def test_a_damaged_checkpoint(self, tmp_path):
         path = tmp_path / "run.ckpt"
         jensen.GaussianMixture(3, random_state=0).fit(X, checkpoint=path)

@@ -183,6 +183,7 @@ def read(path: str, about: str) -> Progress | None:
     """The checkpoint at this path, or None; an error if it is damaged, or one of another fit."""
     if not os.path.exists(path):
         return None
+    facts: dict[str, str] = {}
     try:
         with safe_open(path, framework="pt") as file:
             facts = file.metadata() or {}
@@ -200,9 +201,9 @@ def read(path: str, about: str) -> Progress | None:
         found = Progress(attempt, history, now, tensors["state"], is_done, best, other)
         was, version = facts["about"], facts["version"]
     except (SafetensorError, KeyError, ValueError) as error:
-        raise ValueError(
-            f"checkpoint={path!r} is damaged or no checkpoint of EM ({error}); give another path"
-        ) from None
+        is_other = bool(facts) and "about" not in facts
+        what = "no checkpoint of EM" if is_other else f"damaged or no checkpoint of EM ({error})"
+        raise ValueError(f"checkpoint={path!r} is {what}; give another path") from None
     if version != VERSION or was != about:
         raise ValueError(
             f"checkpoint={path!r} is of another fit: {differing(was, about)}; delete it, or give another path"
@@ -214,7 +215,9 @@ def differing(was: str, now: str) -> str:
     """What differs between the descriptions of two fits."""
     try:
         old, new = json.loads(was), json.loads(now)
-        names = [name for name in {**old, **new} if old.get(name) != new.get(name)]
+        # Another model has other arguments, and there is no end to what differs.
+        is_other = old.get("model") != new.get("model")
+        names = ["model"] if is_other else [name for name in {**old, **new} if old.get(name) != new.get(name)]
         return ", ".join(f"{name} was {old.get(name)!r} and is {new.get(name)!r}" for name in names) or "its format"
     except (ValueError, AttributeError):
         return "its description"

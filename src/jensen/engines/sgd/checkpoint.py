@@ -93,7 +93,9 @@ def read(path: str) -> dict[str, Any] | None:
     try:
         record = read_record(path)
     except (ValueError, OSError) as error:
-        raise ValueError(f"checkpoint={path!r} cannot be resumed: {error}; {WAY_OUT}") from None
+        is_other = "but not a jensen model" in str(error)
+        reason = "it is no checkpoint of a training by gradients" if is_other else error
+        raise ValueError(f"checkpoint={path!r} cannot be resumed: {reason}; {WAY_OUT}") from None
     if record.get("class") != "checkpoint":
         raise ValueError(f"checkpoint={path!r} is a fitted model, not a checkpoint; give another file")
     absent = [part for part, kind in PARTS.items() if not isinstance(record.get(part), kind)]

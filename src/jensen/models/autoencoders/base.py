@@ -5,7 +5,6 @@ ln p(x) ≥ E_q[ln p(x|z)] - KL(q(z|x) ‖ N(0, I)),   and tighter with k draws:
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import replace
 from typing import Any
 
@@ -25,7 +24,7 @@ from jensen.formulas.pareto import UNRELIABLE
 from jensen.models.autoencoders import inference as answers
 from jensen.models.autoencoders.build import VAEFacts, read_latents
 from jensen.models.autoencoders.module import VAEModule
-from jensen.runtime.messages import levels_inside
+from jensen.runtime.messages import warn_of_rows
 from jensen.runtime.progress import progress
 
 # A standard error of so many nats is small: nearly equal weights may have a heavy tail, too.
@@ -230,10 +229,9 @@ def warn_of_heavy_tails(found: answers.Evidence, n_draws: int) -> None:
     k = found.diagnostics["pareto_k"]
     n = int(((k > UNRELIABLE) & (found.standard_error > SMALL_ERROR)).sum())
     if n and not is_averaging():
-        warnings.warn(
+        warn_of_rows(
             f"the scores of {n} of {len(k)} rows are uncertain: a few of their {n_draws} importance weights dominate "
             f"(Pareto k̂ above {UNRELIABLE}, standard error above {SMALL_ERROR} nats); raise evaluation_samples or "
             "importance_samples, and see bound(X, importance_samples=...) for the diagnostics of every row",
             HeavyTailWarning,
-            stacklevel=levels_inside(),
         )
