@@ -35,7 +35,7 @@ BROUGHT = ("pytest", "polars")
 # Files of 0.1, tables and files of all kinds, executors, the laws of one case per kind of model, and commands.
 CASES = "[kmeans] or [ppca] or [mixture-full] or [topics] or [vae] or [diffusion]"
 SUITES: tuple[tuple[str, ...], ...] = (
-    ("tests/golden", "tests/data", "tests/files/test_formats.py", "tests/contract/test_executors.py"),
+    ("tests/golden", "tests/data", "tests/files", "tests/contract/test_executors.py"),
     ("tests/laws/test_contract.py", "tests/laws/test_missing.py", "tests/laws/test_bound.py", "-k", CASES),
     ("tests/cli/test_commands.py",),
 )
