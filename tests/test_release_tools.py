@@ -92,8 +92,10 @@ class TestOutcomes:
             "        skipped 1: no dask",
         ]
 
-    def test_a_suite_that_ends_without_a_report_has_failed(self, tmp_path):
-        assert result_of([tmp_path / "none.xml"], [4], "", "").result == "failed"
+    def test_a_suite_that_ends_without_a_whole_report_has_failed(self, tmp_path):
+        (tmp_path / "cut.xml").write_text("<testsuites><testcase na")
+        for name in ("none.xml", "cut.xml"):
+            assert result_of([tmp_path / name], [4], "", "").result == "failed"
 
     @pytest.mark.parametrize(
         ("results", "code"),

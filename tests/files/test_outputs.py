@@ -10,6 +10,7 @@ import stat
 import subprocess
 import sys
 import time
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -41,26 +42,25 @@ WRITERS = {
 }
 
 
-@pytest.fixture
+@contextmanager
 def full_disk():
-    """No file may grow beyond a few bytes, as on a disk with no more room."""
+    """No file may grow beyond a few bytes, as on a disk with no more room; pytest's own must, after the test."""
     before, handler = resource.getrlimit(resource.RLIMIT_FSIZE), signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-
-    def fill():
-        resource.setrlimit(resource.RLIMIT_FSIZE, (700, before[1]))
-
-    yield fill
-    resource.setrlimit(resource.RLIMIT_FSIZE, before)
-    signal.signal(signal.SIGXFSZ, handler)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (700, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, handler)
 
 
 @pytest.mark.parametrize("name", WRITERS)
-def test_a_file_that_cannot_be_written_leaves_the_old_one(name, tmp_path, full_disk):
+def test_a_file_that_cannot_be_written_leaves_the_old_one(name, tmp_path):
     path = tmp_path / name
     WRITERS[name](path)
     path.write_text("old")
-    full_disk()
-    with pytest.raises(OSError, match=f"{name} cannot be written: .*; an existing file is unchanged"):
+    message = f"{name} cannot be written: .*; an existing file is unchanged"
+    with full_disk(), pytest.raises(OSError, match=message):
         WRITERS[name](path)
     assert path.read_text() == "old"
     assert os.listdir(tmp_path) == [name]
@@ -163,14 +163,13 @@ class TestReplacing:
         assert sorted(os.listdir(tmp_path)) == sorted(["table.csv", others[0]])
 
 
-def test_a_checkpoint_that_cannot_be_written_warns_and_training_continues(tmp_path, full_disk):
+def test_a_checkpoint_that_cannot_be_written_warns_and_training_continues(tmp_path):
     network, path = MLP((4,)), tmp_path / "run.ckpt"
     options = {"encoder": network, "decoder": network, "max_epochs": 2, "random_state": 0}
     whole = VAE(2, **options).fit(X).transform(X)
     model = VAE(2, **options, checkpoint=path, trainer=Trainer(checkpoint_every=0))
-    full_disk()
     message = r"training continues without its checkpoint: .*run.ckpt cannot be written"
-    with pytest.warns(RuntimeWarning, match=message) as heard:
+    with full_disk(), pytest.warns(RuntimeWarning, match=message) as heard:
         model.fit(X)
     assert {warning.filename for warning in heard} == {__file__}
     np.testing.assert_array_equal(model.transform(X), whole)
@@ -184,10 +183,10 @@ class TestCommandLine:
         MODEL.save(tmp_path / "model" / "iris.jensen")
         return tmp_path / "model" / "iris.jensen"
 
-    def test_a_full_disk_is_one_line(self, model, tmp_path, full_disk):
+    def test_a_full_disk_is_one_line(self, model, tmp_path):
         (tmp_path / "new.csv").write_text("old")
-        full_disk()
-        told = fail("sample", model, "-n", 2000, "--output", tmp_path / "new.csv")
+        with full_disk():
+            told = fail("sample", model, "-n", 2000, "--output", tmp_path / "new.csv")
         assert "new.csv cannot be written: File too large; an existing file is unchanged" in told
         assert (tmp_path / "new.csv").read_text() == "old"
 
