@@ -26,8 +26,11 @@ from jensen.engines.em.spool import Spool
 from jensen.engines.em.streamed import Shown, StreamedSource, sum_over
 from jensen.files.scan import Block, Scan
 from jensen.formulas.moments import Extent, HeldExtent, SummedExtent
+from jensen.runtime.memory import available_bytes
 
 LogDensity = Callable[[Tensor], Tensor]
+# Of a number.
+BYTES = 8
 
 
 @dataclass(frozen=True)
@@ -88,14 +91,12 @@ class Rows:
         hold: Hold | None = None,
         log_noise: LogDensity | None = None,
         in_one: bool = False,
-        is_light: bool = False,
     ) -> Source:
         """The rows for the engine, in the frame's units.
 
         Args:
             footprint, by_pattern, hold, in_one: see `ArraySource`.
             log_noise: the log-density of noise, of rows (n, d), where a model has such a component.
-            is_light: whether a sweep computes for less time than it takes to read the rows of any file.
         """
         noise = None if log_noise is None else log_noise(self.x)
         if noise is not None and self.log_jacobian is not None:
@@ -199,7 +200,6 @@ class StreamedRows(Rows):
         hold: Hold | None = None,
         log_noise: LogDensity | None = None,
         in_one: bool = False,
-        is_light: bool = False,
     ) -> Source:
         assert self.scan is not None
         assert self.read is not None
@@ -214,18 +214,23 @@ class StreamedRows(Rows):
             self.n_rows * footprint.per_row,
             Drawn(self, frame),
             fingerprint(self.x, self.weight, self.extent.spread.mean, self.extent.spread.squares),
-            self.spool(is_light),
+            self.spool(),
             self.mass,
             self.is_shown,
         )
 
-    def spool(self, is_light: bool) -> Spool | None:
-        """Files for the batches of all sweeps but the first, where reading the source again takes longer."""
+    def spool(self) -> Spool | None:
+        """Files for the batches of all sweeps but the first, where reading the source again takes longer.
+
+        Plain numbers are read again almost as fast, so their copy pays only while the system can hold it in memory
+        beside the source.
+        """
         assert self.scan is not None
         cache = self.scan.cache
         if cache is None:
-            is_fast = self.is_plain and all(part.is_fast for part in self.scan.parts)
-            cache = is_light or self.has_missing or not is_fast
+            is_fast = self.is_plain and not self.has_missing and all(part.is_fast for part in self.scan.parts)
+            free = None if self.scan.is_elsewhere else available_bytes()
+            cache = not is_fast or (free is not None and 2 * BYTES * self.n_rows * self.x.shape[1] < free)
         return None if cache is False else Spool(None if cache is True else cache, self.n_rows)
 
 

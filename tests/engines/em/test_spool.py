@@ -10,6 +10,7 @@ import pytest
 import torch
 
 import jensen
+from jensen.contract import rows
 from jensen.engines.em import checkpoint, spool
 from jensen.engines.em.batch import Batch
 
@@ -61,14 +62,17 @@ def test_a_cached_fit_has_the_bits_of_one_that_reads_every_sweep(make, n_columns
     assert read.n_sweeps - kept.n_sweeps == 6
 
 
-def test_plain_numbers_in_fast_files_are_not_cached(tmp_path, monkeypatch):
+@pytest.mark.parametrize(("free", "is_cached"), [(2 * 8 * TABLE[["b", "n"]].size, False), (2**30, True)])
+def test_plain_numbers_in_fast_files_are_cached_if_memory_holds_them_twice(tmp_path, monkeypatch, free, is_cached):
     np.save(tmp_path / "x.npy", TABLE[["b", "n"]].to_numpy())
     written = []
     monkeypatch.setattr(spool.SpooledPart, "write", lambda *given: written.append(1))
-    jensen.GaussianMixture(2, random_state=0, max_iter=3).fit(jensen.scan(tmp_path / "x.npy"))
-    assert not written
-    jensen.GaussianMixture(2, random_state=0, max_iter=0).fit(jensen.scan(tmp_path / "x.npy", cache=True))
-    assert written
+    monkeypatch.setattr(rows, "available_bytes", lambda: free)
+    jensen.GaussianMixture(2, random_state=0, max_iter=0).fit(jensen.scan(tmp_path / "x.npy"))
+    assert bool(written) == is_cached
+    written.clear()
+    jensen.GaussianMixture(2, random_state=0, max_iter=0).fit(jensen.scan(tmp_path / "x.npy", cache=not is_cached))
+    assert bool(written) != is_cached
 
 
 @pytest.mark.parametrize("place", ["begin", "write", "room"])

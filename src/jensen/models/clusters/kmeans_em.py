@@ -147,7 +147,7 @@ def kmeans_problem(
 def centre_source(rows: Rows, frame: Frame, in_one: bool = False, hold: Hold | None = None) -> Source:
     """Rows for the engine, in the frame's units."""
     footprint = Footprint(per_row=2 * rows.x.shape[1] + 16, per_block=1)
-    return rows.source(frame, footprint=footprint, by_pattern=False, in_one=in_one, hold=hold, is_light=True)
+    return rows.source(frame, footprint=footprint, by_pattern=False, in_one=in_one, hold=hold)
 
 
 def tensor_of(x: np.ndarray) -> Tensor:
