@@ -172,7 +172,7 @@ class TestFilesThatAreNotGoneOnFrom:
         with pytest.raises(ValueError, match=r"cannot be resumed: .* delete it to start again"):
             trained(tmp_path / "run.ckpt")
         save_file({"weight": torch.zeros(2)}, tmp_path / "run.ckpt")
-        with pytest.raises(ValueError, match=r"cannot be resumed: .* not a jensen model"):
+        with pytest.raises(ValueError, match=r"cannot be resumed: .* no checkpoint of a training by gradients"):
             trained(tmp_path / "run.ckpt")
 
     @pytest.mark.parametrize("share", [0.0, 0.3, 0.999])
