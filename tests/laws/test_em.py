@@ -43,7 +43,7 @@ def test_chunks_add_up_to_the_whole(case, some_rows, parameters, monkeypatch):
         whole = few_steps(case).fit(rows, case.y)
         with monkeypatch.context() as patch:
             patch.setattr(sources, "FEWEST_ROWS", 4)
-            patch.setattr(sources, "MOST_ROWS", 7)
+            patch.setattr(sources, "MOST_ROWS", 23)
             chunked = few_steps(case).fit(rows, case.y)
         assert_allclose(case.objective(chunked), case.objective(whole), rtol=1e-9)
         assert_allclose(parameters(chunked), parameters(whole), rtol=1e-5, atol=1e-7)

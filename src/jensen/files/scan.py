@@ -184,7 +184,8 @@ def scan(
         block_rows: rows read at a time; None chooses by the number of columns.
         cache: whether EM keeps the rows in temporary files, as the model reads them, after its first sweep; or the
             folder for these files. None keeps them where reading takes longer than that: texts, columns of several
-            kinds, missing values, queries and functions. The files need about 8 bytes per number.
+            kinds, missing values, queries and functions; and plain numbers, if memory can hold them beside their
+            source. The files need about 8 bytes per number.
 
     Example:
         >>> import tempfile
