@@ -230,15 +230,15 @@ def test_all_workers_lost_keeps_the_checkpoint(path, tmp_path, monkeypatch):
 
 
 class Hanging(ThreadPoolExecutor):
-    """A worker that never returns from one task in ten."""
+    """A worker that never returns from one task in some."""
 
-    def __init__(self):
+    def __init__(self, every=10):
         super().__init__(2)
-        self.n, self.hung = 0, []
+        self.n, self.every, self.hung = 0, every, []
 
     def submit(self, *given):
         self.n += 1
-        if self.n % 10:
+        if self.n % self.every:
             return super().submit(*given)
         self.hung.append(Future())
         return self.hung[-1]
@@ -251,6 +251,16 @@ def test_a_task_that_hangs_is_computed_again(path, monkeypatch):
         assert bits(model().fit(rows, executor=executor)) == bits(model().fit(rows))
     assert executor.hung
     assert all(future.cancelled() for future in executor.hung)
+
+
+def test_sweeps_are_compared_with_those_before(tmp_path, monkeypatch):
+    """A single part has no others to be compared with; the first sweeps and the first EM sweep do not hang here."""
+    monkeypatch.setattr(workers, "PATIENCE", 0.1)
+    np.save(tmp_path / "x.npy", np.random.default_rng(0).normal(size=(200, 2)))
+    rows = jensen.scan(tmp_path / "x.npy")
+    with Hanging(every=5) as executor:
+        assert bits(model().fit(rows, executor=executor)) == bits(model().fit(rows))
+    assert executor.hung
 
 
 class Interrupting(ThreadPoolExecutor):

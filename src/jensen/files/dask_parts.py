@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 from jensen.files.parts import ArrayPart, CallPart
 from jensen.runtime.messages import own_filters
-from jensen.runtime.workers import in_workers
+from jensen.runtime.workers import Durations, in_workers
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,9 @@ class DaskPart:
         yield from HeldTable(self.number, computed(self.delayed)).blocks(n_rows)
 
     @staticmethod
-    def compute_all(job: Callable[..., Any], items: Iterable[tuple[Any, ...]]) -> Iterator[Any]:
+    def compute_all(
+        job: Callable[..., Any], items: Iterable[tuple[Any, ...]], durations: Durations | None = None
+    ) -> Iterator[Any]:
         """What a job returns about every partition and its notes: a small fresh graph, results in the parts' order."""
         import dask
         from dask.graph_manipulation import clone
@@ -58,7 +60,7 @@ class DaskPart:
             return as_local(client.compute(made(number, attempt)) if attempt else first[number])
 
         # Results stay on their workers until it is their turn.
-        for number, own in enumerate(in_workers(submit, range(len(given)), len(given), client)):
+        for number, own in enumerate(in_workers(submit, range(len(given)), len(given), client, durations)):
             first[number] = None
             yield own.result()
 

@@ -32,6 +32,14 @@ NOBODY = 120.0
 PER_WORKER, FEWEST = 4, 16
 
 
+# Seconds that tasks took, waiting included.
+Durations = deque[float]
+
+
+def new_durations() -> Durations:
+    return deque(maxlen=REMEMBERED)
+
+
 @dataclass
 class Task(Generic[Item]):
     """A task under way: its item, when it was submitted, and the futures of its attempts."""
@@ -45,7 +53,11 @@ class Task(Generic[Item]):
 
 
 def in_workers(
-    submit: Callable[[Item, int], Future[Result]], items: Iterable[Item], n_at_once: int, client: Any = None
+    submit: Callable[[Item, int], Future[Result]],
+    items: Iterable[Item],
+    n_at_once: int,
+    client: Any = None,
+    durations: Durations | None = None,
 ) -> Iterator[Result]:
     """The results of tasks in the order of the items, at most so many of them computed ahead.
 
@@ -54,13 +66,15 @@ def in_workers(
         items: what the tasks are about.
         n_at_once: tasks under way, and results that wait for their turn.
         client: of dask, which would wait for workers forever.
+        durations: of such tasks before, to which those of these are added; without them nothing is late before one of
+            these is done.
     """
     watch = None if client is None else Watch(client)
     left, n_submitted, turn = enumerate(items), 0, 0
     waiting: dict[int, Task[Item]] = {}
     made: dict[int, Result] = {}
     arrived: queue.SimpleQueue[tuple[int, Future[Result]]] = queue.SimpleQueue()
-    durations: deque[float] = deque(maxlen=REMEMBERED)
+    durations = new_durations() if durations is None else durations
     looked = time.monotonic()
 
     def send(number: int, task: Task[Item]) -> None:

@@ -8,7 +8,7 @@ more elsewhere (`runtime.workers`).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial, reduce
 from operator import add
 from threading import Lock
@@ -22,7 +22,7 @@ from jensen.files.scan import Block, Scan
 from jensen.runtime.ahead import ahead
 from jensen.runtime.progress import DISPLAY, Bar
 from jensen.runtime.threads import in_threads
-from jensen.runtime.workers import about, client_of, in_workers, n_at_once
+from jensen.runtime.workers import Durations, about, client_of, in_workers, n_at_once, new_durations
 
 Result = TypeVar("Result")
 Count = Callable[[int], None]
@@ -107,17 +107,24 @@ class Shown:
         return Bar(name, self.n_rows if scan.n_rows is None else scan.n_rows, unit="row")
 
 
-def sum_over(scan: Scan, function: Callable[[Block], Result | None], shown: Shown | None = None) -> Result:
+def sum_over(
+    scan: Scan,
+    function: Callable[[Block], Result | None],
+    shown: Shown | None = None,
+    durations: Durations | None = None,
+) -> Result:
     """Σ_blocks function(block) of what adds, with one task per part; None adds nothing."""
 
     def job(count: Count | None) -> PartSum:
         return PartSum(replace(scan, parts=(), executor=None), function, count)
 
-    total: Result = shown_sum(scan, job, shown or Shown())
+    total: Result = shown_sum(scan, job, shown or Shown(), durations)
     return total
 
 
-def shown_sum(scan: Scan, job: Callable[[Count | None], Callable[[Part], Any]], shown: Shown) -> Any:
+def shown_sum(
+    scan: Scan, job: Callable[[Count | None], Callable[[Part], Any]], shown: Shown, durations: Durations | None = None
+) -> Any:
     """The sum of what a job returns about every part, in their order; it is told whom to report its rows to."""
     lock, elsewhere = Lock(), scan.is_elsewhere
     with shown.bar(scan) as bar:
@@ -127,7 +134,7 @@ def shown_sum(scan: Scan, job: Callable[[Count | None], Callable[[Part], Any]], 
                 bar.update(n)
 
         def results() -> Iterator[Any]:
-            for own in run(job(None if elsewhere else count), scan.parts, scan.executor):
+            for own in run(job(None if elsewhere else count), scan.parts, scan.executor, durations=durations):
                 yield own
                 if elsewhere:
                     bar.update()
@@ -147,7 +154,11 @@ def added(results: Iterable[Result | None]) -> Result:
 
 
 def run(
-    job: Callable[..., Result], parts: Iterable[Part], executor: Any = None, note: Callable[[int], Any] | None = None
+    job: Callable[..., Result],
+    parts: Iterable[Part],
+    executor: Any = None,
+    note: Callable[[int], Any] | None = None,
+    durations: Durations | None = None,
 ) -> Iterator[Result]:
     """What a job returns about every part, in the order of the parts.
 
@@ -156,19 +167,20 @@ def run(
         parts: that it is about.
         executor: where it runs; None is this process.
         note: takes the number of a part to what the job has to know about it beside theta.
+        durations: of such jobs before, by which one that hangs is known.
     """
     parts = list(parts)
     items = ((part,) if note is None else (part, note(number)) for number, part in enumerate(parts))
     together = getattr(parts[0], "compute_all", None)
     if together is not None:
-        return with_losses_named(together(partial(about, job), items))
+        return with_losses_named(together(partial(about, job), items, durations))
     if executor is None:
         return in_threads(lambda item: job(*item), items)
 
     def submit(item: tuple[Any, ...], attempt: int) -> Any:
         return executor.submit(about, job, attempt, *item)
 
-    return with_losses_named(in_workers(submit, items, n_at_once(executor), client_of(executor)))
+    return with_losses_named(in_workers(submit, items, n_at_once(executor), client_of(executor), durations))
 
 
 def with_losses_named(results: Iterable[Result]) -> Iterator[Result]:
@@ -251,6 +263,7 @@ class StreamedSource:
         spool: holds the batches after the first sweep; None where blocks are read again in every sweep.
         mass: the total weight of the rows in the first sweep, by which others are known to be of the same rows.
         is_shown: whether a long sweep shows a bar.
+        durations: of the parts in earlier sweeps, where workers compute.
     """
 
     scan: Scan
@@ -262,6 +275,7 @@ class StreamedSource:
     spool: Spool | None = None
     mass: float | None = None
     is_shown: bool = False
+    durations: Durations = field(default_factory=new_durations)
 
     def __iter__(self) -> Iterator[Batch]:
         for block in ahead(self.scan):
@@ -272,10 +286,14 @@ class StreamedSource:
         """Σ function(batch) over all batches."""
         shown = Shown(is_shown=self.is_shown, n_rows=self.n_rows)
         if self.spool is None:
-            found = sum_over(self.scan, BlockSum(self.batches_of, function), shown)
+            found = sum_over(self.scan, BlockSum(self.batches_of, function), shown, self.durations)
         else:
             scan, spool = replace(self.scan, parts=(), executor=None), self.spool
-            found = shown_sum(self.scan, lambda count: SpooledSum(spool, scan, self.batches_of, function, count), shown)
+
+            def job(count: Count | None) -> SpooledSum:
+                return SpooledSum(spool, scan, self.batches_of, function, count)
+
+            found = shown_sum(self.scan, job, shown, self.durations)
         weight = getattr(found, "weight", None)
         if weight is not None and self.mass is not None and abs(float(weight) - self.mass) > MOSTLY * self.mass:
             raise ChangedError(

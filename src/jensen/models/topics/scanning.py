@@ -30,6 +30,7 @@ from jensen.models.topics.fit import HeldCorpus
 from jensen.models.topics.shares import Keep, Recall, Shares, recalling, rewriting
 from jensen.runtime.ahead import ahead
 from jensen.runtime.threads import in_threads
+from jensen.runtime.workers import Durations, new_durations
 
 # Documents that online steps are drawn from; if there are more, parts are read in random order.
 BUFFER = 2**15
@@ -209,6 +210,7 @@ class ScannedSource:
         n_numbers: those of a sweep.
         checksum: of the documents.
         shares: what the last sweep found of every document.
+        durations: of the parts in earlier sweeps, where workers compute.
     """
 
     scan: Scan
@@ -217,6 +219,7 @@ class ScannedSource:
     n_numbers: int
     checksum: str
     shares: Shares = field(default_factory=Shares)
+    durations: Durations = field(default_factory=new_durations)
 
     @property
     def dtype(self) -> torch.dtype:
@@ -252,7 +255,7 @@ class ScannedSource:
         self.shares.begin()
         job = SweepOfPart(replace(scan, parts=(), executor=None), self.documents, function)
         note = self.shares.load if scan.is_elsewhere else self.shares.path
-        return added(self._kept(run(job, scan.parts, scan.executor, note)))
+        return added(self._kept(run(job, scan.parts, scan.executor, note, self.durations)))
 
     def _kept(self, results: Iterator[Any]) -> Iterator[Any]:
         for number, found in enumerate(results):
