@@ -106,7 +106,7 @@ def test_a_folder_for_the_cache(tmp_path):
 def test_sparse_and_turned_tensors_come_back_as_they_were():
     x = torch.arange(12.0).reshape(3, 4).T
     sparse = torch.eye(4, dtype=torch.float64).to_sparse_csr()
-    part = spool.SpooledPart(None)
+    part = spool.SpooledPart(spool.SpoolFile(None))
     part.write([Batch(x, torch.arange(4), None, None, None, torch.zeros(1), held=(sparse.mT, "word", np.arange(3)))])
     ((found,),) = part
     assert torch.equal(found.x, x)
@@ -123,3 +123,13 @@ def test_a_spool_in_another_process_is_one_per_fit():
     once, again = (pickle.loads(pickle.dumps(own)) for _ in range(2))
     assert once is again
     assert once is not pickle.loads(pickle.dumps(spool.Spool(None, 10)))
+
+
+def test_many_parts_share_one_file(tmp_path, monkeypatch):
+    for number, part in enumerate(np.array_split(TABLE[["b", "n"]].to_numpy(), 12)):
+        np.save(tmp_path / f"{number:02}.npy", part)
+    opened, begin = [], tempfile.TemporaryFile
+    monkeypatch.setattr(tempfile, "TemporaryFile", lambda **options: opened.append(1) or begin(**options))
+    kept = gaussian().fit(jensen.scan(tmp_path, cache=True))
+    assert len(opened) == 1
+    assert bits(kept) == bits(gaussian().fit(jensen.scan(tmp_path, cache=False)))

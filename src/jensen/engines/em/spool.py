@@ -15,6 +15,7 @@ import weakref
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import lru_cache
+from threading import Lock
 from typing import IO, Any
 
 import numpy as np
@@ -75,14 +76,36 @@ class Spooled:
     rest: Any
 
 
-class SpooledPart:
-    """The batches of one part, a list for every block."""
+class SpoolFile:
+    """A temporary file of bytes, which several threads write and read."""
 
     def __init__(self, folder: str | None) -> None:
         self._file: IO[bytes] = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 (open as long as the fit)
         weakref.finalize(self, self._file.close)
+        self._lock, self.n_bytes = Lock(), 0
+
+    def append(self, data: Tensor) -> int:
+        """Write bytes (n,) at the end; returns where they start."""
+        with self._lock:
+            start = self._file.seek(self.n_bytes)
+            self._file.write(data.numpy().data)
+            self.n_bytes += len(data)
+        return start
+
+    def read(self, start: int, n_bytes: int) -> Tensor:
+        data = torch.empty(n_bytes, dtype=torch.uint8)
+        with self._lock:
+            self._file.seek(start)
+            self._file.readinto(data.numpy().data)  # type: ignore[attr-defined]
+        return data
+
+
+class SpooledPart:
+    """The batches of one part, a list for every block."""
+
+    def __init__(self, file: SpoolFile) -> None:
+        self._file, self._blocks = file, list[list[Spooled]]()
         self.n_bytes = 0
-        self._blocks: list[list[Spooled]] = []
         self.is_whole = False
 
     def write(self, batches: Iterable[Batch]) -> None:
@@ -91,27 +114,18 @@ class SpooledPart:
         for batch in batches:
             pieces: list[Tensor] = []
             rest = taken_apart(batch, pieces)
-            n = sum(map(room_for, pieces))
-            data = torch.zeros(n, dtype=torch.uint8)
+            data = torch.zeros(sum(map(room_for, pieces)), dtype=torch.uint8)
             start = 0
             for piece in pieces:
                 data[start : start + piece.numel() * piece.element_size()] = piece.flatten().view(torch.uint8)
                 start += room_for(piece)
-            self._file.write(data.numpy().data)
-            block.append(Spooled(self.n_bytes, n, rest))
-            self.n_bytes += n
+            block.append(Spooled(self._file.append(data), len(data), rest))
+            self.n_bytes += len(data)
         self._blocks.append(block)
 
     def __iter__(self) -> Iterator[list[Batch]]:
         for block in self._blocks:
-            yield [self._read(one) for one in block]
-
-    def _read(self, one: Spooled) -> Batch:
-        data = torch.empty(one.n_bytes, dtype=torch.uint8)
-        self._file.seek(one.start)
-        self._file.readinto(data.numpy().data)  # type: ignore[attr-defined]
-        batch: Batch = put_together(one.rest, data)
-        return batch
+            yield [put_together(one.rest, self._file.read(one.start, one.n_bytes)) for one in block]
 
 
 class Spool:
@@ -125,8 +139,10 @@ class Spool:
 
     def __init__(self, folder: str | None, n_rows: int, fit: str | None = None) -> None:
         self._folder, self._n_rows, self._fit = folder, n_rows, fit or uuid.uuid4().hex
+        self._file: SpoolFile | None = None
         self._parts: dict[str, SpooledPart] = {}
         self._is_off = self._has_room = False
+        self._lock = Lock()
 
     def __reduce__(self) -> tuple[Any, ...]:
         return spool_of, (self._folder, self._n_rows, self._fit)
@@ -147,8 +163,11 @@ class Spool:
             self._parts[name] = part
 
     def _begin(self) -> SpooledPart | None:
+        # One file for all parts, of which there may be more than a process may have files open.
         try:
-            return SpooledPart(self._folder)
+            with self._lock:
+                self._file = self._file or SpoolFile(self._folder)
+            return SpooledPart(self._file)
         except OSError as error:
             self._end(error)
             return None
@@ -176,7 +195,7 @@ class Spool:
     def _end(self, error: OSError) -> None:
         """Without a file rows are read from their source in every sweep, which takes longer."""
         if not self._is_off:
-            self._is_off = True
+            self._is_off, self._file = True, None
             self._parts.clear()
             warnings.warn(
                 f"the cache of the scan in {self._folder or tempfile.gettempdir()} is not written: {error}; every "
