@@ -257,9 +257,8 @@ def chart(figures: str, picture: str) -> None:
     right.set(xlabel="million rows of 16 columns", ylabel="MB", title="peak memory of the fit, rows included")
     for axes in (left, right):
         axes.legend()
-        axes.xaxis.set_major_locator(LogLocator(subs=(1,)))
-        axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         for axis in (axes.xaxis, axes.yaxis):
+            axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
             axis.set_major_formatter("{x:g}")
             axis.set_minor_formatter(NullFormatter())
     fig.savefig(picture, dpi=110)
