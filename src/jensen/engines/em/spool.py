@@ -229,11 +229,15 @@ def taken_apart(value: Any, pieces: list[Tensor]) -> Any:
     if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":
         return place_of(torch.from_numpy(value if value.flags.writeable else value.copy()), pieces, is_array=True)
     if is_dataclass(value) and not isinstance(value, type):
-        own = [f.name for f in fields(value) if f.init and not f.metadata.get("shared")]
-        return replace(value, **{name: taken_apart(getattr(value, name), pieces) for name in own})
+        return replace(value, **{name: taken_apart(getattr(value, name), pieces) for name in own_fields(value)})
     if type(value) is tuple:
         return tuple(taken_apart(one, pieces) for one in value)
     return value
+
+
+def own_fields(record: Any) -> list[str]:
+    """The fields of a record that are not shared."""
+    return [f.name for f in fields(record) if f.init and not f.metadata.get("shared")]
 
 
 def place_of(value: Tensor, pieces: list[Tensor], *, is_array: bool) -> Place:
@@ -256,8 +260,7 @@ def put_together(rest: Any, data: Tensor) -> Any:
             starts, places, values, rest.shape, layout=rest.layout, check_invariants=False
         )
     if is_dataclass(rest) and not isinstance(rest, type):
-        own = [f.name for f in fields(rest) if f.init and not f.metadata.get("shared")]
-        return replace(rest, **{name: put_together(getattr(rest, name), data) for name in own})
+        return replace(rest, **{name: put_together(getattr(rest, name), data) for name in own_fields(rest)})
     if type(rest) is tuple:
         return tuple(put_together(one, data) for one in rest)
     return rest
