@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 SITE   := $(VENV)/.docs
-LAST_QUICK := benchmarks/quick-0.1.json
+LAST_QUICK := benchmarks/quick-0.2.json
 # Two workers with one thread each: numerical libraries would otherwise fight for the same cores.
 PYTEST := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal -q
 
