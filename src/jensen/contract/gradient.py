@@ -54,6 +54,8 @@ if TYPE_CHECKING:
 
 # Epochs if max_epochs is None: enough for this many steps, and at least this many passes over the rows.
 DEFAULT_STEPS, LEAST_EPOCHS = 5000, 20
+# What a fit that resumes may change.
+IGNORED = ("checkpoint", "device", "verbose", "max_epochs", "random_state", "accumulate", "shuffle_rows", "max_seconds")
 # A second thread pays off only above a number of products per step: a step of a small network takes a millisecond.
 FEW_PRODUCTS = 20
 # Entries of the tensors that are computed at a time: they stay in the caches, which doubles the speed of scoring.
@@ -192,9 +194,9 @@ class GradientEstimator(LatentVariableModel, Generic[F, M]):
                 module = (spec.build or self._build)(self._facts).to(world.device)
             if world.rank:
                 torch.manual_seed(seed + world.rank)
-            n_steps = max(len(rows) // given.batch_size, 1)
             plan = Plan(
-                max_epochs=given.max_epochs or max(LEAST_EPOCHS, -(-DEFAULT_STEPS // n_steps)),
+                max_epochs=given.max_epochs
+                or spec.n_epochs(len(rows) // given.batch_size, DEFAULT_STEPS, LEAST_EPOCHS),
                 batch_size=given.batch_size,
                 learning_rate=given.learning_rate,
                 trainer=trainer,
@@ -251,11 +253,10 @@ class GradientEstimator(LatentVariableModel, Generic[F, M]):
 
     def _identity(self, data: TrainingData) -> dict[str, object]:
         """What a fit must share with a checkpoint to resume from it: everything that determines the weights."""
-        ignored = ("checkpoint", "device", "verbose", "max_epochs", "random_state", "accumulate", "shuffle_rows")
         arguments = {
             name: type(value).__name__ if isinstance(value, BaseEstimator) else repr(value)
             for name, value in self.get_params().items()
-            if name.split("__")[-1] not in ignored
+            if name.split("__")[-1] not in IGNORED
         }
         return {"model": type(self).__name__, **arguments, **data.identity()}
 
@@ -271,8 +272,7 @@ class GradientEstimator(LatentVariableModel, Generic[F, M]):
 
     def _present(self, values: Tensor, kind: Kind, *, is_expected: bool = False) -> Any:
         """Rows (n, D) of the network, drawn or expected, as the kind of table that the user gave."""
-        x = self._parts.join(values, is_expected=is_expected)
-        return presented(self._columns, self._shape, x, kind)
+        return presented(self._columns, self._shape, self._parts.join(values, is_expected=is_expected), kind)
 
     def _with_rows(self, X: Table, rows: FittedRows, filled: Tensor) -> Any:
         """X with its missing values from encoded rows (n, d), or from the incomplete ones of them alone."""

@@ -73,6 +73,8 @@ class TrainingSpec(Generic[F, M]):
         seed: None is the model's own.
         may_keep_start: whether the initial weights compete with those of every round on the held-out rows.
         is_skipped: whether to keep the initial weights without any training.
+        n_steps, least_epochs: with max_epochs=None as many epochs as have so many steps, and at least so many; None is
+            the number of all models.
     """
 
     objective: Objective
@@ -84,6 +86,12 @@ class TrainingSpec(Generic[F, M]):
     seed: int | None = None
     may_keep_start: bool = False
     is_skipped: bool = False
+    n_steps: int | None = None
+    least_epochs: int | None = None
+
+    def n_epochs(self, steps_per_epoch: int, n_steps: int, least: int) -> int:
+        """Epochs by default, given the numbers of all models."""
+        return max(self.least_epochs or least, -(-(self.n_steps or n_steps) // max(steps_per_epoch, 1)))
 
 
 def class_frequencies(counts: Tensor) -> list[float]:
