@@ -238,7 +238,7 @@ class TestCompleteness:
             ("one-bound", "semi-supervised objective; discretised decoder; ε-weight; x_0-weight"),
             ("gaussian-mixture", "ELBO; complete log-likelihood; expected complete log-likelihood; MAP update"),
             ("gaussian-mixture", "semi-supervised objective"),
-            ("diffusion", "ELBO; cosine formula; discretised decoder; ε-weight; x_0-weight; classifier"),
+            ("diffusion-reference", "ELBO; cosine formula; discretised decoder; ε-weight; x_0-weight; classifier"),
             ("vae", "ELBO; semi-supervised objective; classifier"),
         ],
     )
