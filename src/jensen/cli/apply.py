@@ -177,8 +177,8 @@ def sample(
     """Draw new rows from a model.
 
     Without --output, rows are printed as CSV. Images are written to an .npy file,
-    as a grid to one .png, or, if the name has no suffix, to a folder of .png files.
-    Counts can also be written as a sparse matrix, .npz.
+    as a grid to one .png, or, if the name has no suffix, to a folder of .png
+    files. Counts can also be written as a sparse matrix, .npz.
 
     Examples:
       jensen sample iris.jensen -n 100 --y setosa --seed 1 --output new.csv
