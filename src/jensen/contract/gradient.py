@@ -44,7 +44,7 @@ from jensen.engines.sgd.processes import World, choose_device
 from jensen.engines.sgd.streams import StreamedSet, TrainingData
 from jensen.engines.sgd.training_set import TrainingSet
 from jensen.files.scan import Scan
-from jensen.nets.allowance import Allowance, check_weights
+from jensen.nets.allowance import Allowance, check_weights, todays_names
 from jensen.runtime.memory import allocating
 from jensen.runtime.randomness import seeded
 from jensen.runtime.threads import threads_for
@@ -310,7 +310,7 @@ class GradientEstimator(LatentVariableModel, Generic[F, M]):
         self._columns = Columns.from_record(record["columns"])
         self._shape, self._history = tuple(record["shape"]), record["history"]
         self._facts = self._facts_from(record["facts"])
-        d, weights, inner = len(self._columns.table_names), record["weights"], self._parts.inner
+        d, weights, inner = len(self._columns.table_names), todays_names(record["weights"]), self._parts.inner
         if not all(isinstance(size, int) for size in self._shape) or not math.prod(self._shape) == d:
             raise ValueError(f"shape={self._shape} is not that of {d} columns; the file is damaged")
         if self.n_features_in_ != d:

@@ -13,7 +13,7 @@ from jensen.data.cells import Cells, check_finite, parse_numbers
 from jensen.data.names import column_name, listed, shown
 
 # What columns can be: for networks, and for mixtures. A "grid" is of all columns, or of none.
-KINDS = ("number", "yes/no", "level")
+KINDS = ("number", "count", "yes/no", "level")
 ALL_KINDS = ("number", "count", "level", "yes/no", "date", "constant")
 MOST_LEVELS = 1000
 # Whole numbers up to here are exact in float64.
@@ -35,7 +35,7 @@ def asked_kinds(kinds: str | Mapping[str | int, str], names: tuple[str | int, ..
             )
         if kind not in ("auto", *KINDS):
             raise ValueError(
-                f"columns={kinds!r} asks for {kind!r}; choose 'auto', 'number', 'yes/no' or 'level', "
+                f"columns={kinds!r} asks for {kind!r}; choose 'auto', 'number', 'count', 'yes/no' or 'level', "
                 "for all columns or as {column: kind}"
             )
         asked[place[name]] = kind
@@ -53,7 +53,7 @@ def learn_kind(cells: Cells, column: int, asked: str) -> tuple[str, tuple[Any, .
             kind = "yes/no" if len(distinct_levels(cells, column)) == 2 else "level"
         elif cells.is_frame and is_zero_one(cells.numbers[:, column]):
             kind = "yes/no"
-    if kind == "number":
+    if kind in ("number", "count"):
         return kind, ()
     return kind, binary_levels(cells, column) if kind == "yes/no" else distinct_levels(cells, column)
 

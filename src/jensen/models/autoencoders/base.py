@@ -165,13 +165,13 @@ class VariationalModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Gradie
     def noise_variance_(self) -> np.ndarray:
         """σ² of every continuous column, in the units of the data, unless the decoder predicts it for every row."""
         check_is_fitted(self)
-        emission = self.theta_.emission
-        if emission.has_point_variance or not len(emission.continuous):
+        numbers = self.theta_.emission.numbers
+        if numbers.has_point_variance or not len(numbers.columns):
             raise AttributeError(
                 "the model has no noise variance of its own: the decoder predicts it, or no column is continuous"
             )
-        scale = self._parts.inner.scale[emission.continuous.cpu()]
-        variance = emission.log_noise(torch.empty(0)).detach().double().cpu().exp() * scale.square()
+        scale = self._parts.inner.scale[numbers.columns.cpu()]
+        variance = numbers.log_noise(torch.empty(0)).detach().double().cpu().exp() * scale.square()
         return np.asarray(variance)
 
     @property

@@ -13,12 +13,12 @@ from torch import Tensor
 
 from jensen.contract.training import Facts
 from jensen.data.columns import Columns
-from jensen.data.network_columns import atom_pairs
 from jensen.engines.sgd.streams import TrainingData
 from jensen.formulas.latent_gaussian import n_posterior_outputs
 from jensen.models.autoencoders.module import ClassVAEModule, Parts, VAEModule
 from jensen.nets.conv import ConvDecoder, ConvEncoder
-from jensen.nets.likelihoods import Emission, Likelihood, likelihood_of
+from jensen.nets.emission import Emission
+from jensen.nets.likelihoods import Likelihood, likelihood_of
 from jensen.nets.mlp import MLP
 from jensen.nets.recipe import Recipe, build_network
 from jensen.runtime.messages import levels_inside
@@ -160,10 +160,10 @@ class Arguments(Recipes, Protocol):
 
 
 def build_module(model: Arguments, columns: Columns, shape: tuple[int, ...], facts: VAEFacts, n_rows: int) -> VAEModule:
-    """New networks for rows of this shape, (d,) or (c, h, w); a pooled scaling needs the number of rows."""
-    _, gaussian, bernoulli = likelihood_of(model.likelihood)
+    """New networks for n rows of this shape, (d,) or (c, h, w)."""
+    options = likelihood_of(model.likelihood)
     least = least_variance(columns, n_rows) if model.scaling == "pooled" else None
-    emission = Emission(columns.kinds, columns.n_levels, gaussian, columns.scale, atom_pairs(columns), least)
+    emission = Emission(columns, options, least, facts.start, n_rows)
     m, n_classes, is_full = facts.n_latent, facts.n_classes, model.posterior_covariance == "full"
     networks = plan_networks(model, columns, shape, emission.n_outputs, facts.has_missing)
     n_posterior = n_posterior_outputs(m, is_full)
@@ -177,8 +177,7 @@ def build_module(model: Arguments, columns: Columns, shape: tuple[int, ...], fac
         is_full=is_full,
         n_draws=model.importance_samples,
         has_missing=facts.has_missing,
-        resamples=bernoulli.resample and "yes/no" in columns.kinds,
-        start=facts.start,
+        resamples=options.bernoulli.resample and "yes/no" in columns.kinds,
     )
     if not n_classes:
         return VAEModule(parts)
@@ -200,9 +199,8 @@ def least_variance(columns: Columns, n_rows: int) -> Tensor:
 
 
 def marginal_start(model: Arguments, data: TrainingData, rows: Any) -> Tensor | None:
-    """Decoder outputs that give every level its frequency in these rows; None for numbers, whose mean is 0 anyway."""
+    """Decoder outputs that give every column about its distribution in these rows; None for numbers, whose mean is 0."""
     columns = data.events.columns
     if set(columns.kinds) == {"number"}:
         return None
-    emission = Emission(columns.kinds, columns.n_levels, likelihood_of(model.likelihood)[1], columns.scale)
-    return emission.marginal_outputs(data.some_rows(rows))
+    return Emission(columns, likelihood_of(model.likelihood)).marginal_outputs(data.some_rows(rows))

@@ -19,7 +19,7 @@ from torch.nn.functional import log_softmax, one_hot
 
 from jensen.contract.gradient import MOST_ROWS
 from jensen.formulas.latent_gaussian import LatentGaussian, read_posterior
-from jensen.nets.likelihoods import Emission
+from jensen.nets.emission import Emission
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,6 @@ class Parts:
         n_draws: k of the importance-weighted bound that forward returns; with 1 the KL is in closed form.
         has_missing: whether values may be missing in training.
         resamples: whether forward draws binary values from grey ones.
-        start: added to the decoder's outputs (D,), so that training begins with the frequencies of the columns.
     """
 
     view: Callable[[Tensor], Tensor]
@@ -48,21 +47,18 @@ class Parts:
     n_draws: int
     has_missing: bool
     resamples: bool
-    start: Tensor | None
 
 
 class VAEModule(nn.Module):
     """The networks of a VAE without classes."""
 
     n_classes = 1
-    start: Tensor | None
 
     def __init__(self, parts: Parts) -> None:
         super().__init__()
         self.view, self.encoder, self.decoder, self.emission = parts.view, parts.encoder, parts.decoder, parts.emission
         self.n_latent, self.is_full, self.n_draws = parts.n_latent, parts.is_full, parts.n_draws
         self.has_missing, self.resamples = parts.has_missing, parts.resamples
-        self.register_buffer("start", parts.start, persistent=False)
 
     def forward(self, x: Tensor) -> dict[str, Tensor]:
         """Terms per row (b,), or per draw and row (k, b)."""
@@ -92,8 +88,7 @@ class VAEModule(nn.Module):
         # Hidden layers need far more memory than the draws; with gradients all of it is kept anyway.
         parts = (points,) if torch.is_grad_enabled() else points.split(MOST_ROWS)
         flat = torch.cat([self.decoder(part).flatten(1) for part in parts])
-        outputs = flat if self.start is None else flat + self.start
-        return outputs.reshape(*z.shape[:-1], -1)
+        return flat.reshape(*z.shape[:-1], -1)
 
     def latents(self, x: Tensor) -> tuple[LatentGaussian, Tensor]:
         """q(z|x,y) of every class (C, b, m), and ln q(y|x) (b, C)."""

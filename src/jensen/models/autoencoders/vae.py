@@ -257,7 +257,12 @@ class VAE(VariationalModel):
         return replace(data, is_mixed=True)
 
     def _column_rules(self) -> ColumnRules:
-        return ColumnRules(likelihood_of(self.likelihood)[0], self.scaling, columns=self.columns, atoms=True)
+        options = likelihood_of(self.likelihood)
+        if options.kinds == "grid" and self.scaling is not None:
+            raise ValueError(f"scaling={self.scaling!r} is for densities, and a Logistic has probabilities; leave it out")
+        # Who asks for a scale asks for numbers.
+        data_levels = options.data_levels if self.scaling is None else None
+        return ColumnRules(options.kinds, self.scaling, data_levels, self.columns, atoms=True, counts=True)
 
     def _derived_facts(self, data: TrainingData) -> VAEFacts:
         m = choose_n_latent(self.n_components, len(NetworkColumns.of(data.events.table).places))
