@@ -192,7 +192,7 @@ def test_pixels_have_the_probabilities_of_a_logistic_and_a_uniform_share(n_level
     edges = np.concatenate([[-np.inf], np.linspace(-1, 1, 2 * n_levels - 1)[1::2], [np.inf]])[:, None]
     scale = np.exp([-1.0, -4.0, 0.5]) + 1 / (n_levels - 1) / 8
     mass = np.diff(logistic.cdf(edges, np.array([0.3, -1.4, 0.99]), scale), axis=0)
-    assert_allclose(found, 0.9 * mass + 0.1 / n_levels, rtol=2e-5, atol=1e-7)
+    assert_allclose(found, 27 / 28 * mass + 1 / 28 / n_levels, rtol=2e-5, atol=1e-7)
     assert_allclose(found.sum(0), 1, rtol=1e-5)
 
 

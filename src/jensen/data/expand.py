@@ -51,7 +51,10 @@ def expand(plan: Plan, kinds: Sequence[str], encoded: Tensor) -> Tensor:
         return without_nan(2 * encoded - 1)
     plan = plan.to(encoded)
     repeated = encoded[:, plan.source]
-    numeric = without_nan(torch.where(plan.is_count, repeated.log1p(), repeated * plan.gain - plan.shift))
+    numeric = without_nan(repeated * plan.gain - plan.shift)
+    # Zeros in the other columns keep the gradient finite.
+    counted = without_nan(torch.where(plan.is_count, repeated, 0.0)).log1p()
+    numeric = torch.where(plan.is_count, counted, numeric)
     return torch.where(plan.is_level, (repeated == plan.level).to(encoded.dtype), numeric)
 
 

@@ -191,8 +191,8 @@ def grid_columns(cells: Cells, data_levels: Any, is_image: bool) -> Columns | No
     grid = find_grid(cells.numbers, "auto" if isinstance(data_levels, str) else data_levels, is_image)
     if grid is None and data_levels == "needed":
         raise ValueError(
-            'likelihood="logistic" is for numbers that are all on one grid, such as pixels, and those of X are not; choose '
-            'likelihood="gaussian"'
+            'likelihood="logistic" is for numbers that are all on one grid, such as pixels, and those of X are not; '
+            'choose likelihood="gaussian"'
         )
     if grid is None:
         return None

@@ -41,10 +41,10 @@ def learn_scaled(
 
     Args:
         cells: the table.
-        kinds: "number", "count", "yes/no" or "level" for all columns, or {name or number: kind} for some; or "auto": truth
-            values are yes/no, text and categories are yes/no if they have two values and else levels, and numbers are
-            numbers, but for a data frame's column of the values 0 and 1 only, which is yes/no. Text that names rows,
-            and in a data frame running numbers, are left out.
+        kinds: "number", "count", "yes/no" or "level" for all columns, or {name or number: kind} for some; or "auto":
+            truth values are yes/no, text and categories are yes/no if they have two values and else levels, and numbers
+            are numbers, but for a data frame's column of the values 0 and 1 only, which is yes/no. Text that names
+            rows, and in a data frame running numbers, are left out.
         shared_scale: one location and scale for all numbers, as for the pixels of images.
         columns: kinds and atoms of columns as in `learn_columns`; `kinds` has precedence.
         constants: whether a column with one value is a constant. If not, it is a number with the absolute value of its

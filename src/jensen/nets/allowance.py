@@ -82,8 +82,3 @@ def check_weights(given: dict[str, Tensor], own: dict[str, Tensor]) -> None:
 
 def without_generator(kwargs: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in kwargs.items() if name not in ("generator", "out", "pin_memory")}
-
-
-def todays_names(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Weights of a file; until version 0.2 those of numbers had no family."""
-    return {re.sub(r"(?<=emission\.)(?=log_(variance|least)$)", "numbers.", name): value for name, value in weights.items()}

@@ -7,7 +7,7 @@ gives densities in the units of the data.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -27,9 +27,11 @@ class Emission(nn.Module):
         least_variance: of learned noise, for every number in units of its scale; None is the default.
         start: outputs that give every column its distribution in the training rows; None is 0.
         n_rows: the number of training rows.
+        given: places of columns that are given and have no distribution; drawn and expected rows have NaN there.
     """
 
     order: Tensor
+    modelled: Tensor
     log_scale: Tensor
     start: Tensor | None
 
@@ -40,10 +42,13 @@ class Emission(nn.Module):
         least_variance: Tensor | None = None,
         start: Tensor | None = None,
         n_rows: int = 0,
+        given: Collection[int] = (),
     ) -> None:
         super().__init__()
-        kinds, n_levels = columns.kinds, columns.n_levels
-        self.n_columns, self.atoms = len(kinds), atom_pairs(columns)
+        kinds = ["given" if j in given else kind for j, kind in enumerate(columns.kinds)]
+        n_levels = columns.n_levels
+        self.n_columns = len(kinds)
+        self.atoms = [pair for pair in atom_pairs(columns) if pair.number not in given]
 
         def places(kind: str) -> list[int]:
             return [j for j, own in enumerate(kinds) if own == kind]
@@ -55,11 +60,15 @@ class Emission(nn.Module):
         self.counts = Counts(places("count"), options.counts)
         self.grid = Grid(places("grid"), n_levels[0] if columns.is_grid else 0, n_rows)
         found: list[Family] = [self.numbers, self.binary, self.levels, self.counts, self.grid]
-        self.used = [name for name, family in self.named_children() if len(family.columns)]
-        self.sizes = [family.n_outputs for family in found if len(family.columns)]
-        self.expected = [family.n_expected for family in found if len(family.columns)]
-        self.register_buffer("order", torch.cat([family.columns for family in self.families]).argsort(), False)
-        scale = torch.ones_like(columns.scale) if columns.is_grid else columns.scale
+        names = ("numbers", "binary", "levels", "counts", "grid")
+        self.used = [name for name, family in zip(names, found, strict=True) if len(family.columns)]
+        self.sizes = [family.n_outputs for family in self.families]
+        self.expected = [family.n_expected for family in self.families]
+        modelled = torch.cat([family.columns for family in self.families])
+        self.register_buffer("order", modelled.argsort(), persistent=False)
+        self.register_buffer("modelled", modelled.sort().values, persistent=False)
+        scale = torch.ones_like(columns.scale) if columns.is_grid else columns.scale.clone()
+        scale[list(given)] = 1.0
         self.register_buffer("log_scale", scale.log().float(), persistent=False)
         self.has_units = bool(self.log_scale.any())
         self.register_buffer("start", start, persistent=False)
@@ -80,7 +89,7 @@ class Emission(nn.Module):
     def log_prob(self, outputs: Tensor, x: Tensor, observed: Tensor | None = None) -> Tensor:
         """ln p of every row, summed over its observed values; outputs may have more leading axes than x."""
         terms = self.log_prob_entries(outputs, x)
-        return (terms if observed is None else terms * observed).sum(-1)
+        return (terms if observed is None else terms * self.own(observed)).sum(-1)
 
     def log_jacobian(self, observed: Tensor | None = None) -> Tensor | float:
         """-Σ ln scale over the observed values of every row, to add to `log_prob`."""
@@ -89,6 +98,7 @@ class Emission(nn.Module):
         return -self.log_scale.sum() if observed is None else -(observed.to(self.log_scale) @ self.log_scale)
 
     def log_prob_entries(self, outputs: Tensor, x: Tensor) -> Tensor:
+        """ln p of every value that is not given."""
         return self.in_order([family.log_prob(own, self.of(family, x)) for family, own in self.split(outputs)])
 
     def expectation(self, outputs: Tensor) -> Tensor:
@@ -112,11 +122,13 @@ class Emission(nn.Module):
     def decide(self, expected: Tensor) -> Tensor:
         """Rows from expectations: means, probabilities of 1, and the most probable levels."""
         parts = expected.split(self.expected, -1)
-        return self.in_order([family.decide(part) for family, part in zip(self.families, parts, strict=True)])
+        return self.wide(
+            self.in_order([family.decide(part) for family, part in zip(self.families, parts, strict=True)])
+        )
 
     def sample(self, outputs: Tensor, generator: torch.Generator | None = None) -> Tensor:
         """Rows drawn from p(x | outputs)."""
-        return self.in_order([family.sample(own, generator) for family, own in self.split(outputs)])
+        return self.wide(self.in_order([family.sample(own, generator) for family, own in self.split(outputs)]))
 
     def split(self, outputs: Tensor) -> list[tuple[Family, Tensor]]:
         """The outputs of every family, counted from the start."""
@@ -128,8 +140,20 @@ class Emission(nn.Module):
 
     def of(self, family: Family, x: Tensor) -> Tensor:
         """The columns of a family in rows (..., d)."""
-        return x if len(self.used) == 1 else x[..., family.columns]
+        return x if len(family.columns) == self.n_columns else x[..., family.columns]
+
+    def own(self, x: Tensor) -> Tensor:
+        """The columns that are not given, of rows (..., d)."""
+        return x if len(self.modelled) == self.n_columns else x[..., self.modelled]
+
+    def wide(self, values: Tensor) -> Tensor:
+        """Rows (..., d) with NaN where they are given."""
+        if len(self.modelled) == self.n_columns:
+            return values
+        rows = values.new_full((*values.shape[:-1], self.n_columns), torch.nan)
+        rows[..., self.modelled] = values
+        return rows
 
     def in_order(self, parts: Sequence[Tensor]) -> Tensor:
-        """The columns in their original order."""
+        """The columns that are not given, in their original order."""
         return parts[0] if len(parts) == 1 else torch.cat(list(parts), -1)[..., self.order]

@@ -1,8 +1,9 @@
 """The distributions of columns of one kind, given the outputs of a decoder.
 
-    number   x_j ~ N(mean_j, σ_j²)                    yes/no  x_j ~ Bernoulli(sigmoid(logit_j))
-    level    x_j ~ Categorical(softmax(logits_j))     count   x_j ~ Poisson(e^{o_j}), or negative binomial with this mean
-    grid     x_j ~ (1-ε) discretised logistic(location_j, scale_j) + ε uniform,   ε = 1/(n+1) after n training rows
+A number is Gaussian, yes or no Bernoulli, a level categorical, a count Poisson or negative binomial. Numbers that are
+all on one grid, such as pixels, are discretised logistics with a share ε of a uniform distribution:
+    x_j ~ (1-ε) Logistic(location_j, scale_j) in cells of the grid + ε Uniform,   ε = 1/(nd+1) after n rows of d pixels
+so that a level where training had none is improbable, but by no more than ln(nd L) nats.
 """
 
 from __future__ import annotations
@@ -163,7 +164,8 @@ class Levels(Family):
 
     def log_levels(self, logits: Tensor) -> Tensor:
         """Log-probabilities (..., L, J), -inf beyond a column's levels."""
-        return log_softmax(logits[..., self.places].masked_fill(~self.is_level, -math.inf), -2)
+        found: Tensor = log_softmax(logits[..., self.places].masked_fill(~self.is_level, -math.inf), -2)
+        return found
 
     def log_prob(self, outputs: Tensor, x: Tensor) -> Tensor:
         level = x.long().expand(*outputs.shape[:-1], -1)[..., None, :]
@@ -173,7 +175,8 @@ class Levels(Family):
         return self.log_levels(outputs).exp().flatten(-2)
 
     def decide(self, expected: Tensor) -> Tensor:
-        return expected.unflatten(-1, self.shape).argmax(-2).to(expected)
+        chosen: Tensor = expected.unflatten(-1, self.shape).argmax(-2)
+        return chosen.to(expected)
 
     def sample(self, outputs: Tensor, generator: torch.Generator | None) -> Tensor:
         log_levels = self.log_levels(outputs)
@@ -234,7 +237,7 @@ class Grid(Family):
         super().__init__(columns, 2)
         self.n_levels, self.least_scale = n_levels, logistic.half_step(n_levels) / 8 if columns else 1.0
         # ln ε and ln(1-ε)
-        n = max(n_rows, 1)
+        n = max(n_rows * len(columns), 1)
         self.register_buffer("log_shares", torch.tensor([1 / (n + 1), n / (n + 1)]).log(), persistent=False)
 
     def marginal(self, x: Tensor) -> Tensor:
@@ -264,7 +267,8 @@ class Grid(Family):
         return (mean + 1) * ((self.n_levels - 1) / 2)
 
     def sample(self, outputs: Tensor, generator: torch.Generator | None) -> Tensor:
-        drawn = logistic.draw(*self.parameters_of(outputs), self.n_levels, uniform(outputs[..., self.n_expected :], generator))
+        location, scale = self.parameters_of(outputs)
+        drawn = logistic.draw(location, scale, self.n_levels, uniform(location, generator))
         other = (uniform(drawn, generator) * self.n_levels).floor()
         return torch.where(uniform(drawn, generator) < self.log_shares[0].exp(), other, drawn)
 

@@ -165,8 +165,8 @@ def likelihood_of(given: Likelihood) -> Options:
     kinds = {column: KINDS[type(value)] for column, value in values.items()}
     if isinstance(given, Mapping) and "grid" in kinds.values():
         raise ValueError(
-            f"likelihood={given!r} has a Logistic for one column, but it is for rows whose numbers are all on one grid; "
-            'choose likelihood="logistic", or Gaussian(...) for this column'
+            f"likelihood={given!r} has a Logistic for one column, but it is for rows whose numbers are all on one "
+            'grid; choose likelihood="logistic", or Gaussian(...) for this column'
         )
     every = list(values.values())
     return Options(
@@ -193,4 +193,4 @@ def one_of(kinds: Sequence[type], values: Sequence[Distribution], default: D) ->
     found = {repr(value): value for value in values if type(value) in kinds}
     if len(found) > 1:
         raise ValueError(f"likelihood has {' and '.join(found)}; columns of one kind must share one")
-    return next(iter(found.values()), default)  # type: ignore[arg-type]
+    return next(iter(found.values()), default)

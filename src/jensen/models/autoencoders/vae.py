@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import copy
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self, cast
@@ -38,7 +38,8 @@ from jensen.engines.sgd.streams import TrainingData
 from jensen.engines.sgd.training_set import TrainingSet
 from jensen.files.scan import Scan
 from jensen.models.autoencoders.base import VariationalModel
-from jensen.models.autoencoders.build import VAEFacts, build_module, choose_n_latent, marginal_start
+from jensen.models.autoencoders.build import VAEFacts, build_module, choose_n_latent, with_frequencies
+from jensen.models.autoencoders.covariates import check_names, check_training_set, places_of
 from jensen.models.autoencoders.module import VAEModule
 from jensen.models.autoencoders.objective import Elbo, reconstruction, semi_supervised, true_bound
 from jensen.nets.likelihoods import Likelihood, likelihood_of
@@ -61,6 +62,8 @@ class VAE(VariationalModel):
         columns: {column: kind} for columns that are not what they look like: "number", "level", "yes/no", "date" or
             "left out"; or {column: {"kind": "number", "atoms": [0]}} for numbers with a probability of their own, []
             for none. The likelihood has precedence.
+        condition_on: columns that are given and not modelled, such as ["batch"]: encoder and decoder see them, and
+            scores are ln p(the other columns | these). They have a value in every row.
         encoder, decoder: recipes of the networks, such as MLP(hidden=(200, 200)) or, for images, ConvEncoder() and
             ConvDecoder(); None is MLP() for tables and ConvEncoder(), ConvDecoder() for images.
         classifier: recipe of q(y|x) in a fit with labels; None is MLP(activation="relu", dropout=0.5) for tables and
@@ -109,6 +112,7 @@ class VAE(VariationalModel):
         "n_components": [Interval(Integral, 1, None, closed="left"), None],
         "likelihood": "no_validation",
         "columns": [Mapping, None],
+        "condition_on": "no_validation",
         "encoder": [Recipe, None],
         "decoder": [Recipe, None],
         "classifier": [Recipe, None],
@@ -128,6 +132,7 @@ class VAE(VariationalModel):
         *,
         likelihood: Likelihood = "auto",
         columns: Mapping[str | int, Any] | None = None,
+        condition_on: Sequence[str | int] | None = None,
         encoder: Recipe | None = None,
         decoder: Recipe | None = None,
         classifier: Recipe | None = None,
@@ -150,6 +155,7 @@ class VAE(VariationalModel):
         self.n_components = n_components
         self.likelihood = likelihood
         self.columns = columns
+        self.condition_on = condition_on
         self.encoder = encoder
         self.decoder = decoder
         self.classifier = classifier
@@ -192,7 +198,7 @@ class VAE(VariationalModel):
             TrainingSpec(
                 objective=semi_supervised(elbo),
                 score=true_bound,
-                facts=lambda rows: replace(facts, start=marginal_start(self, data, rows)),
+                facts=lambda rows: with_frequencies(self, facts, data, rows),
                 phases=self._phases,
                 seed=seed,
             ),
@@ -229,7 +235,7 @@ class VAE(VariationalModel):
             spec = TrainingSpec(
                 reconstruction,
                 reconstruction,
-                facts=lambda rows: replace(facts, start=marginal_start(self, data, rows)),
+                facts=lambda rows: with_frequencies(self, facts, data, rows),
                 trained=PairModule,
             )
         else:
@@ -259,19 +265,25 @@ class VAE(VariationalModel):
     def _column_rules(self) -> ColumnRules:
         options = likelihood_of(self.likelihood)
         if options.kinds == "grid" and self.scaling is not None:
-            raise ValueError(f"scaling={self.scaling!r} is for densities, and a Logistic has probabilities; leave it out")
+            raise ValueError(
+                f"scaling={self.scaling!r} is for densities, and a Logistic has probabilities; leave it out"
+            )
         # Who asks for a scale asks for numbers.
         data_levels = options.data_levels if self.scaling is None else None
         return ColumnRules(options.kinds, self.scaling, data_levels, self.columns, atoms=True, counts=True)
 
     def _derived_facts(self, data: TrainingData) -> VAEFacts:
-        m = choose_n_latent(self.n_components, len(NetworkColumns.of(data.events.table).places))
+        parts = NetworkColumns.of(data.events.table)
+        names = check_names(self.condition_on, data.events.table)
+        if names:
+            check_training_set(data, places_of(names, parts), parts)
+        m = choose_n_latent(self.n_components, len(parts.places) - len(names))
         if not data.has_labels:
-            return VAEFacts(m, 0, data.has_missing())
+            return VAEFacts(m, 0, data.has_missing(), condition_on=names)
         counts = data.class_counts(len(self.classes_))
         share = float(counts.sum()) / data.total_weight
         prior = class_frequencies(counts)
-        return VAEFacts(m, len(prior), data.has_missing(), prior, self.class_weight / share)
+        return VAEFacts(m, len(prior), data.has_missing(), prior, self.class_weight / share, condition_on=names)
 
     def _phases(self, module: VAEModule) -> list[Phase]:
         if self.training == "joint":
@@ -279,7 +291,7 @@ class VAE(VariationalModel):
         return [Phase("E", module.inference_parameters()), Phase("M", module.generative_parameters())]
 
     def _build(self, facts: VAEFacts) -> VAEModule:
-        return build_module(self, self._parts.inner, self._image_shape, facts, self._parts.table.n_rows)
+        return build_module(self, self._parts, self._image_shape, facts)
 
 
 class PairModule(nn.Module):
@@ -291,5 +303,5 @@ class PairModule(nn.Module):
 
     def forward(self, x: Tensor, z: Tensor) -> dict[str, Tensor]:
         emission, observed = self.vae.emission, ~x.isnan()
-        log_prob = emission.log_prob(self.vae.decode(z), x.nan_to_num(), observed)
+        log_prob = emission.log_prob(self.vae.decode(z, x), x.nan_to_num(), observed)
         return {"reconstruction": log_prob + emission.log_jacobian(observed)}
