@@ -20,7 +20,7 @@ from jensen.data.dates import SECONDS
 from jensen.data.edits import LEFT_OUT, Asked, asked_columns, with_asked_numbers
 from jensen.data.findings import own_kind
 from jensen.data.infer import learn_columns
-from jensen.data.levels import find_grid, plain
+from jensen.data.levels import are_on_grid, plain
 from jensen.data.names import shown
 from jensen.data.rows import ColumnRules, grid_columns, repeated
 from jensen.data.rules import Found, Given, find_column, is_mostly_distinct, is_running_number, levels_of
@@ -153,7 +153,7 @@ def distinct_numbers(table: TableStatistics) -> np.ndarray:
 def is_on_grid(head: Cells, numbers: np.ndarray) -> bool:
     """As `is_grid` of rows in memory."""
     others = head.texts or head.orders or {"time", "bool"} & set(head.sorts)
-    return not others and find_grid(numbers, "auto", True) is not None
+    return not others and are_on_grid(numbers)
 
 
 def two_rows(sums: RowSums, head: Cells) -> Cells:

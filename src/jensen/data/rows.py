@@ -17,7 +17,7 @@ from jensen.data.columns import Columns
 from jensen.data.container import Kind, Table, as_array
 from jensen.data.edits import asked_columns
 from jensen.data.infer import learn_columns
-from jensen.data.levels import find_grid
+from jensen.data.levels import are_on_grid, find_grid
 from jensen.data.names import shown
 from jensen.data.network_columns import NetworkColumns
 from jensen.data.opening import Given, open_rows, remember_range
@@ -170,7 +170,7 @@ def learn_events(
 def is_grid(cells: Cells) -> bool:
     """Whether a table has numbers only, which are all on one grid, as those of images are."""
     has_others = cells.texts or cells.orders or {"time", "bool"} & set(cells.sorts)
-    return not has_others and find_grid(cells.numbers, "auto", True) is not None
+    return not has_others and are_on_grid(cells.numbers)
 
 
 def grid_columns(cells: Cells, data_levels: Any, is_image: bool) -> Columns | None:

@@ -38,12 +38,23 @@ from jensen.engines.sgd.streams import TrainingData
 from jensen.engines.sgd.training_set import TrainingSet
 from jensen.files.scan import Scan
 from jensen.models.autoencoders.base import VariationalModel
-from jensen.models.autoencoders.build import VAEFacts, build_module, choose_n_latent, with_frequencies
+from jensen.models.autoencoders.build import (
+    MOST_LATENT,
+    MOST_LATENT_OF_IMAGES,
+    VAEFacts,
+    build_module,
+    choose_n_latent,
+    with_frequencies,
+)
 from jensen.models.autoencoders.covariates import check_names, check_training_set, places_of
 from jensen.models.autoencoders.module import VAEModule
 from jensen.models.autoencoders.objective import Elbo, reconstruction, semi_supervised, true_bound
 from jensen.nets.likelihoods import Likelihood, likelihood_of
 from jensen.nets.recipe import Recipe
+
+# For images on a grid of levels: the share of the training over which the weight of the KL rises, without which z is
+# hardly used, and the number of steps if there is no max_epochs.
+WARM_UP, IMAGE_STEPS = 0.2, 1500
 
 
 class VAE(VariationalModel):
@@ -55,13 +66,16 @@ class VAE(VariationalModel):
     classifier.
 
     Args:
-        n_components: m, the dimension of z; None is half the number of features, at most 8.
+        n_components: m, the dimension of z; None is half the number of features, at most 8, or 16 for
+            images.
         likelihood: distribution of the columns given z. "auto" chooses by the type of each column: numbers are
-            Gaussian, text and categories categorical, true/false Bernoulli. "gaussian", "bernoulli" or "categorical"
-            apply to all columns. `Gaussian(...)` and `Bernoulli(...)` have options. A dictionary chooses by column.
-        columns: {column: kind} for columns that are not what they look like: "number", "level", "yes/no", "date" or
-            "left out"; or {column: {"kind": "number", "atoms": [0]}} for numbers with a probability of their own, []
-            for none. The likelihood has precedence.
+            Gaussian, text and categories categorical, true/false Bernoulli, counts that `columns` names negative
+            binomial, and images whose pixels are on a grid of levels discretised logistic. "gaussian", "bernoulli",
+            "categorical", "poisson", "negative-binomial" or "logistic" apply to all columns. `Gaussian(...)` and
+            `Bernoulli(...)` have options. A dictionary chooses by column.
+        columns: {column: kind} for columns that are not what they look like: "number", "count", "level", "yes/no",
+            "date" or "left out"; or {column: {"kind": "number", "atoms": [0]}} for numbers with a probability of their
+            own, [] for none. The likelihood has precedence.
         condition_on: columns that are given and not modelled, such as ["batch"]: encoder and decoder see them, and
             scores are ln p(the other columns | these). They have a value in every row.
         encoder, decoder: recipes of the networks, such as MLP(hidden=(200, 200)) or, for images, ConvEncoder() and
@@ -73,14 +87,16 @@ class VAE(VariationalModel):
             decoder in the next.
         importance_samples: number k of draws in the bound that training raises; 1 is the ELBO.
         evaluation_samples: number of draws of z per row for scores and imputations.
-        objective: what training raises, `Elbo(beta=..., warm_up=...)`; None is the ELBO.
+        objective: what training raises, `Elbo(beta=..., warm_up=...)`; None is the ELBO, for
+            images on a grid of levels Elbo(warm_up=0.2).
         class_weight: total weight of ln q(y|x) of the labelled rows in the objective, relative to the number of rows;
             α is class_weight divided by the fraction of rows with a label.
         scaling: "feature" standardises every column, "common" divides all columns by one number; None is "common" for
             images and "feature" for tables. "pooled" standardises every column by its rows and one more, as far from
             the mean as columns are on average: for pixels, whose unit is the same, so that a pixel that hardly varies
             in the training rows may vary in others. Scores are in the units of the data in any case.
-        max_epochs: passes over the rows; None is enough for 5000 steps, at least 20.
+        max_epochs: passes over the rows; None is enough for 5000 steps, or 1500 for images on a grid of levels, but at
+            least 20.
         batch_size: rows per step.
         learning_rate: learning rate of Adam.
         trainer: the other options of the training, `Trainer(...)`.
@@ -188,7 +204,8 @@ class VAE(VariationalModel):
         return self
 
     def _fit_set(self, data: TrainingData, seed: int | None = None) -> Run:
-        elbo = self.objective or Elbo()
+        is_image = data.events.table.is_grid and len(data.events.shape) > 1
+        elbo = self.objective or Elbo(warm_up=WARM_UP if is_image else 0.0)
         elbo.check()
         if elbo.beta == 0:
             warn_unused(elbo, {"warm_up": "beta=0 leaves nothing to warm up to"})
@@ -201,6 +218,7 @@ class VAE(VariationalModel):
                 facts=lambda rows: with_frequencies(self, facts, data, rows),
                 phases=self._phases,
                 seed=seed,
+                default_steps=IMAGE_STEPS if is_image else None,
             ),
         )
 
@@ -277,7 +295,8 @@ class VAE(VariationalModel):
         names = check_names(self.condition_on, data.events.table)
         if names:
             check_training_set(data, places_of(names, parts), parts)
-        m = choose_n_latent(self.n_components, len(parts.places) - len(names))
+        most = MOST_LATENT_OF_IMAGES if len(data.events.shape) > 1 else MOST_LATENT
+        m = choose_n_latent(self.n_components, len(parts.places) - len(names), most=most)
         if not data.has_labels:
             return VAEFacts(m, 0, data.has_missing(), condition_on=names)
         counts = data.class_counts(len(self.classes_))
