@@ -806,8 +806,8 @@ def latent_diffusion_decoded(model: LatentDiffusion) -> tuple[np.ndarray, np.nda
     with torch.no_grad():
         said = vae.decoder(torch.tensor(LINE, dtype=torch.float32)).double().numpy()
         # What is learnt is added to a floor of a thousandth of a deviation, squared.
-        variance = np.exp(vae.emission.log_variance.double().numpy()) + 1e-6
-    start = 0.0 if vae.start is None else vae.start.double().numpy()
+        variance = np.exp(vae.emission.numbers.log_variance.double().numpy()) + 1e-6
+    start = 0.0 if vae.emission.start is None else vae.emission.start.double().numpy()
     location, scale = standardisation(three_clusters())
     return location + scale * (said + start), scale * np.sqrt(variance)
 
