@@ -45,7 +45,7 @@ from jensen.engines.sgd.streams import StreamedSet, TrainingData
 from jensen.engines.sgd.training_set import TrainingSet
 from jensen.files.scan import Scan
 from jensen.nets.allowance import Allowance, check_weights
-from jensen.runtime.memory import allocating
+from jensen.runtime.memory import allocating, keeping_memory
 from jensen.runtime.randomness import seeded
 from jensen.runtime.threads import threads_for
 
@@ -211,7 +211,7 @@ class GradientEstimator(LatentVariableModel, Generic[F, M]):
             run = Run([], 0, math.nan)
             if not spec.is_skipped and any(p.requires_grad for p in module.parameters()):
                 n_products = sum(p.numel() for p in module.parameters()) * min(given.batch_size, len(rows))
-                with threads_for(n_products // FEW_PRODUCTS):
+                with threads_for(n_products // FEW_PRODUCTS), keeping_memory():
                     run = fit_sgd(
                         spec.trained(module),
                         data.training_feed(rows, world.device),
@@ -291,7 +291,7 @@ class GradientEstimator(LatentVariableModel, Generic[F, M]):
         """The networks on the device that computes, without gradients."""
         device = choose_device(self.device)
         module = self.theta_.to(device)
-        with torch.inference_mode():
+        with torch.inference_mode(), keeping_memory():
             yield module.eval(), device
 
     @property
