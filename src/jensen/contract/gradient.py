@@ -47,6 +47,7 @@ from jensen.files.scan import Scan
 from jensen.nets.allowance import Allowance, check_weights
 from jensen.runtime.memory import allocating
 from jensen.runtime.randomness import seeded
+from jensen.runtime.row_draws import RowDraws
 from jensen.runtime.threads import threads_for
 
 if TYPE_CHECKING:
@@ -273,6 +274,10 @@ class GradientEstimator(LatentVariableModel, Generic[F, M]):
         """Rows (n, D) of the network, drawn or expected, as the kind of table that the user gave."""
         x = self._parts.join(values, is_expected=is_expected)
         return presented(self._columns, self._shape, x, kind)
+
+    def _draws(self, x: Tensor) -> RowDraws:
+        """Random numbers for encoded rows (n, D), from the random state and the content of each row alone."""
+        return RowDraws.of(x, self._generator().initial_seed())
 
     def _with_rows(self, X: Table, rows: FittedRows, filled: Tensor) -> Any:
         """X with its missing values from encoded rows (n, d), or from the incomplete ones of them alone."""
