@@ -173,7 +173,7 @@ class Case:
 
     def offers(self, what: str) -> bool:
         """A method or attribute by name, or: holes, scores_holes, sparse, exact, raises_bound, needs_distinct,
-        iterates, untrained (not by gradients), computed (scores are no estimates), numbers (no columns of text), units,
+        iterates, untrained (not by gradients), trained (by them), computed (scores are no estimates), numbers (no columns of text), units,
         means (imputed by them), mean_score (score is the mean of scores), fits_without_labels, constants (a column with
         one value has no part in the model; one of words has).
         """
@@ -188,6 +188,7 @@ class Case:
             "needs_distinct": self.needs_distinct,
             "iterates": not self.is_closed,
             "untrained": not isinstance(model, GradientEstimator),
+            "trained": isinstance(model, GradientEstimator),
             "computed": not self.is_sampled,
             "numbers": not tags.string,
             "units": self.has_units and not self.is_placed,

@@ -47,6 +47,7 @@ from jensen.files.scan import Scan
 from jensen.nets.allowance import Allowance, check_weights
 from jensen.runtime.memory import allocating, keeping_memory
 from jensen.runtime.randomness import seeded
+from jensen.runtime.row_draws import RowDraws
 from jensen.runtime.threads import threads_for
 
 if TYPE_CHECKING:
@@ -274,6 +275,10 @@ class GradientEstimator(LatentVariableModel, Generic[F, M]):
     def _present(self, values: Tensor, kind: Kind, *, is_expected: bool = False) -> Any:
         """Rows (n, D) of the network, drawn or expected, as the kind of table that the user gave."""
         return presented(self._columns, self._shape, self._parts.join(values, is_expected=is_expected), kind)
+
+    def _draws(self, x: Tensor) -> RowDraws:
+        """Random numbers for encoded rows (n, D), from the random state and the content of each row alone."""
+        return RowDraws.of(x, self._generator().initial_seed())
 
     def _with_rows(self, X: Table, rows: FittedRows, filled: Tensor) -> Any:
         """X with its missing values from encoded rows (n, d), or from the incomplete ones of them alone."""
