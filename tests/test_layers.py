@@ -16,6 +16,7 @@ ROOT = Path(jensen.__file__).parent
 # From the top to the ground: a module may import from its own layer and from those below.
 LAYERS = [
     "cli",
+    "studio",
     "tasks",
     "evaluate",
     "report",
