@@ -9,7 +9,19 @@ from typing import Any
 from jensen.studio.explainer import Explainer
 
 # Each is a module of `jensen.studio.explainers` and a view in `web/views/`.
-NAMES = ("sigmoid",)
+NAMES = (
+    "bound",
+    "sigmoid",
+    "em",
+    "stores",
+    "pca",
+    "curve",
+    "topics",
+    "ridge",
+    "reparametrisation",
+    "noising",
+    "levels",
+)
 
 
 def find(name: str) -> Explainer:

@@ -2,7 +2,7 @@
 
 import { el, shown, svg } from "studio/build.js";
 
-const PAD = { left: 46, right: 10, top: 8, bottom: 38 };
+const PAD = { left: 54, right: 10, top: 8, bottom: 38 };
 const COLOURS = { ink: "var(--ink)", quiet: "var(--quiet)", grey: "var(--grey)", ground: "var(--ground)" };
 
 /** The colour of a tone: 1 to 6, or a name. */
@@ -206,7 +206,7 @@ function handles(host, { points, moved, label, shares, tone, names }, scale) {
     class: "handles", tabindex: 0, role: "application",
     "aria-label": `${label}: ${words()}. Page Up and Page Down choose a point, arrows move it.`,
   }, ...points.map(([a, b], i) => svg("circle", {
-    class: i === host.chosen ? "handle chosen" : "handle", cx: scale.x(a), cy: scale.y(b), r: tone ? 7 : 5, "data-point": i,
+    class: i === host.chosen ? "handle chosen" : "handle", cx: scale.x(a), cy: scale.y(b), r: 5.5, "data-point": i,
     fill: shares ? mixed(shares[i]) : colour(tone), stroke: "var(--ground)", "stroke-width": 1,
   })));
   group.addEventListener("keydown", (event) => {

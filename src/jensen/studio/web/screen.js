@@ -54,11 +54,13 @@ export async function openExplainer(host, explainer, source, guides) {
     el("h1", {}, explainer.title),
     el("p", { class: "lead" }, explainer.lead),
     message,
-    el("div", { class: "screen" }, figures, el("div", { class: "side" }, form,
-      part("Numbers", numbers),
-      part("Formula", el("pre", { class: "formula", tabindex: 0, "aria-label": "Formula" }, explainer.formula)),
-      part("Try", el("ul", { class: "tries" }, ...explainer.tries.map((text) => el("li", {}, text)))),
-      guides ? el("p", { class: "quiet" }, el("a", { href: guides + explainer.guide }, "The page of the documentation")) : null)),
+    el("div", { class: "screen" }, figures,
+      el("div", { class: "side" }, form, part("Numbers", numbers)),
+      el("div", { class: "below" },
+        part("Formula", el("pre", { class: "formula", tabindex: 0, "aria-label": "Formula" }, explainer.formula)),
+        part("Try", el("ul", { class: "tries" }, ...explainer.tries.map((text) => el("li", {}, text))))),
+    ),
+    guides ? el("p", { class: "quiet" }, el("a", { href: guides + explainer.guide }, "The page of the documentation")) : "",
   );
   const { draw } = await import(`studio/views/${explainer.name}.js`);
   const stage = stageOn(figures, numbers);
