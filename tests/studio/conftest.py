@@ -48,10 +48,31 @@ class Client:
 
 
 @pytest.fixture(scope="session")
-def server():
+def folder(tmp_path_factory):
+    """A folder with a model and its table, and one beside it with a file that must not be read."""
+    from sklearn.datasets import load_iris
+
+    import jensen
+    from jensen.cli.studio import folder_of
+
+    root = tmp_path_factory.mktemp("studio") / "open"
+    root.mkdir()
+    iris = load_iris(as_frame=True).data
+    iris.to_csv(root / "iris.csv", index=False)
+    jensen.GaussianMixture(3, random_state=0).fit(iris).save(root / "mixture.jensen")
+    jensen.ProbabilisticPCA(2).fit(iris).save(root / "ppca.jensen")
+    jensen.KMedoids(3, random_state=0).fit(iris).save(root / "medoids.jensen")
+    (root.parent / "secret.csv").write_text("password\n1234\n")
+    (root / "link.csv").symlink_to(root.parent / "secret.csv")
+    (root / "inside.csv").symlink_to(root / "iris.csv")
+    return folder_of(root, {})
+
+
+@pytest.fixture(scope="session")
+def server(folder):
     from jensen.studio.serve import Server, in_background
 
-    with in_background(Server()) as running:
+    with in_background(Server(folder)) as running:
         yield running
 
 

@@ -5,12 +5,18 @@ Libraries are imported inside functions, so that `jensen --help` is fast.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from jensen.cli.checks import check_files
+from jensen.cli.inputs import open_rows
 from jensen.cli.output import show_message
+
+if TYPE_CHECKING:
+    from jensen.studio.folder import Folder
 
 
 def studio(
@@ -30,10 +36,34 @@ def studio(
       jensen studio
       jensen studio iris.jensen iris.csv
     """
+    need_studio()
+    if model is not None:
+        check_files(model, table)
+    from jensen.studio.serve import run
+
+    given = [file for file in (model, table) if file is not None]
+    root = Path.cwd() if model is None else model.absolute().parent
+    folder = folder_of(root, {file.name: file for file in given})
+    if model is not None and table is not None:
+        # A mistake in a file is reported here, and not only in the page.
+        folder.open(model.name, table.name)
+    run(folder, port, opens_browser=not no_browser, say=show_message)
+
+
+def need_studio() -> None:
+    """An error that names the extra, if it is not installed."""
     from jensen.files.sources import needed
 
     for module in ("starlette", "uvicorn"):
-        needed(module, "jensen studio needs starlette and uvicorn", "studio")
-    from jensen.studio.serve import run
+        needed(module, "the local web page needs starlette and uvicorn", "studio")
 
-    run(port, opens_browser=not no_browser, say=show_message)
+
+def folder_of(root: Path, given: Mapping[str, Path]) -> Folder:
+    """A folder whose models and tables are read as other commands read them."""
+    from jensen.studio.folder import Folder
+
+    def opened(model: Path, table: Path) -> tuple[Any, Any]:
+        found = open_rows(model, table, is_shown=False)
+        return found.estimator, found.X
+
+    return Folder(root, opened, given)

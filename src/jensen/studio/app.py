@@ -14,18 +14,33 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from jensen.runtime.watching import Watch
 from jensen.studio.answers import as_error, as_json
+from jensen.studio.ask import Subject
 from jensen.studio.catalogue import described, find
+from jensen.studio.folder import Folder
 from jensen.studio.guard import Guard
 from jensen.studio.page import KINDS, html, web_files
 
 # Requests that are computed at the same time; the others wait.
 AT_ONCE = 4
+VERBS: dict[str, Callable[[Subject, dict[str, Any]], Any]] = {
+    "open": lambda subject, given: subject.describe(),
+    "row": Subject.answer,
+    "decode": Subject.decode,
+    "draw": Subject.draw,
+}
 EXPECTED = (ValueError, TypeError, OSError, AttributeError, ImportError)
 
 
-def studio_app(token: str, port: int) -> Guard:
-    """All routes, behind the guard."""
+def studio_app(token: str, port: int, folder: Folder, watch: Watch | None) -> Guard:
+    """All routes, behind the guard.
+
+    Args:
+        token, port: of the address.
+        folder: whose files may be opened.
+        watch: the fit that is shown; None if there is none.
+    """
     limiter: list[CapacityLimiter] = []
 
     def answering(answer: Callable[[dict[str, Any], Request], Any]) -> Callable[[Request], Any]:
@@ -48,11 +63,29 @@ def studio_app(token: str, port: int) -> Guard:
     def explained(given: dict[str, Any], request: Request) -> Any:
         return find(request.path_params["name"]).compute(given)
 
+    def filed(given: dict[str, Any], request: Request) -> Any:
+        return folder.listed() | {"given": list(folder.given), "is_watched": watch is not None}
+
+    def asked(given: dict[str, Any], request: Request) -> Any:
+        subject = folder.open(given.get("model"), given.get("table"))
+        verb = request.path_params["verb"]
+        if verb not in VERBS:
+            raise ValueError(f"there is no question {verb[:40]!r}; there are {', '.join(VERBS)}")
+        return VERBS[verb](subject, given)
+
+    def watched(given: dict[str, Any], request: Request) -> Any:
+        if watch is None:
+            raise ValueError("no fit is watched here; start one with: jensen fit ... --watch")
+        return watch.since(given.get("seen", 0))
+
     routes = [
         Route("/", front),
         Route("/web/{path:path}", web_file),
         Route("/api/explainers", answering(listed)),
         Route("/api/explain/{name}", answering(explained), methods=["POST"]),
+        Route("/api/files", answering(filed)),
+        Route("/api/ask/{verb}", answering(asked), methods=["POST"]),
+        Route("/api/watch", answering(watched), methods=["POST"]),
     ]
     return Guard(Starlette(routes=routes, exception_handlers={HTTPException: refused}), token, port)
 

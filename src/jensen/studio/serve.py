@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import threading
 import time
+import warnings
 import webbrowser
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,7 +13,9 @@ from typing import Any
 
 import uvicorn
 
+from jensen.runtime.watching import Watch
 from jensen.studio.app import studio_app
+from jensen.studio.folder import Folder
 from jensen.studio.guard import new_token
 
 LOOPBACK = "127.0.0.1"
@@ -35,10 +38,12 @@ class Server(uvicorn.Server):
     """A server that knows its address.
 
     Args:
+        folder: whose files the page may open.
         port: on which it listens; None for a free one.
+        watch: the fit that the page shows, if there is one.
     """
 
-    def __init__(self, port: int | None = None) -> None:
+    def __init__(self, folder: Folder, port: int | None = None, watch: Watch | None = None) -> None:
         self.listening = bound_socket(port)
         self.port = int(self.listening.getsockname()[1])
         self.token = new_token()
@@ -46,7 +51,7 @@ class Server(uvicorn.Server):
         options: dict[str, Any] = {"log_level": "error", "access_log": False, "timeout_graceful_shutdown": 1}
         options |= {"server_header": False, "date_header": False, "proxy_headers": False}
         options |= {"lifespan": "off", "ws": "none", "http": "h11", "loop": "asyncio"}
-        super().__init__(uvicorn.Config(studio_app(self.token, self.port), **options))
+        super().__init__(uvicorn.Config(studio_app(self.token, self.port, folder, watch), **options))
 
     @property
     def address(self) -> str:
@@ -77,12 +82,21 @@ def in_background(server: Server) -> Iterator[Server]:
         server.listening.close()
 
 
-def run(port: int | None, *, opens_browser: bool, say: Callable[[str], None]) -> None:
+def run(folder: Folder, port: int | None, *, opens_browser: bool, say: Callable[[str], None]) -> None:
     """Serve until Ctrl-C, and open a browser if asked to."""
-    server = Server(port)
-    say(f"jensen studio: {server.address}  (Ctrl-C ends it)")
+    server = Server(folder, port)
+    say(f"jensen studio: {server.address} (Ctrl-C ends it)")
     if opens_browser:
-        # The socket is bound, so a browser that is early only waits.
-        server.listening.listen(100)
-        threading.Thread(target=webbrowser.open, args=(server.address,), daemon=True).start()
-    server.serve_until_stopped()
+        open_browser(server, "ask" if folder.given else "")
+    with warnings.catch_warnings():
+        # Explainers stop fits early on purpose.
+        warnings.simplefilter("ignore")
+        server.serve_until_stopped()
+
+
+def open_browser(server: Server, screen: str) -> None:
+    """Show a screen in the user's browser, which may take a moment to start."""
+    # A browser that is faster than the server waits in the queue of the socket.
+    server.listening.listen(100)
+    address = f"{server.address}#{screen}" if screen else server.address
+    threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()

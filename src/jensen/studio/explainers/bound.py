@@ -50,8 +50,8 @@ EXPLAINER = Explainer(
     name="bound",
     title="Any q gives a bound",
     group="Information and bounds",
-    lead="z is 1 or 2, and x|z is N(0, 1) or N(1.5, 1). One x is observed. Whatever distribution q of z you choose, the "
-    "ELBO is below ln p(x), and the gap is a KL divergence: it is zero only if q is the posterior.",
+    lead="z is 1 or 2, and x|z is N(0, 1) or N(1.5, 1). One x is observed. Whatever distribution q of z you choose, "
+    "the ELBO is below ln p(x), and the gap is a KL divergence: it is zero only if q is the posterior.",
     formula="ln p(x) = ln E_q[p(x,z)/q(z)]\n"
     "        ≥ E_q ln[p(x,z)/q(z)] = ELBO(q)\n"
     "ELBO(q) = E_q[ln p(x|z)] − KL(q ‖ p(z))\n"

@@ -20,7 +20,9 @@ def spiral() -> np.ndarray:
     rng = np.random.default_rng(0)
     radius = np.sqrt(rng.uniform(0.06, 1, 220))
     angle = 3 * np.pi * radius
-    return radius[:, None] * np.stack([np.cos(angle), np.sin(angle)], 1) + 0.05 * rng.normal(size=(220, 2))
+    around = np.stack([np.cos(angle), np.sin(angle)], 1)
+    rows: np.ndarray = radius[:, None] * around + 0.05 * rng.normal(size=(220, 2))
+    return rows
 
 
 @lru_cache(maxsize=2)
@@ -57,8 +59,9 @@ EXPLAINER = Explainer(
     name="curve",
     title="A latent curve",
     group="Subspaces and curves",
-    lead="Rows lie near a curve, and z in [0, 1] is the place on it. The posterior of z says where on the curve a row may "
-    "come from. If one of its numbers is missing, several places are possible, and the mean of z may be at none of them.",
+    lead="Rows lie near a curve, and z in [0, 1] is the place on it. The posterior of z says where on the curve a row "
+    "may come from. If one of its numbers is missing, several places are possible, and the mean of z may be at none of "
+    "them.",
     formula="z ~ Uniform[0,1],   x = f(z) + ε,   ε ~ N(0, σ²I)\n"
     "p(x)   = ∫₀¹ N(x; f(z), σ²I) dz\n"
     "p(z|x) = N(x; f(z), σ²I) / p(x)\n"

@@ -39,7 +39,7 @@ def starting_means(X: Array, k: int, start: str) -> Array:
             chosen.append(X[np.min([((X - mean) ** 2).sum(1) for mean in chosen], axis=0).argmax()])
         return np.array(chosen)
     if k == 2:
-        return X.mean(0) + np.array([[0.0, 1.2], [0.0, -1.2]])
+        return np.array([X.mean(0) + [0.0, offset] for offset in (1.2, -1.2)])
     by_x = X[X[:, 0].argsort()]
     left, right = by_x[: -len(X) // 3].mean(0), by_x[-len(X) // 3 :].mean(0)
     return np.array([left, *(right + [[0.0, offset] for offset in np.linspace(0.4, -0.4, k - 1)])])
@@ -48,7 +48,11 @@ def starting_means(X: Array, k: int, start: str) -> Array:
 def fitted(X: Array, means: Array, n_steps: int, **how: Any) -> GaussianMixture:
     """The mixture after some steps from the same start."""
     k = len(means)
-    given = {"weights_init": np.full(k, 1 / k), "means_init": means, "precisions_init": np.array([np.eye(2)] * k)}
+    given: dict[str, Any] = {
+        "weights_init": np.full(k, 1 / k),
+        "means_init": means,
+        "precisions_init": np.array([np.eye(2)] * k),
+    }
     return GaussianMixture(k, tol=0.0, max_iter=n_steps, reg_covar=FLOOR, **given, **how).fit(X)
 
 
@@ -77,7 +81,7 @@ def values(data: str, start: str, half: int, rate: float, points: Any) -> dict[s
     after, before = (half + 1) // 2, half // 2
     model = fitted(X, means, after)
     # Of the posterior before the M-step, if that was the last half.
-    q = (model if before == after else fitted(X, means, before)).posterior(X).probs.numpy()
+    q = (model if before == after else fitted(X, means, before)).predict_proba(X)
     bound, log_p = model.bound(X, q=q).total.mean(), model.score(X)
     beside = fitted(X, means, after, **by_gradient(rate))
     rows, begin = X.tobytes(), means.tobytes()
@@ -120,7 +124,9 @@ EXPLAINER = Explainer(
     controls=(
         Choice("data", "Points", {"two": "two clouds", "three": "three clouds"}, "two"),
         Choice("start", "Start", {"apart": "means far apart", "bad": "a bad start"}, "bad"),
-        Slider("half", "half steps, E and M in turn", 0, 2 * STEPS, 1, 0, still=(*range(13), 14, 20, 30, 40), plays=True),
+        Slider(
+            "half", "half steps, E and M in turn", 0, 2 * STEPS, 1, 0, still=(*range(13), 14, 20, 30, 40), plays=True
+        ),
         Slider("rate", "η, step size of gradient EM", 0.1, 2, 0.1, 0.5, still=(0.5,)),
         Points("points", "the points"),
     ),

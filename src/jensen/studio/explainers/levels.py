@@ -21,7 +21,7 @@ def values(schedule: str, levels: str, spread: float, variance: str, factor: flo
     """The terms of the bound for rows from N(0, v), with `factor` times the best denoiser."""
     made, v = SCHEDULES[schedule](int(levels)), spread**2
     table = Noising.table(made)
-    at = Noising.at(table, torch.arange(made.n_levels))
+    at = Noising.at(table, torch.arange(1, made.n_levels + 1))
     signal, noise = at.signal[:, 0], at.noise[:, 0] ** 2
     denoiser = factor * signal * v / (signal**2 * v + noise)
     error = (1 - denoiser * signal) ** 2 * v + denoiser**2 * noise
@@ -54,8 +54,8 @@ EXPLAINER = Explainer(
     title="The bound, level by level",
     group="Diffusion",
     lead="A diffusion is a chain of small denoising steps, and its bound is a sum over noise levels. For rows from "
-    "N(0, v) the best denoiser is known, so each term is exact here: you see what too few levels, a wrong variance or a "
-    "poor denoiser cost.",
+    "N(0, v) the best denoiser is known, so each term is exact here: you see what too few levels, a wrong variance or "
+    "a poor denoiser cost.",
     formula="−ln p(x) ≤ L_T + Σₜ L₍ₜ₋₁₎ + L₀,  t = 2..T\n"
     "L_T    = KL(q(x_T|x₀) ‖ N(0, I))\n"
     "L₍ₜ₋₁₎ = E KL(q(x₍ₜ₋₁₎|xₜ,x₀) ‖ p(x₍ₜ₋₁₎|xₜ))\n"

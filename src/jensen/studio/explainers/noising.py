@@ -38,7 +38,7 @@ def denoised(x: np.ndarray, others: np.ndarray, alpha_bar: float) -> tuple[np.nd
     mixture = GaussianMixture.from_parameters(
         np.full(n, 1 / n), np.sqrt(alpha_bar) * others, np.full(n, 1 - alpha_bar), "spherical"
     )
-    weights = mixture.posterior(x[None]).probs.numpy()[0]
+    weights = mixture.predict_proba(x[None])[0]
     return weights @ others, weights
 
 
@@ -50,7 +50,8 @@ def values(digit: int, level: int, schedule: str, seed: int) -> dict[str, Any]:
 
     def noised(t: int) -> np.ndarray:
         bar = made.alpha_bar[t - 1]
-        return np.sqrt(bar) * x0 + np.sqrt(1 - bar) * noise
+        x: np.ndarray = np.sqrt(bar) * x0 + np.sqrt(1 - bar) * noise
+        return x
 
     here, bar = noised(level), float(made.alpha_bar[level - 1])
     guess, weights = denoised(here, others, bar)
@@ -77,16 +78,18 @@ EXPLAINER = Explainer(
     name="noising",
     title="Noise schedules",
     group="Diffusion",
-    lead="A diffusion adds noise to an image in 200 steps until nothing is left of it. A schedule says how fast. The best "
-    "denoiser returns the mean of all images that could be behind the noise; here these are the other digits of "
+    lead="A diffusion adds noise to an image in 200 steps until nothing is left of it. A schedule says how fast. The "
+    "best denoiser returns the mean of all images that could be behind the noise; here these are the other digits of "
     "scikit-learn, so it can be computed exactly, without a network.",
     formula="xₜ = √ᾱₜ x₀ + √(1−ᾱₜ) ε,   ᾱₜ = Πₛ (1−βₛ)\n"
     "signal to noise = ᾱₜ / (1−ᾱₜ)\n"
     "best guess of x₀:  E[x₀ | xₜ] = Σᵢ wᵢ xᵢ\n"
     "wᵢ ∝ N(xₜ; √ᾱₜ xᵢ, (1−ᾱₜ) I)",
     tries=(
-        "Raise the level: first the strokes blur, then the guess changes its mind, and at the end it is the mean digit.",
-        "Compare the schedules: the linear one destroys the image earlier, the cosine one spends more levels in between.",
+        "Raise the level: first the strokes blur, then the guess changes its mind, and at the end it is the mean digit."
+        "",
+        "Compare the schedules: the linear one destroys the image earlier, the cosine one spends more levels in "
+        "between.",
         "Other noise, same level: near the end the guess depends on chance.",
     ),
     controls=(

@@ -60,9 +60,9 @@ EXPLAINER = Explainer(
     name="pca",
     title="Principal components",
     group="Subspaces and curves",
-    lead="Choose a direction. Each row is replaced by its shadow on the line; the squared lengths of the dashed segments "
-    "are the reconstruction error. PCA finds the direction with the least error, which is also the one with the largest "
-    "spread of shadows.",
+    lead="Choose a direction. Each row is replaced by its shadow on the line; the squared lengths of the dashed "
+    "segments are the reconstruction error. PCA finds the direction with the least error, which is also the one with "
+    "the largest spread of shadows.",
     formula="encode z = uᵀ(x − x̄),  decode x̂ = x̄ + u z\n"
     "Σᵢ ‖xᵢ − x̂ᵢ‖² + Σᵢ zᵢ² = Σᵢ ‖xᵢ − x̄‖²\n"
     "best u: first eigenvector; the error is\n"

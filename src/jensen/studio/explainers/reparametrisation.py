@@ -42,7 +42,10 @@ def values(function: str, mean: float, std: float, shift: float, seed: int) -> d
     at_nodes = torch.from_numpy(mean + std * nodes)
     exact = float(weights @ gradient(f, at_nodes) / weights.sum())
     counts = np.unique(np.logspace(0, math.log10(DRAWS), 40).astype(int))
-    running = {name: (np.cumsum(each) / np.arange(1, DRAWS + 1))[counts - 1] for name, each in (("score", score), ("path", path))}
+    running = {
+        name: (np.cumsum(each) / np.arange(1, DRAWS + 1))[counts - 1]
+        for name, each in (("score", score), ("path", path))
+    }
     return {
         "axis": AXIS.numpy(),
         "f": f(AXIS).numpy(),
@@ -78,8 +81,10 @@ EXPLAINER = Explainer(
     ),
     controls=(
         Choice(
-            "function", "f(z)",
-            {"likelihood": "ln N(2; z, 1), a log-likelihood", "valley": "two hills", "wave": "sin 6z, a wave"}, "likelihood",
+            "function",
+            "f(z)",
+            {"likelihood": "ln N(2; z, 1), a log-likelihood", "valley": "two hills", "wave": "sin 6z, a wave"},
+            "likelihood",
         ),
         Slider("mean", "μ", -3, 3, 0.25, 0.0, still=(-1, 0, 1)),
         Slider("std", "σ", 0.1, 2, 0.1, 0.8, still=(0.2, 0.8, 1.6)),

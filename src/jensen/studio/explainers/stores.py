@@ -62,9 +62,9 @@ EXPLAINER = Explainer(
     name="stores",
     title="k-means, stores and a depot",
     group="Mixtures and EM",
-    lead="Each customer (a dot) buys at the nearest store (a cross), and each store moves to the mean of its customers. "
-    "Repeat, and the cost never rises. A depot adds the way from the depot to the store, λ times for each customer, and "
-    "pulls the stores towards it.",
+    lead="Each customer (a dot) buys at the nearest store (a cross), and each store moves to the mean of its "
+    "customers. Repeat, and the cost never rises. A depot adds the way from the depot to the store, λ times for each "
+    "customer, and pulls the stores towards it.",
     formula="cost = Σᵢ ‖xᵢ − μ_yᵢ‖² + λ Σᵢ ‖μ_yᵢ − x_D‖²\n"
     "assign:  yᵢ = argminⱼ ‖xᵢ − μⱼ‖²\n"
     "move:    μⱼ = (x̄ⱼ + λ x_D) / (1 + λ)\n"
@@ -72,8 +72,8 @@ EXPLAINER = Explainer(
     "ln p(x) ≥ ln N(x; μ_y, σ²I) − ln K",
     tries=(
         "Start on the left and step: stores leave for the towns, and may end at a worse plan than from far apart.",
-        "Increase λ: all stores move to the depot. With the nearest-store rule, the sum then need not fall; the best plan "
-        "is kept.",
+        "Increase λ: all stores move to the depot. With the nearest-store rule, the sum then need not fall; the best "
+        "plan is kept.",
         "Drag a customer far away: its store follows, because the cost grows with the square of the distance.",
     ),
     controls=(
@@ -83,7 +83,9 @@ EXPLAINER = Explainer(
         Slider("weight", "λ, cost of the way from the depot", 0, 2, 0.1, 0.0, still=(0, 0.5, 2)),
         Slider("depot_x", "place of the depot, from left to right", -4, 4, 0.5, 0.0, still=(0,)),
         Choice(
-            "rule", "With a depot, a customer goes to", {"nearest": "the nearest store", "assigned": "the cheapest store"},
+            "rule",
+            "With a depot, a customer goes to",
+            {"nearest": "the nearest store", "assigned": "the cheapest store"},
             "nearest",
         ),
         Points("points", "the customers"),

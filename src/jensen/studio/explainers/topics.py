@@ -63,8 +63,8 @@ EXPLAINER = Explainer(
     title="Topics",
     group="Topics",
     lead="The 25 words of this language are the cells of a square. Each document mixes a few of ten hidden topics, the "
-    "rows and columns of the square. From 200 documents alone, the model finds topics (distributions over words) and the "
-    "shares of the topics in each document.",
+    "rows and columns of the square. From 200 documents alone, the model finds topics (distributions over words) and "
+    "the shares of the topics in each document.",
     formula="θ ~ Dir(α),   βₖ ~ Dir(η)\n"
     "each word:  topic z ~ θ,  word w ~ β_z\n"
     "q:  φ_wk ∝ exp(E ln θₖ + E ln βₖw)\n"
