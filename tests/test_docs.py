@@ -209,7 +209,13 @@ class TestExercises:
 
     def test_the_index_lists_every_page(self):
         listed = {target for _, target, _ in links(read("docs/exercises/index.md"))}
-        assert {Path(name).name for name in EXERCISES} <= listed
+        assert {Path(name).name for name in EXERCISES} | {"slips.md", "where.md"} <= listed
+
+    def test_every_exercise_is_found_from_the_documents(self):
+        found = {target + anchor for _, target, anchor in links(read("docs/exercises/where.md"))}
+        for name in EXERCISES:
+            headings = re.findall(r"^## (.+)$", read(name), re.MULTILINE)
+            assert {f"{Path(name).name}#{place}" for text in headings for place in places(f"# {text}\n")} <= found
 
 
 def nav_pages(entries) -> list[str]:
