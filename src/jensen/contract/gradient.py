@@ -53,8 +53,8 @@ from jensen.runtime.threads import threads_for
 if TYPE_CHECKING:
     from jensen.engines.sgd.history import History
 
-# Epochs if max_epochs is None: enough for this many steps, and at least this many passes over the rows.
-DEFAULT_STEPS, LEAST_EPOCHS = 5000, 20
+# What a fit that resumes may change.
+IGNORED = ("checkpoint", "device", "verbose", "max_epochs", "random_state", "accumulate", "shuffle_rows", "max_seconds")
 # A second thread pays off only above a number of products per step: a step of a small network takes a millisecond.
 FEW_PRODUCTS = 20
 # Entries of the tensors that are computed at a time: they stay in the caches, which doubles the speed of scoring.
@@ -195,9 +195,8 @@ class GradientEstimator(LatentVariableModel, Generic[F, M]):
                 module = (spec.build or self._build)(self._facts).to(world.device)
             if world.rank:
                 torch.manual_seed(seed + world.rank)
-            n_steps = max(len(rows) // given.batch_size, 1)
             plan = Plan(
-                max_epochs=given.max_epochs or max(LEAST_EPOCHS, -(-(spec.default_steps or DEFAULT_STEPS) // n_steps)),
+                max_epochs=given.max_epochs or spec.n_epochs(len(rows) // given.batch_size),
                 batch_size=given.batch_size,
                 learning_rate=given.learning_rate,
                 trainer=trainer,
@@ -254,11 +253,10 @@ class GradientEstimator(LatentVariableModel, Generic[F, M]):
 
     def _identity(self, data: TrainingData) -> dict[str, object]:
         """What a fit must share with a checkpoint to resume from it: everything that determines the weights."""
-        ignored = ("checkpoint", "device", "verbose", "max_epochs", "random_state", "accumulate", "shuffle_rows")
         arguments = {
             name: type(value).__name__ if isinstance(value, BaseEstimator) else repr(value)
             for name, value in self.get_params().items()
-            if name.split("__")[-1] not in ignored
+            if name.split("__")[-1] not in IGNORED
         }
         return {"model": type(self).__name__, **arguments, **data.identity()}
 
