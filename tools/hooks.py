@@ -12,6 +12,7 @@ from mkdocs.structure.files import File, Files
 
 import jensen
 from command_line import commands
+from explainers import explainer_index, explainer_pages
 from gallery import ORDER, example_page, examples, index_page, run
 from jensen.registry import MODELS
 from pages import (
@@ -78,6 +79,9 @@ def on_files(files: Files, config: Any) -> Files:
             picture = f"gallery/pictures/{example.name}{end}"
             files.append(File.generated(config, picture, abs_src_path=str(path)))
     add("gallery/index.md", index_page(found))
+    add("explain/index.md", explainer_index())
+    for page, text in explainer_pages(log.info):
+        add(page, text)
     add("contributing.md", with_links(read("CONTRIBUTING.md"), "CONTRIBUTING.md", "contributing.md"))
     for name in MODELS.values():
         link = f"[{titles[pages[name]]}](../../{pages[name]})"

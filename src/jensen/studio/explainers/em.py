@@ -39,7 +39,7 @@ def starting_means(X: Array, k: int, start: str) -> Array:
             chosen.append(X[np.min([((X - mean) ** 2).sum(1) for mean in chosen], axis=0).argmax()])
         return np.array(chosen)
     if k == 2:
-        return np.array([X.mean(0) + [0.0, offset] for offset in (1.2, -1.2)])
+        return np.array([X.mean(0) + np.array([0.0, offset]) for offset in (1.2, -1.2)])
     by_x = X[X[:, 0].argsort()]
     left, right = by_x[: -len(X) // 3].mean(0), by_x[-len(X) // 3 :].mean(0)
     return np.array([left, *(right + [[0.0, offset] for offset in np.linspace(0.4, -0.4, k - 1)])])
