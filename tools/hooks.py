@@ -41,11 +41,13 @@ GROUPS = {
 
 
 def on_config(config: Any) -> Any:
-    """Add the pages of the gallery and of the reference to the nav, and the version to the foot of every page."""
+    """Add the pages of the gallery, of the explainers and of the reference to the nav, and the version to the foot of every page."""
     config.copyright = f"jensen {jensen.__version__}"
     for entry in config.nav:
         if "Gallery" in entry:
             entry["Gallery"] = ["gallery/index.md", *gallery_nav()]
+        if "Explainers" in entry:
+            entry["Explainers"] = ["explain/index.md"]
         if "Reference" in entry:
             models = [{name: f"api/models/{name}.md"} for name in sorted(MODELS.values())]
             rest = [{title: page} for title, page in GROUPS.items()]
