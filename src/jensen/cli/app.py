@@ -124,11 +124,12 @@ Version = Annotated[bool, typer.Option("--version", callback=print_version, is_e
 def root(version: Version = False) -> None:
     """Fit latent-variable models to tables, images and texts, then score, sample, impute and predict.
 
-    Data: tables (.csv, .tsv, .txt, .jsonl, .json, .parquet, .feather, .xlsx, .npy,
-    packed ones, databases, or - for standard input), folders of images, or one of
-    the names digits, iris and wine. What is found in a table beyond plain cells is
-    reported. Topics take texts (a column, a folder of .txt files) and sparse counts
-    (.npz). Missing values need no preparation. Scores are in nats per row.
+    Data: tables (.csv, .tsv, .txt, .jsonl, .json, .parquet, .feather, .xlsx,
+    .npy, packed ones, databases, or - for standard input), folders of images, or
+    one of the names digits, iris and wine. What is found in a table beyond plain
+    cells is reported. Topics take texts (a column, a folder of .txt files) and
+    sparse counts (.npz). Missing values need no preparation. Scores are in nats
+    per row.
 
     Exit codes: 0 success; 2 wrong input, reported in one line; 130 stopped by
     Ctrl-C. A fit that Ctrl-C ends early writes its model and exits with 0;
