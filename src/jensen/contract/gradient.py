@@ -44,7 +44,7 @@ from jensen.engines.sgd.processes import World, choose_device
 from jensen.engines.sgd.streams import StreamedSet, TrainingData
 from jensen.engines.sgd.training_set import TrainingSet
 from jensen.files.scan import Scan
-from jensen.nets.allowance import Allowance, check_weights
+from jensen.nets.allowance import Allowance, check_finite, check_weights
 from jensen.runtime.memory import allocating, keeping_memory
 from jensen.runtime.randomness import seeded
 from jensen.runtime.row_draws import RowDraws
@@ -319,18 +319,14 @@ class GradientEstimator(LatentVariableModel, Generic[F, M]):
             raise ValueError(f"shape={self._shape} is not that of {d} columns; the file is damaged")
         if self.n_features_in_ != d:
             raise ValueError(f"n_features_in_={self.n_features_in_}, but there are {d} columns; the file is damaged")
-        with (
-            seeded(0, torch.device("cpu")),
-            Allowance(weights, record["facts"], len(inner.names) * max(inner.n_levels)),
-        ):
+        allowance = Allowance(weights, record["facts"], len(inner.names) * max(inner.n_levels))
+        with seeded(0, torch.device("cpu")), allowance:
             module = self._build(self._facts)
         try:
             check_weights(weights, module.state_dict())
         except ValueError as error:
             raise ValueError(f"the weights do not fit the model's networks: {error}; the file is damaged") from None
-        for name, weight in weights.items():
-            if not weight.isfinite().all():
-                raise ValueError(f"the weights hold NaN or infinity in {name}; the file is damaged")
+        check_finite(weights)
         module.load_state_dict(weights)
         return module.eval()
 
