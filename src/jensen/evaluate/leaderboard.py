@@ -164,7 +164,7 @@ class Leaderboard:
         if ax is None:
             import matplotlib.pyplot as plt
 
-            ax = plt.subplots()[1]
+            ax = plt.subplots(layout="constrained")[1]
         table = self.table[self.table["failure"] == ""].iloc[::-1]
         place = np.arange(len(table))
         reach = np.abs(table[["behind_low", "behind_high"]].to_numpy().T - table["behind"].to_numpy())
