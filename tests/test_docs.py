@@ -25,8 +25,13 @@ from shell import succeed
 PAGES = sorted((ROOT / "docs").rglob("*.md"))
 TEXTS = [*PAGES, ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
 NAMES = [path.relative_to(ROOT).as_posix() for path in TEXTS]
+# Pages of exercises: every exercise is a section with a hint, a proof and a check.
+EXERCISES = [
+    name for name in NAMES if name.startswith("docs/exercises/") and Path(name).stem not in ("index", "where", "slips")
+]
 # These take seconds each. The other pages train networks for minutes: `make test-slow` runs them.
 QUICK = {
+    *(name for name in NAMES if name.startswith("docs/exercises/")),
     "README.md",
     "docs/blend.md",
     "docs/columns.md",
@@ -185,6 +190,26 @@ class TestLinks:
         with pytest.raises(FileNotFoundError, match=r"has a link to \.\./examples/nothing\.py"):
             with_links("[no](../examples/nothing.py)", "docs/vae.md", "vae.md")
         assert code_pages()["source/src/jensen/bound.py.md"] == "src/jensen/bound.py"
+
+
+class TestExercises:
+    @pytest.mark.parametrize("name", EXERCISES)
+    def test_every_exercise_has_a_hint_a_proof_and_a_check(self, name):
+        _, *sections = re.split(r"^## ", read(name), flags=re.MULTILINE)
+        assert len(sections) > 2
+        for text in sections:
+            title = text.partition("\n")[0]
+            statement, *folded = text.split("<details ")
+            assert len(statement.split("\n\n", 1)[1]) > 60, title
+            assert [re.search("<summary>(.+)</summary>", part)[1] for part in folded] == ["Hint", "Proof"], title
+            # Markdown within HTML is read only with this attribute, and only after an empty line.
+            assert all(re.match(r'class="\w+" markdown>\n<summary>\w+</summary>\n\n', part) for part in folded), title
+            after = folded[-1].partition("\n\n</details>\n\n")[2]
+            assert any("assert " in block for block in blocks(after, "python")), title
+
+    def test_the_index_lists_every_page(self):
+        listed = {target for _, target, _ in links(read("docs/exercises/index.md"))}
+        assert {Path(name).name for name in EXERCISES} <= listed
 
 
 def nav_pages(entries) -> list[str]:

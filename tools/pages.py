@@ -195,7 +195,8 @@ def with_api(text: str, homes: dict[str, str], level: int = 2) -> str:
     def entry(match: re.Match[str]) -> str:
         name = match[1]
         return (
-            f"[](){{#jensen.{name}}}\n\n::: {homes[name]}.{name}\n    options:\n"
+            f'<span id="jensen.{name}"></span>\n\n::: {homes[name]}.{name}\n'
+            f"    options:\n"
             f"      heading: {name}\n      toc_label: {name}\n      heading_level: {level}\n"
         )
 

@@ -39,6 +39,7 @@ N_PARAMETERS = {
     # A constant, slopes and bumps for every feature, and one variance.
     "latent-curve": 3 * (1 + 1 + 4) + 1,
     "latent-curve-prior": 3 * (1 + 1 + 5) + 1,
+    "latent-curve-given": 1,
     "latent-surface": 3 * (1 + 2 + 2 * 2) + 1,
 }
 

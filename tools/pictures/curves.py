@@ -56,7 +56,12 @@ def probabilistic_pca() -> Figure:
         given = np.array([row])
         z = model.posterior(given)
         mean, std = float(z.mean[0, 0]), float(z.covariance_matrix[0, 0, 0]) ** 0.5
-        ax.plot(*model.inverse_transform(np.array([[mean - 1.96 * std], [mean + 1.96 * std]])).T, color=colour, lw=6, alpha=0.5)
+        ax.plot(
+            *model.inverse_transform(np.array([[mean - 1.96 * std], [mean + 1.96 * std]])).T,
+            color=colour,
+            lw=6,
+            alpha=0.5,
+        )
         place = model.inverse_transform(np.array([[mean]]))[0]
         ax.plot(*place, "o", color=colour, label=f"{name}: 95 % of p(z|x)")
         if np.isnan(row[1]):
@@ -157,6 +162,8 @@ def blend() -> Figure:
     bar.ax.set_yticklabels(["mixture", "curve"])
     scores = {name: fitted.score(rows[500:]) for name, fitted in model.models_.items()}
     scores = {name.replace(" ", "\n"): score for name, score in scores.items()} | {"blend": model.score(rows[500:])}
-    right.bar([*scores], [score - min(scores.values()) + 0.01 for score in scores.values()], color=COLOURS[0], width=0.6)
+    right.bar(
+        [*scores], [score - min(scores.values()) + 0.01 for score in scores.values()], color=COLOURS[0], width=0.6
+    )
     right.set_title("nats per new row,\nabove the worst")
     return fig

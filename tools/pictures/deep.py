@@ -46,8 +46,9 @@ def vae() -> Figure:
     fig = figure(6, 3.1)
     left, right = fig.subplots(1, 2)
     left.scatter(*z.T, s=1, alpha=0)
+    colours = [*COLOURS, INK, GREY, "#8C510A", "#6A3D9A"]
     for place, digit in zip(z, y, strict=True):
-        left.text(*place, str(digit), color=(COLOURS + [INK, GREY, "#8C510A", "#6A3D9A"])[digit], fontsize=8, ha="center")
+        left.text(*place, str(digit), color=colours[digit], fontsize=8, ha="center")
     left.set(title="z of new images: a map", xticks=[], yticks=[], xlabel="z₁", ylabel="z₂")
     right.imshow(images.transpose(0, 2, 1, 3).reshape(8 * n, 8 * n), cmap="gray_r", vmin=0, vmax=16)
     right.set(title="what each z decodes to", xticks=[], yticks=[], xlabel="z₁", ylabel="z₂")

@@ -34,7 +34,9 @@ __all__ = [
 ]
 
 
-def plane(low: tuple[float, float], high: tuple[float, float], n: int = 250) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def plane(
+    low: tuple[float, float], high: tuple[float, float], n: int = 250
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Two coordinates on a grid, and the same as rows."""
     a, b = np.meshgrid(np.linspace(low[0], high[0], n), np.linspace(low[1], high[1], n))
     return a, b, np.column_stack([a.ravel(), b.ravel()])

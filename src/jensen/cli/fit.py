@@ -92,11 +92,12 @@ def fit(
     Lists are written a,b. Arrays, dictionaries and recipes are written as in
     Python, in quotes: '[0.5, 0.5]', 'MLP(hidden=(50, 50))'.
 
-    A folder of tables, a pattern such as 'rows/*.parquet', and a file too large for
-    memory are read block by block, once for every step.
+    A folder of tables, a pattern such as 'rows/*.parquet', and a file too large
+    for memory are read block by block, once for every step.
 
-    Ctrl-C ends the training and writes the best model so far; a second Ctrl-C stops
-    at once. With --checkpoint, the same command resumes an interrupted training.
+    Ctrl-C ends the training and writes the best model so far; a second Ctrl-C
+    stops at once. With --checkpoint, the same command resumes an interrupted
+    training.
 
     Examples:
       jensen fit gaussian-mixture iris.csv --label species -o iris.jensen

@@ -99,6 +99,10 @@ class LatentVariableModel(BaseEstimator, ABC):
         """Write the fitted model to one safetensors file; `jensen.load` reads it back."""
         write_model(self, path)
 
+    def _stored_params(self) -> dict[str, Any]:
+        """Values that a file can hold in place of arguments of the constructor that it cannot hold."""
+        return {}
+
     @property
     def measure_(self) -> tuple[str, ...]:
         """For each column whether its score is a "density" (of numbers) or a "probability" (of values)."""

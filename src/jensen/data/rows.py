@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from jensen.data.columns import Columns
 from jensen.data.container import Kind, Table, as_array
 from jensen.data.edits import asked_columns
 from jensen.data.infer import learn_columns
-from jensen.data.levels import find_grid
+from jensen.data.levels import are_on_grid, find_grid
 from jensen.data.names import shown
 from jensen.data.network_columns import NetworkColumns
 from jensen.data.opening import Given, open_rows, remember_range
@@ -60,9 +60,11 @@ class ColumnRules:
         kinds: as in `learn_scaled`, by a likelihood.
         scaling: "feature", "pooled" for deviations that are drawn together a little, "common" for all entries together,
             or None: common for images.
-        data_levels: as in `find_grid`, for rows of numbers.
+        data_levels: as in `find_grid`, for rows of numbers; "images" finds those of images alone, and "needed" is an
+            error for rows that are on none.
         columns: kinds and atoms of columns that the user asks for.
         atoms: whether frequent numbers may be atoms; not in images, nor in tables of numbers that are all on one grid.
+        counts: whether there are distributions of counts; if not, a count is a number.
     """
 
     kinds: Any = "auto"
@@ -70,6 +72,7 @@ class ColumnRules:
     data_levels: Any = None
     columns: Any = None
     atoms: bool = False
+    counts: bool = False
 
     def is_common(self, is_image: bool) -> bool:
         """Whether all numbers have one scale."""
@@ -145,7 +148,7 @@ def learn_events(
     if all(one.kind in ("auto", "number") for one in asked_columns(rules.columns, cells.names)):
         on_grid = grid_columns(cells, rules.data_levels, is_image)
         if on_grid is not None:
-            return events_of(given, on_grid), weight, kept
+            return events_of(given, replace(on_grid, n_rows=given.n_rows)), weight, kept
     if is_image and rules.kinds == "level":
         pixels = cells_of_numbers(cells.numbers.reshape(-1, 1), cells.kind)
         return events_of(given, repeated(learn_columns(pixels, "level"), len(cells.names))), weight, kept
@@ -159,6 +162,7 @@ def learn_events(
         constants=is_whole_table,
         atoms=rules.atoms and is_whole_table and not is_grid(cells),
         pooled=rules.scaling == "pooled",
+        counts=rules.counts,
     )
     return events_of(given, found), weight, kept
 
@@ -166,23 +170,30 @@ def learn_events(
 def is_grid(cells: Cells) -> bool:
     """Whether a table has numbers only, which are all on one grid, as those of images are."""
     has_others = cells.texts or cells.orders or {"time", "bool"} & set(cells.sorts)
-    return not has_others and find_grid(cells.numbers, "auto", True) is not None
+    return not has_others and are_on_grid(cells.numbers)
 
 
 def grid_columns(cells: Cells, data_levels: Any, is_image: bool) -> Columns | None:
     """The columns of rows that are all on one grid; None if they are not, or have a density."""
-    if data_levels is None:
+    if data_levels is None or (data_levels == "images" and not is_image):
         return None
+    needed = data_levels not in ("auto", "images")
     others = sorted({*cells.texts, *cells.foreign})
     if others:
-        if data_levels != "auto":
+        if needed:
             what = "text" if others[0] in cells.texts else "dates"
             name = shown(cells.names[others[0]])
-            raise ValueError(f"data_levels={data_levels} is for tables of numbers, and X has {what} in column {name}")
+            asked = 'likelihood="logistic"' if data_levels == "needed" else f"data_levels={data_levels}"
+            raise ValueError(f"{asked} is for tables of numbers, and X has {what} in column {name}")
         return None
-    if data_levels == "auto" and "bool" in cells.sorts:
+    if not needed and "bool" in cells.sorts:
         return None  # true and false are levels of their own, and no numbers
-    grid = find_grid(cells.numbers, data_levels, is_image)
+    grid = find_grid(cells.numbers, "auto" if isinstance(data_levels, str) else data_levels, is_image)
+    if grid is None and data_levels == "needed":
+        raise ValueError(
+            'likelihood="logistic" is for numbers that are all on one grid, such as pixels, and those of X are not; '
+            'choose likelihood="gaussian"'
+        )
     if grid is None:
         return None
     check_columns(cells.numbers, [shown(name) for name in cells.names])
