@@ -8,7 +8,7 @@ from abc import abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any, ClassVar, Generic
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, cast
 
 import numpy as np
 import torch
@@ -44,16 +44,15 @@ from jensen.engines.sgd.processes import World, choose_device
 from jensen.engines.sgd.streams import StreamedSet, TrainingData
 from jensen.engines.sgd.training_set import TrainingSet
 from jensen.files.scan import Scan
-from jensen.nets.allowance import Allowance, check_weights
+from jensen.nets.allowance import Allowance, check_finite, check_weights
 from jensen.runtime.memory import allocating, keeping_memory
 from jensen.runtime.randomness import seeded
+from jensen.runtime.row_draws import RowDraws
 from jensen.runtime.threads import threads_for
 
 if TYPE_CHECKING:
     from jensen.engines.sgd.history import History
 
-# Epochs if max_epochs is None: enough for this many steps, and at least this many passes over the rows.
-DEFAULT_STEPS, LEAST_EPOCHS = 5000, 20
 # What a fit that resumes may change.
 IGNORED = ("checkpoint", "device", "verbose", "max_epochs", "random_state", "accumulate", "shuffle_rows", "max_seconds")
 # A second thread pays off only above a number of products per step: a step of a small network takes a millisecond.
@@ -139,7 +138,10 @@ class GradientEstimator(LatentVariableModel, Generic[F, M]):
         """For every column, whether scores are a "density" of its numbers or a "probability" of its values."""
         check_is_fitted(self)
         self.score_samples  # noqa: B018 (raises if the model has no scores, with the reason as cause)
-        return self._columns.measure
+        return self._measured(self._columns)
+
+    def _measured(self, columns: Columns) -> tuple[str, ...]:
+        return columns.measure
 
     @property
     def _parts(self) -> NetworkColumns:
@@ -149,7 +151,7 @@ class GradientEstimator(LatentVariableModel, Generic[F, M]):
     def find_measure(self, X: Table) -> tuple[str, ...]:
         """`measure_` of a fit to X, found without fitting."""
         self.score_samples  # noqa: B018
-        return learn_events(clone(self), X, self._column_rules())[0].table.measure
+        return self._measured(learn_events(clone(self), X, self._column_rules())[0].table)
 
     def can_score(self, X: Table) -> np.ndarray:
         """Which rows (n,) have a score: all, but for images with a level that was not in the training data."""
@@ -184,8 +186,7 @@ class GradientEstimator(LatentVariableModel, Generic[F, M]):
         given, trainer = self._training_arguments(), self._checked_trainer()
         world = World.of_environment(self.device)
         seed = world.agree(self._seed() if spec.seed is None else spec.seed)
-        parts: tuple[Any, Any] = data.split(trainer.validation_fraction, seed)
-        rows, held_out = parts
+        rows, held_out = cast(tuple[Any, Any], data.split(trainer.validation_fraction, seed))
         self._columns, self._shape = data.events.table, data.events.shape
         self._kind = data.events.kind.of_other_rows()
         self._facts = spec.facts(rows)
@@ -195,8 +196,7 @@ class GradientEstimator(LatentVariableModel, Generic[F, M]):
             if world.rank:
                 torch.manual_seed(seed + world.rank)
             plan = Plan(
-                max_epochs=given.max_epochs
-                or spec.n_epochs(len(rows) // given.batch_size, DEFAULT_STEPS, LEAST_EPOCHS),
+                max_epochs=given.max_epochs or spec.n_epochs(len(rows) // given.batch_size),
                 batch_size=given.batch_size,
                 learning_rate=given.learning_rate,
                 trainer=trainer,
@@ -221,8 +221,8 @@ class GradientEstimator(LatentVariableModel, Generic[F, M]):
                         score=spec.score,
                         world=world,
                     )
-        self.theta_, self._history, self.n_iter_ = module.eval(), run.history, run.n_epochs
-        self.lower_bound_ = run.objective
+        self.theta_, self._history = module.eval(), run.history
+        self.n_iter_, self.lower_bound_ = run.n_epochs, run.objective
         return run
 
     def _training_arguments(self) -> TrainingArguments:
@@ -274,6 +274,10 @@ class GradientEstimator(LatentVariableModel, Generic[F, M]):
         """Rows (n, D) of the network, drawn or expected, as the kind of table that the user gave."""
         return presented(self._columns, self._shape, self._parts.join(values, is_expected=is_expected), kind)
 
+    def _draws(self, x: Tensor) -> RowDraws:
+        """Random numbers for encoded rows (n, D), from the random state and the content of each row alone."""
+        return RowDraws.of(x, self._generator().initial_seed())
+
     def _with_rows(self, X: Table, rows: FittedRows, filled: Tensor) -> Any:
         """X with its missing values from encoded rows (n, d), or from the incomplete ones of them alone."""
         x = torch.zeros(rows.missing.shape, dtype=torch.float64)
@@ -315,18 +319,14 @@ class GradientEstimator(LatentVariableModel, Generic[F, M]):
             raise ValueError(f"shape={self._shape} is not that of {d} columns; the file is damaged")
         if self.n_features_in_ != d:
             raise ValueError(f"n_features_in_={self.n_features_in_}, but there are {d} columns; the file is damaged")
-        with (
-            seeded(0, torch.device("cpu")),
-            Allowance(weights, record["facts"], len(inner.names) * max(inner.n_levels)),
-        ):
+        allowance = Allowance(weights, record["facts"], len(inner.names) * max(inner.n_levels))
+        with seeded(0, torch.device("cpu")), allowance:
             module = self._build(self._facts)
         try:
             check_weights(weights, module.state_dict())
         except ValueError as error:
             raise ValueError(f"the weights do not fit the model's networks: {error}; the file is damaged") from None
-        for name, weight in weights.items():
-            if not weight.isfinite().all():
-                raise ValueError(f"the weights hold NaN or infinity in {name}; the file is damaged")
+        check_finite(weights)
         module.load_state_dict(weights)
         return module.eval()
 
@@ -345,6 +345,5 @@ def has_classes(model: object) -> bool:
 
 def blocks(n_rows: int, entries_per_row: int, most_rows: int | None = None) -> Iterator[slice]:
     """Slices of rows whose tensors have about ROOM entries, and at most `most_rows` rows."""
-    size = max(1, ROOM // max(entries_per_row, 1))
-    size = size if most_rows is None else min(size, most_rows)
+    size = min(max(1, ROOM // max(entries_per_row, 1)), most_rows or ROOM)
     return (slice(i, i + size) for i in range(0, n_rows, size))

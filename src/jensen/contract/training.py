@@ -13,6 +13,8 @@ from jensen.engines.sgd.plan import Objective, Phase, Trainer
 
 # Names in files that differ from the names here.
 FILE_NAMES = {"has_missing": "has_holes"}
+# Epochs if max_epochs is None: enough for this many steps, and at least this many passes over the rows.
+DEFAULT_STEPS, LEAST_EPOCHS = 5000, 20
 # Left out of files by models without classes.
 ONLY_WITH_CLASSES = ("prior", "class_weight")
 
@@ -89,9 +91,9 @@ class TrainingSpec(Generic[F, M]):
     n_steps: int | None = None
     least_epochs: int | None = None
 
-    def n_epochs(self, steps_per_epoch: int, n_steps: int, least: int) -> int:
-        """Epochs by default, given the numbers of all models."""
-        return max(self.least_epochs or least, -(-(self.n_steps or n_steps) // max(steps_per_epoch, 1)))
+    def n_epochs(self, steps_per_epoch: int) -> int:
+        """Epochs of a model with max_epochs=None."""
+        return max(self.least_epochs or LEAST_EPOCHS, -(-(self.n_steps or DEFAULT_STEPS) // max(steps_per_epoch, 1)))
 
 
 def class_frequencies(counts: Tensor) -> list[float]:

@@ -8,12 +8,16 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Sized
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, TypeVar
+
+from jensen.runtime.messages import own_filters
+from jensen.runtime.watching import measured
 
 Item = TypeVar("Item")
 
@@ -87,8 +91,7 @@ class Bar:
         if self.display is not None:
             self.display.running.append(self)
         if self.display is None or self.display.has_terminal:
-            from tqdm.auto import tqdm
-
+            tqdm = tqdm_of_here()
             # disable=None: no bar where there is no terminal.
             self.bar = tqdm(desc=name, total=total, initial=initial, unit=unit, leave=leave, disable=None, delay=DELAY)
 
@@ -114,9 +117,11 @@ class Bar:
         if self.bar is not None and time.monotonic() - self.began >= DELAY:
             self.bar.refresh()
 
-    def note(self, text: str) -> None:
-        """Show a short text beside the bar."""
+    def note(self, text: str, values: Mapping[str, Any] | None = None) -> None:
+        """Show a short text beside the bar; `values` of this step are kept for somebody who watches."""
         self.text = text
+        if values is not None:
+            measured(self.name, self.done + 1, self.total, values)
         if self.bar is not None:
             self.bar.set_postfix_str(", ".join(filter(None, (self.left, text))))
 
@@ -135,9 +140,7 @@ class Bar:
         if self.display is not None and not self.display.has_terminal:
             self.display.write(text)
         else:
-            from tqdm.auto import tqdm
-
-            tqdm.write(text, file=sys.stderr)
+            tqdm_of_here().write(text, file=sys.stderr)
 
     def line(self) -> str:
         of = "" if self.total is None else f" of {self.total}"
@@ -183,3 +186,13 @@ def counted(steps: Iterable[Item], bar: Bar) -> Iterator[Item]:
         for step in steps:
             yield step
             bar.update()
+
+
+def tqdm_of_here() -> Any:
+    """The bars of tqdm: widgets in a notebook that can show them, else text, without a warning about widgets."""
+    from tqdm import TqdmWarning
+
+    with own_filters():
+        warnings.simplefilter("ignore", TqdmWarning)
+        from tqdm.auto import tqdm
+    return tqdm

@@ -162,7 +162,7 @@ class Training:
                 is_over = at.epoch == plan.max_epochs or self.pace.is_over(at.seconds)
                 if at.epoch % self.epochs_per_round == 0 or is_over:
                     self.close_round()
-                    bar.note(line_of(at.history[-1]))
+                    bar.note(line_of(at.history[-1]), at.history[-1])
                 bar.update()
             if at.history and at.best_round < 0:
                 n = len(at.history)

@@ -21,6 +21,7 @@ from torch.nn.functional import log_softmax
 from jensen.data.columns import Columns
 from jensen.data.network_columns import atom_pairs
 from jensen.formulas.noising import Noising, data_of, discretised_gaussian, observed_sum
+from jensen.runtime.row_draws import Source, normals, uniforms
 
 # The least probability of a level, times the number of levels: rare levels stay possible.
 LEAST_SHARE = 1e-2
@@ -252,14 +253,14 @@ class Space(nn.Module):
             return observed, None
         return observed[:, self.level_columns], observed[:, self.source[self.numbers]]
 
-    def draw(self, belief: Belief, generator: torch.Generator | None) -> Tensor:
+    def draw(self, belief: Belief, generator: Source | None) -> Tensor:
         """Rows (b, d) in the units of `Columns`, drawn from p(x_0|x_1); without a generator the most probable rows."""
         out = belief.mean.new_empty(len(belief.mean), len(self.columns.names))
         if self.n_numbers:
             mean = belief.mean[:, self.numbers]
             if generator is not None:
                 std = (0.5 * belief.log_variance).exp().expand_as(belief.mean)[:, self.numbers]
-                mean = mean + std * torch.randn(mean.shape, generator=generator, dtype=mean.dtype).to(mean)
+                mean = mean + std * normals(generator, *mean.shape).to(mean)
             if self.grid_levels:
                 top = self.grid_levels - 1
                 mean = ((mean + 1) * (top / 2)).round().clamp(0, top)
@@ -268,7 +269,7 @@ class Space(nn.Module):
             scores = belief.log_levels
             if generator is not None:
                 # Gumbel's trick: the largest of ln p + Gumbel noise is a draw from p.
-                noise = torch.rand(scores.shape, generator=generator, dtype=scores.dtype).clamp(1e-30, 1 - 1e-7)
+                noise = uniforms(generator, *scores.shape, dtype=scores.dtype).clamp(1e-30, 1 - 1e-7)
                 scores = scores - (-noise.log()).log().to(scores)
             out[:, self.level_columns] = scores.argmax(-2).to(out)
         return out
