@@ -230,6 +230,11 @@ def variants() -> list[Variant]:
         Variant("ppca-mle", lambda: ProbabilisticPCA("mle"), IRIS.data[::3]),
         Variant("factor-analysis-varimax", lambda: FactorAnalysis(2, rotation="varimax"), IRIS.data[::3]),
         Variant("factor-analysis-missing", lambda: FactorAnalysis(1), with_gaps(BLOBS)),
+        Variant(
+            "latent-curve-given",
+            lambda: LatentCurve(mapping=[[3.0, 0.0], [0.0, 2.0], [-3.0, 0.0]], n_grid=20, random_state=0),
+            noisy_arc()[:, :2],
+        ),
         Variant("latent-curve-penalty", lambda: LatentCurve(n_grid=20, n_basis=4, random_state=0), noisy_arc()),
         Variant("ridge", lambda: RidgeRegression(2.0), IRIS.data[:50, :3], IRIS.data[:50, 3], has_missing=False),
         Variant("mixture-constant", lambda: GaussianMixture(2, random_state=0), np.insert(BLOBS, 1, 7.5, axis=1)),

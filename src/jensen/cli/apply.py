@@ -180,8 +180,8 @@ def sample(
     """Draw new rows from a model.
 
     Without --output, rows are printed as CSV. Images are written to an .npy file,
-    as a grid to one .png, or, if the name has no suffix, to a folder of .png files.
-    Counts can also be written as a sparse matrix, .npz.
+    as a grid to one .png, or, if the name has no suffix, to a folder of .png
+    files. Counts can also be written as a sparse matrix, .npz.
 
     A model fitted with --label draws a class for every row. In a table with names
     it is the column class; images are sorted by class, and a message counts them.

@@ -44,16 +44,17 @@ from jensen.engines.sgd.processes import World, choose_device
 from jensen.engines.sgd.streams import StreamedSet, TrainingData
 from jensen.engines.sgd.training_set import TrainingSet
 from jensen.files.scan import Scan
-from jensen.nets.allowance import Allowance, check_weights
-from jensen.runtime.memory import allocating
+from jensen.nets.allowance import Allowance, check_finite, check_weights
+from jensen.runtime.memory import allocating, keeping_memory
 from jensen.runtime.randomness import seeded
+from jensen.runtime.row_draws import RowDraws
 from jensen.runtime.threads import threads_for
 
 if TYPE_CHECKING:
     from jensen.engines.sgd.history import History
 
-# Epochs if max_epochs is None: enough for this many steps, and at least this many passes over the rows.
-DEFAULT_STEPS, LEAST_EPOCHS = 5000, 20
+# What a fit that resumes may change.
+IGNORED = ("checkpoint", "device", "verbose", "max_epochs", "random_state", "accumulate", "shuffle_rows", "max_seconds")
 # A second thread pays off only above a number of products per step: a step of a small network takes a millisecond.
 FEW_PRODUCTS = 20
 # Entries of the tensors that are computed at a time: they stay in the caches, which doubles the speed of scoring.
@@ -194,9 +195,8 @@ class GradientEstimator(LatentVariableModel, Generic[F, M]):
                 module = (spec.build or self._build)(self._facts).to(world.device)
             if world.rank:
                 torch.manual_seed(seed + world.rank)
-            n_steps = max(len(rows) // given.batch_size, 1)
             plan = Plan(
-                max_epochs=given.max_epochs or max(LEAST_EPOCHS, -(-(spec.default_steps or DEFAULT_STEPS) // n_steps)),
+                max_epochs=given.max_epochs or spec.n_epochs(len(rows) // given.batch_size),
                 batch_size=given.batch_size,
                 learning_rate=given.learning_rate,
                 trainer=trainer,
@@ -211,7 +211,7 @@ class GradientEstimator(LatentVariableModel, Generic[F, M]):
             run = Run([], 0, math.nan)
             if not spec.is_skipped and any(p.requires_grad for p in module.parameters()):
                 n_products = sum(p.numel() for p in module.parameters()) * min(given.batch_size, len(rows))
-                with threads_for(n_products // FEW_PRODUCTS):
+                with threads_for(n_products // FEW_PRODUCTS), keeping_memory():
                     run = fit_sgd(
                         spec.trained(module),
                         data.training_feed(rows, world.device),
@@ -253,11 +253,10 @@ class GradientEstimator(LatentVariableModel, Generic[F, M]):
 
     def _identity(self, data: TrainingData) -> dict[str, object]:
         """What a fit must share with a checkpoint to resume from it: everything that determines the weights."""
-        ignored = ("checkpoint", "device", "verbose", "max_epochs", "random_state", "accumulate", "shuffle_rows")
         arguments = {
             name: type(value).__name__ if isinstance(value, BaseEstimator) else repr(value)
             for name, value in self.get_params().items()
-            if name.split("__")[-1] not in ignored
+            if name.split("__")[-1] not in IGNORED
         }
         return {"model": type(self).__name__, **arguments, **data.identity()}
 
@@ -275,6 +274,10 @@ class GradientEstimator(LatentVariableModel, Generic[F, M]):
         """Rows (n, D) of the network, drawn or expected, as the kind of table that the user gave."""
         return presented(self._columns, self._shape, self._parts.join(values, is_expected=is_expected), kind)
 
+    def _draws(self, x: Tensor) -> RowDraws:
+        """Random numbers for encoded rows (n, D), from the random state and the content of each row alone."""
+        return RowDraws.of(x, self._generator().initial_seed())
+
     def _with_rows(self, X: Table, rows: FittedRows, filled: Tensor) -> Any:
         """X with its missing values from encoded rows (n, d), or from the incomplete ones of them alone."""
         x = torch.zeros(rows.missing.shape, dtype=torch.float64)
@@ -291,7 +294,7 @@ class GradientEstimator(LatentVariableModel, Generic[F, M]):
         """The networks on the device that computes, without gradients."""
         device = choose_device(self.device)
         module = self.theta_.to(device)
-        with torch.inference_mode():
+        with torch.inference_mode(), keeping_memory():
             yield module.eval(), device
 
     @property
@@ -316,18 +319,14 @@ class GradientEstimator(LatentVariableModel, Generic[F, M]):
             raise ValueError(f"shape={self._shape} is not that of {d} columns; the file is damaged")
         if self.n_features_in_ != d:
             raise ValueError(f"n_features_in_={self.n_features_in_}, but there are {d} columns; the file is damaged")
-        with (
-            seeded(0, torch.device("cpu")),
-            Allowance(weights, record["facts"], len(inner.names) * max(inner.n_levels)),
-        ):
+        allowance = Allowance(weights, record["facts"], len(inner.names) * max(inner.n_levels))
+        with seeded(0, torch.device("cpu")), allowance:
             module = self._build(self._facts)
         try:
             check_weights(weights, module.state_dict())
         except ValueError as error:
             raise ValueError(f"the weights do not fit the model's networks: {error}; the file is damaged") from None
-        for name, weight in weights.items():
-            if not weight.isfinite().all():
-                raise ValueError(f"the weights hold NaN or infinity in {name}; the file is damaged")
+        check_finite(weights)
         module.load_state_dict(weights)
         return module.eval()
 

@@ -79,7 +79,7 @@ def test_draws_are_of_the_conditional_gaussian(gaussian):
 
 
 def test_resampling_brings_the_unknown_to_the_known(gaussian):
-    """What is left of the way, and of the variance too much, as docs/diffusion.md tells it."""
+    """What is left of the way, and of the variance too much, as docs/diffusion-reference.md tells it."""
     _, mean, covariance = gaussian
     row, n = in_deviations(mean, np.sqrt(np.diag(covariance)), 1.5, NAN, NAN), 2000
     told = {

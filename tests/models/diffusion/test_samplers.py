@@ -204,7 +204,7 @@ class TestRepaint:
         return (float(rows[:, 1].mean()) - MEANS[1, 1]) / (MEANS[0, 1] - MEANS[1, 1])
 
     def test_both_components_may_have_made_what_is_known(self):
-        """p(k|x_1) ∝ N(x_1; m_k1, s²): in the middle either, elsewhere as docs/diffusion.md tells."""
+        """p(k|x_1) ∝ N(x_1; m_k1, s²): in the middle either, elsewhere as docs/diffusion-reference.md tells."""
         expected = 1 / (1 + math.exp(-2 * 0.1 * MEANS[0, 0] / STD**2))
         assert abs(expected - 0.9) < 0.01
         # Four standard errors of a mean whose deviation is 0.58 at most.

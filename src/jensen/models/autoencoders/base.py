@@ -31,6 +31,7 @@ from jensen.models.autoencoders.covariates import check_complete, check_known, d
 from jensen.models.autoencoders.module import VAEModule
 from jensen.runtime.messages import warn_of_rows
 from jensen.runtime.progress import progress
+from jensen.runtime.row_draws import RowDraws
 
 # A standard error of so many nats is small: nearly equal weights may have a heavy tail, too.
 SMALL_ERROR = 0.1
@@ -81,12 +82,13 @@ class VariationalModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Gradie
         rows = self._read_fitted(X)
         x, kind = rows.x, rows.kind
         outside = self._parts.inner.log_jacobian(~x.isnan() & self._is_modelled) + rows.log_unseen
+        seed = self._generator().initial_seed()
         with self._inference() as (module, device):
             if importance_samples is None:
-                found = answers.elbo(module, x, self.evaluation_samples, self._generator(), device)
+                found = answers.elbo(module, x, self.evaluation_samples, RowDraws.of(x, seed), device)
             else:
                 k = whole_number("importance_samples", importance_samples)
-                found = answers.evidence(module, x, k, self._generator(), device)
+                found = answers.evidence(module, x, k, RowDraws.of(x, seed), seed, device)
                 warn_of_heavy_tails(found, k)
         return Bound(
             kind.values(found.reconstruction + outside),
@@ -174,7 +176,7 @@ class VariationalModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Gradie
         rows = self._read_fitted(X)
         with self._inference() as (module, device):
             k = self.evaluation_samples if importance_samples is None else importance_samples
-            filled = answers.fill(module, rows.x, whole_number("importance_samples", k), self._generator(), device)
+            filled = answers.fill(module, rows.x, whole_number("importance_samples", k), self._draws(rows.x), device)
         return self._with_rows(X, rows, self._parts.join(filled, is_expected=True))
 
     def impute_draws(self, X: Table, n_draws: int = 1, random_state: Any = None) -> list[Any]:

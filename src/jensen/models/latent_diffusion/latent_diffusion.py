@@ -219,7 +219,7 @@ class LatentDiffusion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Gradien
         n_levels = self._training_arguments().evaluation_levels if levels is None else levels
         n_levels, n_draws = number_of_levels(n_levels, self.schedule_), self._recipe_of_vae().evaluation_samples
         with self._inference() as (module, device):
-            found = answers.evidence(module, x, n_levels, n_draws, self._generator(), device, bool(self.verbose))
+            found = answers.evidence(module, x, n_levels, n_draws, self._draws(x), device, bool(self.verbose))
         return Bound(
             kind.values(found.reconstruction + self._parts.inner.log_jacobian(~x.isnan()) + rows.log_unseen),
             {name: kind.values(value) for name, value in found.kl.items()},
@@ -285,10 +285,10 @@ class LatentDiffusion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Gradien
         """
         rows = self._read_fitted(X)
         k = self._recipe_of_vae().evaluation_samples if importance_samples is None else importance_samples
-        k, generator = whole_number("importance_samples", k), self._generator()
+        k, x = whole_number("importance_samples", k), rows.x[rows.missing.any(1)]
         with self._inference() as (module, device):
-            tilt = answers.tilt_of(module, IMPUTATION_LEVELS, generator)
-            filled = vae_answers.fill(module.vae, rows.x[rows.missing.any(1)], k, generator, device, tilt)
+            tilt = answers.tilt_of(module, IMPUTATION_LEVELS)
+            filled = vae_answers.fill(module.vae, x, k, self._draws(x), device, tilt)
         return self._with_rows(X, rows, self._parts.join(filled, is_expected=True))
 
     def impute_draws(self, X: Table, n_draws: int = 1, random_state: Any = None) -> list[Any]:
@@ -296,7 +296,7 @@ class LatentDiffusion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Gradien
         rows, generator = self._read_fitted(X), self._generator(random_state)
         n, k = whole_number("n_draws", n_draws), self._recipe_of_vae().evaluation_samples
         with self._inference() as (module, device):
-            tilt = answers.tilt_of(module, IMPUTATION_LEVELS, generator)
+            tilt = answers.tilt_of(module, IMPUTATION_LEVELS)
             drawn = vae_answers.fill_draws(module.vae, rows.x[rows.missing.any(1)], n, k, generator, device, tilt)
         return [self._with_rows(X, rows, self._parts.join(filled)) for filled in drawn]
 
