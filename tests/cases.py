@@ -170,8 +170,9 @@ class Case:
 
     def offers(self, what: str) -> bool:
         """A method or attribute by name, or: holes, scores_holes, sparse, exact, raises_bound, needs_distinct,
-        iterates, untrained (not by gradients), trained (by them), computed (scores are no estimates), numbers (no columns of text), units,
-        means (imputed by them), mean_score (score is the mean of scores), fits_without_labels, constants (a column with
+        iterates, untrained (not by gradients), trained (by them), computed (scores are no estimates), numbers (no
+        columns of text), units, means (imputed by them), mean_score (score is the mean of scores),
+        fits_without_labels, constants (a column with
         one value has no part in the model; one of words has).
         """
         model = self.make()
