@@ -82,6 +82,8 @@ class Case:
         has_location: whether the data may have any offset; positive numbers have none.
         has_units: whether the data may have any scale; counts and levels have none.
         has_means: whether missing entries are imputed by their mean; levels have the most probable one instead.
+        is_placed: whether something given lies among the rows, so that they have a place and units, and every column
+            a part in the model.
         tables: names of attributes that are dictionaries of parameters.
         classes: classes that `load` needs to be given.
         expected_failed_checks: of scikit-learn's check_estimator, with the reason.
@@ -114,6 +116,7 @@ class Case:
     has_location: bool = True
     has_units: bool = True
     has_means: bool = True
+    is_placed: bool = False
     tables: tuple[str, ...] = ()
     classes: tuple[type, ...] = ()
     expected_failed_checks: dict[str, str] = field(default_factory=dict)
@@ -171,9 +174,8 @@ class Case:
     def offers(self, what: str) -> bool:
         """A method or attribute by name, or: holes, scores_holes, sparse, exact, raises_bound, needs_distinct,
         iterates, untrained (not by gradients), trained (by them), computed (scores are no estimates), numbers (no
-        columns of text), units, means (imputed by them), mean_score (score is the mean of scores),
-        fits_without_labels, constants (a column with
-        one value has no part in the model; one of words has).
+        columns of text), units, means (imputed by them), mean_score (score is the mean of scores), fits_without_labels,
+        constants (a column with one value has no part in the model; one of words has).
         """
         model = self.make()
         tags = model.__sklearn_tags__().input_tags
@@ -189,10 +191,10 @@ class Case:
             "trained": isinstance(model, GradientEstimator),
             "computed": not self.is_sampled,
             "numbers": not tags.string,
-            "units": self.has_units,
+            "units": self.has_units and not self.is_placed,
             "means": self.has_means,
             "mean_score": not is_classifier(model),
-            "constants": model.capabilities.values != "words",
+            "constants": model.capabilities.values != "words" and not self.is_placed,
             "fits_without_labels": model.capabilities.labels != "needed",
         }
         if self.y is None and what in self.by_labels:
@@ -523,6 +525,40 @@ def latent_curve(name: str, *, penalty: float = 0.0, **arguments: Any) -> Case:
     )
 
 
+def near_arc(z: np.ndarray) -> np.ndarray:
+    """A curve that the rows of `noisy_arc` lie about, with an offset."""
+    return np.stack([3 * np.cos(np.pi * z) + 0.1, 2 * np.sin(np.pi * z), np.pi * z], 1)
+
+
+def given_curve_components(model: LatentCurve) -> tuple[np.ndarray, np.ndarray]:
+    return np.full(model.n_grid, 1 / model.n_grid), near_arc((np.arange(model.n_grid) + 0.5) / model.n_grid)
+
+
+def given_curve_log_joint(model: LatentCurve, x: np.ndarray) -> np.ndarray:
+    weights, points = given_curve_components(model)
+    return np.nansum(norm.logpdf(x[:, None], points, np.sqrt(model.noise_variance_)), 2) + np.log(weights)
+
+
+def given_curve() -> Case:
+    """f is given in the units of the rows, and only σ² is fitted."""
+
+    def make() -> LatentCurve:
+        # Lists compare as parameters of a model; the grid points are every other of these.
+        points = near_arc(np.linspace(0, 1, 61)).tolist()
+        return LatentCurve(mapping=points, n_grid=30, random_state=0, tol=1e-8, max_iter=500)
+
+    return replace(
+        latent_curve("latent-curve-given"),
+        make=make,
+        log_joint=given_curve_log_joint,
+        components=given_curve_components,
+        log_prior=lambda model, rows: 0.0,
+        # Tables of any size have no curve of their own.
+        for_checks=lambda: LatentCurve(noise_variance=0.5, init="pca", max_iter=20),
+        is_placed=True,
+    )
+
+
 def one_gaussian(model: Any) -> tuple[np.ndarray, np.ndarray]:
     return np.ones(1), model.mean_[None]
 
@@ -771,8 +807,8 @@ def latent_diffusion_decoded(model: LatentDiffusion) -> tuple[np.ndarray, np.nda
     with torch.no_grad():
         said = vae.decoder(torch.tensor(LINE, dtype=torch.float32)).double().numpy()
         # What is learnt is added to a floor of a thousandth of a deviation, squared.
-        variance = np.exp(vae.emission.log_variance.double().numpy()) + 1e-6
-    start = 0.0 if vae.start is None else vae.start.double().numpy()
+        variance = np.exp(vae.emission.numbers.log_variance.double().numpy()) + 1e-6
+    start = 0.0 if vae.emission.start is None else vae.emission.start.double().numpy()
     location, scale = standardisation(three_clusters())
     return location + scale * (said + start), scale * np.sqrt(variance)
 
@@ -1370,6 +1406,7 @@ CASES = [
     ),
     latent_curve("latent-curve", n_grid=30, n_basis=4),
     latent_curve("latent-curve-prior", n_grid=20, n_basis=5, penalty=5.0),
+    given_curve(),
     latent_curve("latent-surface", n_latent=2, n_grid=6, n_basis=2),
     autoencoder(),
     vae("vae"),

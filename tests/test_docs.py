@@ -25,12 +25,18 @@ from shell import succeed
 PAGES = sorted((ROOT / "docs").rglob("*.md"))
 TEXTS = [*PAGES, ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
 NAMES = [path.relative_to(ROOT).as_posix() for path in TEXTS]
+# Pages of exercises: every exercise is a section with a hint, a proof and a check.
+EXERCISES = [
+    name for name in NAMES if name.startswith("docs/exercises/") and Path(name).stem not in ("index", "where", "slips")
+]
 # These take seconds each. The other pages train networks for minutes: `make test-slow` runs them.
 QUICK = {
+    *(name for name in NAMES if name.startswith("docs/exercises/")),
     "README.md",
     "docs/blend.md",
     "docs/columns.md",
     "docs/contract.md",
+    "docs/density.md",
     "docs/factor-analysis.md",
     "docs/files.md",
     "docs/gaussian-mixture.md",
@@ -128,6 +134,11 @@ class TestCode:
             assert_allclose(written, draw, rtol=0, atol=0.05 + 1e-9)
         assert {path.name for path in folder.glob("*.html")} == {"flowers.html", "board.html"}
 
+    def test_the_numbers_of_the_pixel_are_those_it_shows(self, capsys):
+        text = read("docs/density.md")
+        run(blocks(text, "python"), "docs/density.md")
+        assert blocks(text, "text") == [capsys.readouterr().out]
+
     def test_the_table_of_the_quick_start_is_the_one_it_shows(self, folder):
         text = read("docs/quick-start.md")
         run(blocks(text, "python")[:1], "docs/quick-start.md")
@@ -181,6 +192,38 @@ class TestLinks:
         assert code_pages()["source/src/jensen/bound.py.md"] == "src/jensen/bound.py"
 
 
+class TestExercises:
+    @pytest.mark.parametrize("name", EXERCISES)
+    def test_every_exercise_has_a_hint_a_proof_and_a_check(self, name):
+        _, *sections = re.split(r"^## ", read(name), flags=re.MULTILINE)
+        assert len(sections) > 2
+        for text in sections:
+            title = text.partition("\n")[0]
+            statement, *folded = text.split("<details ")
+            assert len(statement.split("\n\n", 1)[1]) > 60, title
+            assert [re.search("<summary>(.+)</summary>", part)[1] for part in folded] == ["Hint", "Proof"], title
+            # Markdown within HTML is read only with this attribute, and only after an empty line.
+            assert all(re.match(r'class="\w+" markdown>\n<summary>\w+</summary>\n\n', part) for part in folded), title
+            after = folded[-1].partition("\n\n</details>\n\n")[2]
+            assert any("assert " in block for block in blocks(after, "python")), title
+
+    @pytest.mark.parametrize("name", [name for name in NAMES if name.startswith("docs/exercises/")])
+    def test_no_sign_of_a_formula_is_read_as_emphasis(self, name):
+        """Python-Markdown takes a star, or an underscore after a combining accent, for the begin of emphasis."""
+        prose = re.sub(r"^```.*?^```$|^    .*?$|`[^`\n]*`", "", read(name), flags=re.MULTILINE | re.DOTALL)
+        assert not re.search(r"[\u0300-\u036f]_|[βθμ]\*(?!\*)", prose)
+
+    def test_the_index_lists_every_page(self):
+        listed = {target for _, target, _ in links(read("docs/exercises/index.md"))}
+        assert {Path(name).name for name in EXERCISES} | {"slips.md", "where.md"} <= listed
+
+    def test_every_exercise_is_found_from_the_documents(self):
+        found = {target + anchor for _, target, anchor in links(read("docs/exercises/where.md"))}
+        for name in EXERCISES:
+            headings = re.findall(r"^## (.+)$", read(name), re.MULTILINE)
+            assert {f"{Path(name).name}#{place}" for text in headings for place in places(f"# {text}\n")} <= found
+
+
 def nav_pages(entries) -> list[str]:
     found = []
     for entry in entries:
@@ -227,8 +270,8 @@ class TestCompleteness:
 
     @pytest.mark.parametrize("name", [name for name in NAMES if name.startswith("docs/") and "/api/" not in name])
     def test_a_page_starts_with_what_to_do(self, name):
-        """Code or commands come before the first section; the page of benchmarks has none."""
-        if name != "docs/benchmarks.md":
+        """Code or commands come before the first section; the pages of benchmarks and of words have none."""
+        if name not in ("docs/benchmarks.md", "docs/glossary.md"):
             assert "\n```" in read(name).partition("\n## ")[0]
 
     @pytest.mark.parametrize(
@@ -259,6 +302,26 @@ class TestCompleteness:
         assert "| Gaussian mixture | `GaussianMixture` | [Gaussian mixture](gaussian-mixture.md) |" in text
         with pytest.raises(KeyError, match="no heading 'Nothing'"):
             with_readme("<!-- README: Nothing -->", "index.md")
+
+
+class TestGlossary:
+    def test_words_are_in_order_and_there_once(self):
+        words = re.findall(r"^- \*\*(.+?)\*\*", read("docs/glossary.md"), re.MULTILINE)
+        keys = [sort_key(word) for word in words]
+        assert keys == sorted(set(keys))
+        assert len(words) > 100
+
+    @pytest.mark.parametrize(
+        "name", ["README", "docs/index", "docs/contract", "docs/one-bound", "docs/diffusion", "docs/vae"]
+    )
+    def test_pages_lead_to_it(self, name):
+        assert "glossary.md" in read(f"{name}.md")
+
+
+def sort_key(word: str) -> str:
+    """Greek letters are sorted under their names, and signs do not count."""
+    names = {"β": "beta", "ε": "epsilon", "θ": "theta"}
+    return re.sub(r"[^a-z0-9]", "", "".join(names.get(letter, letter) for letter in word.lower()))
 
 
 class TestMarkdown:

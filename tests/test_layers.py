@@ -15,7 +15,9 @@ from jensen.contract import LatentVariableModel
 ROOT = Path(jensen.__file__).parent
 # From the top to the ground: a module may import from its own layer and from those below.
 LAYERS = [
+    "__main__",
     "cli",
+    "studio",
     "tasks",
     "evaluate",
     "report",

@@ -2,6 +2,8 @@
 
 import io
 import re
+import shutil
+import subprocess
 import tarfile
 import tomllib
 import zipfile
@@ -9,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from release_check import NEEDED, contents_of, faults_of
+from release_check import BROUGHT, NEEDED, NOT_TRIED, contents_of, faults_of
 from test_matrix import Outcome, constraints_of, exit_code, interpreter, lowest_of, pins_of, result_of
 
 ROOT = Path(__file__).parent.parent
@@ -51,6 +53,22 @@ class TestArchives:
 
 def test_every_file_that_is_needed_is_in_the_checkout():
     assert [name for name in NEEDED if not (ROOT / "src" / name).is_file()] == []
+
+
+def test_every_extra_of_users_is_tried():
+    assert BROUGHT.keys() == PROJECT["optional-dependencies"].keys() - NOT_TRIED
+
+
+def test_what_the_makefile_runs_is_in_the_repository_and_not_ignored():
+    named = re.findall(
+        r"(?<![\w./])(?:tests|tools|benchmarks)/[\w./-]+", (ROOT / "Makefile").read_text(encoding="utf-8")
+    )
+    assert {"tests/site", "tools/check_site.py"} <= {*named}
+    for name in named:
+        assert (ROOT / name).exists(), name
+    if (ROOT / ".git").exists() and shutil.which("git"):
+        done = subprocess.run(["git", "check-ignore", "--no-index", *named], cwd=ROOT, capture_output=True, text=True)
+        assert (done.returncode, done.stdout) == (1, ""), done
 
 
 class TestLowestVersions:

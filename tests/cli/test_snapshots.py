@@ -105,6 +105,14 @@ def test_help_is_that_of_the_snapshot(command):
 
 
 # In order: some commands read what others have written.
+def test_lines_that_are_kept_as_written_fit_a_terminal_of_80_columns():
+    """Typer keeps the line ends of a docstring, and frames it by a space on either side."""
+    root = typer.main.get_command(app)
+    for command in (root, *root.commands.values()):  # type: ignore[attr-defined]
+        wide = [line for line in (command.help or "").split("\n\n", 1)[-1].splitlines() if len(line) > 78]
+        assert not wide, f"{command.name}: {wide}"
+
+
 @pytest.mark.filterwarnings("ignore")
 def test_json_has_the_keys_of_the_snapshots(folder):
     for name, words in JSON.items():

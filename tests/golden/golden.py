@@ -125,6 +125,7 @@ def answers(model: Any, rows: Any, gaps: Any, y: Any = None) -> dict[str, np.nda
         found |= {f"posterior {part}": getattr(posterior, part).detach().numpy() for part in parts}
     if hasattr(model, "sample"):
         new, hidden = model.sample(3, random_state=0)
+        hidden = hidden[0] if isinstance(hidden, tuple) else hidden
         found["samples"] = as_numbers(new)
         found["hidden"] = as_numbers(hidden)
     return {name: np.asarray(value) for name, value in found.items()}
@@ -229,6 +230,11 @@ def variants() -> list[Variant]:
         Variant("ppca-mle", lambda: ProbabilisticPCA("mle"), IRIS.data[::3]),
         Variant("factor-analysis-varimax", lambda: FactorAnalysis(2, rotation="varimax"), IRIS.data[::3]),
         Variant("factor-analysis-missing", lambda: FactorAnalysis(1), with_gaps(BLOBS)),
+        Variant(
+            "latent-curve-given",
+            lambda: LatentCurve(mapping=[[3.0, 0.0], [0.0, 2.0], [-3.0, 0.0]], n_grid=20, random_state=0),
+            noisy_arc()[:, :2],
+        ),
         Variant("latent-curve-penalty", lambda: LatentCurve(n_grid=20, n_basis=4, random_state=0), noisy_arc()),
         Variant("ridge", lambda: RidgeRegression(2.0), IRIS.data[:50, :3], IRIS.data[:50, 3], has_missing=False),
         Variant("mixture-constant", lambda: GaussianMixture(2, random_state=0), np.insert(BLOBS, 1, 7.5, axis=1)),

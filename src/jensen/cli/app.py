@@ -30,6 +30,7 @@ from jensen.cli.processes import GRACE, is_first_process, is_one_of_several
 from jensen.cli.report import report as report_page
 from jensen.cli.select import select
 from jensen.cli.sites import merge, statistics
+from jensen.cli.studio import studio
 from jensen.cli.synthesize import synthesize
 from jensen.cli.words import arguments_of_model, in_shell_words
 from jensen.files.understood import Reported
@@ -123,11 +124,12 @@ Version = Annotated[bool, typer.Option("--version", callback=print_version, is_e
 def root(version: Version = False) -> None:
     """Fit latent-variable models to tables, images and texts, then score, sample, impute and predict.
 
-    Data: tables (.csv, .tsv, .txt, .jsonl, .json, .parquet, .feather, .xlsx, .npy,
-    packed ones, databases, or - for standard input), folders of images, or one of
-    the names digits, iris and wine. What is found in a table beyond plain cells is
-    reported. Topics take texts (a column, a folder of .txt files) and sparse counts
-    (.npz). Missing values need no preparation. Scores are in nats per row.
+    Data: tables (.csv, .tsv, .txt, .jsonl, .json, .parquet, .feather, .xlsx,
+    .npy, packed ones, databases, or - for standard input), folders of images, or
+    one of the names digits, iris and wine. What is found in a table beyond plain
+    cells is reported. Topics take texts (a column, a folder of .txt files) and
+    sparse counts (.npz). Missing values need no preparation. Scores are in nats
+    per row.
 
     Exit codes: 0 success; 2 wrong input, reported in one line; 130 stopped by
     Ctrl-C. A fit that Ctrl-C ends early writes its model and exits with 0;
@@ -144,6 +146,7 @@ def root(version: Version = False) -> None:
       jensen cluster iris.csv --report clusters.html
       jensen compare iris --effort quick
       jensen outliers iris --cells
+      jensen studio
       jensen models
     """
 
@@ -152,6 +155,7 @@ app.command(context_settings=MODEL_OPTIONS)(fit)
 app.command(context_settings=MODEL_OPTIONS)(select)
 for verb in (impute, cluster, synthesize, outliers, compare, score, sample, predict, transform, report_page, models):
     app.command()(verb)
+app.command()(studio)
 app.command()(statistics)
 app.command()(merge)
 

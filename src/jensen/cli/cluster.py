@@ -55,8 +55,9 @@ def cluster(
     """Find the clusters of a table, and describe them.
 
     Structure and number of clusters are found. Every cluster is described by its
-    size, its stability and the columns that set it apart. Rows that fit nowhere are
-    noise, -1. Columns that identify rows are left out, and units do not matter.
+    size, its stability and the columns that set it apart. Rows that fit nowhere
+    are noise, -1. Columns that identify rows are left out, and units do not
+    matter.
 
     Examples:
       jensen cluster data.csv

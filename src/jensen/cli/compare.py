@@ -84,10 +84,10 @@ def compare(
 ) -> None:
     """Fit many models and rank them by their score on held-out rows.
 
-    The table has nats per held-out row, bits per entry and the distance to the best
-    model. A model that fails, or that has a density where the others have a
-    probability, is listed with the reason. Ctrl-C ends with the models that are done;
-    with --checkpoint, the same command resumes.
+    The table has nats per held-out row, bits per entry and the distance to the
+    best model. A model that fails, or that has a density where the others have a
+    probability, is listed with the reason. Ctrl-C ends with the models that are
+    done; with --checkpoint, the same command resumes.
 
     Examples:
       jensen compare digits --effort quick

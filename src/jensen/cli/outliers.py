@@ -50,9 +50,9 @@ def outliers(
     """Find odd rows, and the cells that make them odd.
 
     Every row is scored by models that were not trained on it and that odd rows do
-    not bend. Rows are flagged so that about a share --level of them are usual. The
-    cells are ranked by the probability of a value that is at most as likely given
-    the rest of the row.
+    not bend. Rows are flagged so that about a share --level of them are usual.
+    The cells are ranked by the probability of a value that is at most as likely
+    given the rest of the row.
 
     Examples:
       jensen outliers data.csv

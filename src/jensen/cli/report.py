@@ -34,8 +34,9 @@ def report(
 ) -> None:
     """Write an HTML report about a fitted model: one file that needs no network.
 
-    It shows the terms of the bound, the training, samples beside real rows, latent
-    vectors, imputations, the least likely rows, and what is specific to the model.
+    It shows the terms of the bound, the training, samples beside real rows,
+    latent vectors, imputations, the least likely rows, and what is specific to
+    the model.
 
     Examples:
       jensen report iris.jensen iris.csv --label species

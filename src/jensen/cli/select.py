@@ -82,8 +82,8 @@ def select(
 
     The output lists the leading fits, and a matrix of all fits if several options
     vary. A star marks the best. Options of the model that do not vary are options
-    here; `jensen models NAME` lists them. Ctrl-C ends with the fits that are done;
-    with --checkpoint, the same command resumes.
+    here; `jensen models NAME` lists them. Ctrl-C ends with the fits that are
+    done; with --checkpoint, the same command resumes.
 
     Examples:
       jensen select gaussian-mixture x.csv --grid n-components=1:9 -o best.jensen

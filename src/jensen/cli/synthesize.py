@@ -57,8 +57,8 @@ def synthesize(
 ) -> None:
     """Make new rows like those of a table.
 
-    Rows have the columns, types, ranges and dependences of the table; columns that
-    are a function of another stay one. This is no guarantee of privacy.
+    Rows have the columns, types, ranges and dependences of the table; columns
+    that are a function of another stay one. This is no guarantee of privacy.
 
     Examples:
       jensen synthesize data.csv -n 1000 -o new.csv

@@ -202,7 +202,8 @@ class EMEstimator(LatentVariableModel):
                 f"checkpoint={path!r}: steps of {type(self).__name__} with these arguments depend on earlier ones, so "
                 "that a fit cannot resume; leave it out"
             )
-        arguments = {name: repr(value) for name, value in self.get_params().items() if name != "verbose"}
+        given = {**self.get_params(), **self._stored_params()}
+        arguments = {name: repr(value) for name, value in given.items() if name != "verbose"}
         about = {"model": type(self).__name__, **arguments, "n_rows": problem.source.n_rows}
         return Keeper(path, about if path is None else {**about, "rows": problem.source.fingerprint()}, problem.memory)
 

@@ -13,6 +13,8 @@ from jensen.engines.sgd.plan import Objective, Phase, Trainer
 
 # Names in files that differ from the names here.
 FILE_NAMES = {"has_missing": "has_holes"}
+# Epochs if max_epochs is None: enough for this many steps, and at least this many passes over the rows.
+DEFAULT_STEPS, LEAST_EPOCHS = 5000, 20
 # Left out of files by models without classes.
 ONLY_WITH_CLASSES = ("prior", "class_weight")
 
@@ -73,6 +75,8 @@ class TrainingSpec(Generic[F, M]):
         seed: None is the model's own.
         may_keep_start: whether the initial weights compete with those of every round on the held-out rows.
         is_skipped: whether to keep the initial weights without any training.
+        n_steps, least_epochs: with max_epochs=None as many epochs as have so many steps, and at least so many; None is
+            the number of all models.
     """
 
     objective: Objective
@@ -84,6 +88,12 @@ class TrainingSpec(Generic[F, M]):
     seed: int | None = None
     may_keep_start: bool = False
     is_skipped: bool = False
+    n_steps: int | None = None
+    least_epochs: int | None = None
+
+    def n_epochs(self, steps_per_epoch: int) -> int:
+        """Epochs of a model with max_epochs=None."""
+        return max(self.least_epochs or LEAST_EPOCHS, -(-(self.n_steps or DEFAULT_STEPS) // max(steps_per_epoch, 1)))
 
 
 def class_frequencies(counts: Tensor) -> list[float]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -22,6 +22,9 @@ from jensen.data.reader import check_columns
 from jensen.data.rules import Found, Given, find_column, is_mostly_distinct, is_running_number
 from jensen.data.statistics import statistics_of_column
 
+# Numbers of which a copy in double precision is made at a time.
+MOST_AT_ONCE = 2**20
+
 
 def learn_scaled(
     cells: Cells,
@@ -32,6 +35,7 @@ def learn_scaled(
     constants: bool = True,
     atoms: bool = False,
     pooled: bool = False,
+    counts: bool = False,
 ) -> Columns:
     """Columns for networks: numbers, yes/no and levels, dates and constants.
 
@@ -40,22 +44,23 @@ def learn_scaled(
 
     Args:
         cells: the table.
-        kinds: "number", "yes/no" or "level" for all columns, or {name or number: kind} for some; or "auto": truth
-            values are yes/no, text and categories are yes/no if they have two values and else levels, and numbers are
-            numbers, but for a data frame's column of the values 0 and 1 only, which is yes/no. Text that names rows,
-            and in a data frame running numbers, are left out.
+        kinds: "number", "count", "yes/no" or "level" for all columns, or {name or number: kind} for some; or "auto":
+            truth values are yes/no, text and categories are yes/no if they have two values and else levels, and numbers
+            are numbers, but for a data frame's column of the values 0 and 1 only, which is yes/no. Text that names
+            rows, and in a data frame running numbers, are left out.
         shared_scale: one location and scale for all numbers, as for the pixels of images.
-        columns: kinds and atoms of columns as in `learn_columns`; `kinds` has precedence. A count is a number.
+        columns: kinds and atoms of columns as in `learn_columns`; `kinds` has precedence.
         constants: whether a column with one value is a constant. If not, it is a number with the absolute value of its
             constant as scale, or 1 if that is 0.
         atoms: whether frequent numbers may be atoms.
         pooled: whether scales have one more row, with the mean variance of all numbers; see `pooled_scale`.
+        counts: whether a column that is asked to be a count is one, and no number.
     """
     n, d = cells.numbers.shape
     if n == 0 or d == 0:
         raise ValueError(f"X has {n} rows and {d} columns; give at least one of each")
     check_columns(cells.numbers, [shown(name) for name in cells.names])
-    asked = network_columns_asked(columns, kinds, cells.names)
+    asked = network_columns_asked(columns, kinds, cells.names, counts)
     found = [find_scaled(cells, j, asked[j], constants, atoms) for j in range(d)]
     kept = columns_kept(cells.names, asked, found, lambda j: own_kind(j in cells.texts, len({*cells.texts.get(j, ())})))
     used = [found[j] for j in kept]
@@ -64,15 +69,16 @@ def learn_scaled(
         places = [place for place, column in enumerate(used) if column.kind in ("number", "date")]
         varies = np.array([not is_constant(cells, kept[place]) for place in places])
         scale[places] = pooled_scale(np.where(varies, scale[places], 0.0), n)
-    return columns_of(cells, found, kept, location, scale, n, (~np.isnan(cells.numbers)).sum(0))
+    n_observed = n - np.sum([np.isnan(part).sum(0) for part in row_parts(cells.numbers)], axis=0)
+    return columns_of(cells, found, kept, location, scale, n, n_observed)
 
 
 def network_columns_asked(
-    columns: Any, kinds: str | Mapping[str | int, str], names: tuple[str | int, ...]
+    columns: Any, kinds: str | Mapping[str | int, str], names: tuple[str | int, ...], counts: bool
 ) -> list[Asked]:
     """What is asked of each column, by its options and by the kind of its likelihood."""
     both = zip(asked_columns(columns, names), asked_kinds(kinds, names), strict=True)
-    return [network_asked(one, kind) for one, kind in both]
+    return [network_asked(one, kind, counts) for one, kind in both]
 
 
 def columns_kept(
@@ -119,7 +125,7 @@ def columns_of(
     )
 
 
-def network_asked(one: Asked, kind: str) -> Asked:
+def network_asked(one: Asked, kind: str, counts: bool) -> Asked:
     """What is asked of a column, by its options and by the kind of its likelihood."""
     for name, bound, none in (("low", one.low, -math.inf), ("high", one.high, math.inf)):
         if bound not in (None, none):
@@ -129,8 +135,7 @@ def network_asked(one: Asked, kind: str) -> Asked:
             )
     if kind != "auto":
         return replace(one, kind=kind)
-    # Networks have no distribution of counts.
-    return Asked("number", ()) if one.kind == "count" else one
+    return Asked("number", ()) if one.kind == "count" and not counts else one
 
 
 def find_scaled(cells: Cells, column: int, asked: Asked, constants: bool, atoms: bool) -> Found:
@@ -147,6 +152,8 @@ def find_scaled(cells: Cells, column: int, asked: Asked, constants: bool, atoms:
     if constants and not (kind == "yes/no" and not is_text) and is_constant(cells, column):
         return find_column(given_of(cells, column), Asked(), False)
     kind, levels = learn_kind(cells, column, kind)
+    if kind == "count":
+        return find_column(given_of(cells, column), Asked(kind), False)
     if kind != "number":
         return Found(kind, levels)
     if not (atoms or asked.atoms or cells.is_frame):
@@ -207,19 +214,30 @@ def scaling_of(
     return location, scale
 
 
+def row_parts(numbers: np.ndarray) -> Iterator[np.ndarray]:
+    """The rows of numbers (n, d), so many at a time that a copy of them is small."""
+    size = max(1, MOST_AT_ONCE // numbers.shape[1])
+    return (numbers[start : start + size] for start in range(0, len(numbers), size))
+
+
 def moments(numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Mean and standard deviation (d,) of the observed numbers (n, d), of any magnitude."""
     low, high = np.fmin.reduce(numbers), np.fmax.reduce(numbers)
     # Squares of 1e200 overflow: everything is first divided by a power of two, which is exact.
     unit = np.ldexp(1.0, np.frexp(np.maximum(-low, high))[1].clip(-1000, 1000))
-    seen = ~np.isnan(numbers)
-    count = seen.sum(axis=0)
-    scaled = numbers / unit
-    scaled[~seen] = 0.0
-    mean = scaled.sum(axis=0) / count
-    scaled -= mean
-    scaled[~seen] = 0.0
-    std = np.sqrt(np.einsum("ij,ij->j", scaled, scaled) / count)
+
+    def scaled(part: np.ndarray, mean: np.ndarray | float) -> np.ndarray:
+        """In these units about a mean, and 0 where missing."""
+        values: np.ndarray = part / unit
+        values -= mean
+        values[np.isnan(part)] = 0.0
+        return values
+
+    # Part by part: copies in double precision of all rows would need several times their memory.
+    count = np.sum([(~np.isnan(part)).sum(axis=0) for part in row_parts(numbers)], axis=0)
+    mean = np.sum([scaled(part, 0.0).sum(axis=0) for part in row_parts(numbers)], axis=0) / count
+    squares = [np.einsum("ij,ij->j", own, own) for own in (scaled(part, mean) for part in row_parts(numbers))]
+    std = np.sqrt(np.sum(squares, axis=0) / count)
     is_constant = low == high
     size = np.where(low == 0, 1.0, np.abs(low))
     spread = np.maximum(std * unit, np.finfo(np.float64).tiny)

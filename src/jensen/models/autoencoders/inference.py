@@ -60,7 +60,7 @@ def draw(module: VAEModule, x: Tensor, k: int, source: Source, tilt: Tilt | None
     latent, log_q = module.latents(x)
     noise = normals(source, len(x), k, len(latent.mean), module.n_latent).movedim(0, 2).to(latent.mean)
     z = latent.draw(noise)
-    outputs = module.decode_classes(z)
+    outputs = module.decode_classes(z, x)
     log_likelihood = module.emission.log_prob(outputs, x.nan_to_num(), ~x.isnan())
     log_ratio = latent.log_ratio(z, noise).double()
     if tilt is not None:
@@ -73,7 +73,7 @@ def draw_prior(
 ) -> tuple[Tensor, Tensor]:
     """ln p(x|y,z) and ln q(z|x,y) - ln p(z) (k, C, b) for z ~ p(z), the same for all rows: one pass of the decoder."""
     z = torch.randn((k, module.n_classes, 1, module.n_latent), generator=generator).to(latent.mean)
-    outputs = module.decode_classes(z).expand(-1, -1, len(x), -1)
+    outputs = module.decode_classes(z, x).expand(-1, -1, len(x), -1)
     log_likelihood = module.emission.log_prob(outputs, x.nan_to_num(), ~x.isnan())
     return log_likelihood.double(), latent.log_ratio(z, latent.noise_of(z)).double()
 
@@ -209,6 +209,7 @@ def reconstruction(module: VAEModule, x: Tensor, device: torch.device) -> Tensor
     parts = []
     for _, rows in row_blocks(module, x, 1, device):
         latent, log_q = module.latents(rows)
-        expected = module.emission.expectation(module.decode_classes(latent.mean))
-        parts.append(module.emission.decide((log_q.T.exp()[..., None] * expected).sum(0)).cpu())
+        expected = module.emission.expectation(module.decode_classes(latent.mean, rows))
+        decided = module.emission.decide((log_q.T.exp()[..., None] * expected).sum(0))
+        parts.append(torch.where(decided.isnan(), rows, decided).cpu())
     return torch.cat(parts)

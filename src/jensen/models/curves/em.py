@@ -22,6 +22,7 @@ from jensen.engines.em.sources import over_rows
 from jensen.formulas.gaussian import LARGEST_EXPANDED_PRECISION
 from jensen.formulas.responsibilities import posterior_in_place
 from jensen.models.clusters.centres import CentreMoments, moments_of, partial_distances, squared_differences
+from jensen.models.curves.given import GivenCurve
 from jensen.models.curves.mapping import LatentSpace, coefficients_of, magnification_of, noise_variance_of
 
 # Below this share of the data's variance, the expanded square is only rounding.
@@ -30,11 +31,11 @@ RESOLUTION = 1e-10
 
 @dataclass(frozen=True)
 class CurveTheta:
-    """Coefficients W (B, d) of f in the basis of a latent space, and the noise variance σ²."""
+    """Coefficients W (B, d) of f in the basis of a latent space, or points of a given f, and the noise variance σ²."""
 
     coefficients: Tensor
     variance: float
-    space: LatentSpace
+    space: LatentSpace | GivenCurve
 
     @cached_property
     def points(self) -> Tensor:
@@ -43,13 +44,11 @@ class CurveTheta:
 
     def at(self, z: Tensor) -> Tensor:
         """f(z), (n, d)."""
-        features = self.space.features if z is self.space.grid else self.space.features_at(z)
-        # A solver returns columns in a row, and a file rows: the last digits of a product depend on it.
-        return features @ self.coefficients.contiguous()
+        return self.space.values(z, self.coefficients)
 
     def jacobian(self, z: Tensor) -> Tensor:
         """∂f/∂z (n, d, L)."""
-        return torch.einsum("nbl,bj->njl", self.space.slopes_at(z), self.coefficients)
+        return self.space.jacobian(z, self.coefficients)
 
     def magnification(self, z: Tensor) -> Tensor:
         """Length or area in x per unit of z (n,)."""
@@ -68,16 +67,14 @@ class CurveTheta:
 
     def within(self, frame: Frame) -> CurveTheta:
         """From the user's units to the frame's, which has one unit for all features."""
-        coefficients = self.coefficients.clone()
-        coefficients[0] -= frame.origin
         unit = float(frame.scale[:1].prod())
+        coefficients = self.coefficients - self.space.constant[:, None] * frame.origin
         return CurveTheta(coefficients / unit, self.variance / unit**2, self.space)
 
     def outside(self, frame: Frame) -> CurveTheta:
         """From the frame's units to the user's."""
         unit = float(frame.scale[:1].prod())
-        coefficients = self.coefficients * unit
-        coefficients[0] += frame.origin
+        coefficients = self.coefficients * unit + self.space.constant[:, None] * frame.origin
         return CurveTheta(coefficients, self.variance * unit**2, self.space)
 
     def expected_moments(self) -> CentreMoments:
@@ -97,11 +94,13 @@ class CurveVerbs:
         space: the grid and the basis.
         penalty: α of the prior N(0, 1/α) on the coefficients of the basis functions, in the frame's units.
         floor: lower limit of σ²; with 0 there is none, and a collapse is an error.
+        variance: σ² where it is given; None fits it.
     """
 
-    space: LatentSpace
+    space: LatentSpace | GivenCurve
     penalty: float
     floor: float
+    variance: float | None = None
 
     def e_step(self, theta: CurveTheta, batch: Batch) -> Summary[CentreMoments]:
         log_evidence, q = posterior(theta, batch)
@@ -113,15 +112,19 @@ class CurveVerbs:
         return Summary(moments_of(q, batch), bound, weight)
 
     def m_step(self, theta: CurveTheta, stats: CentreMoments) -> CurveTheta:
-        coefficients = coefficients_of(stats, self.space, self.penalty * theta.variance)
-        variance = noise_variance_of(stats, self.space.features @ coefficients)
+        coefficients = theta.coefficients
+        if isinstance(self.space, LatentSpace):
+            coefficients = coefficients_of(stats, self.space, self.penalty * theta.variance)
+        variance = noise_variance_of(stats, self.space.values(self.space.grid, coefficients))
         return self.project(CurveTheta(coefficients, float(variance), self.space))
 
     def project(self, theta: CurveTheta) -> CurveTheta:
+        if self.variance is not None:
+            return CurveTheta(theta.coefficients, self.variance, self.space)
         if self.floor == 0 and not theta.variance > RESOLUTION:
             raise em.CollapseError(
                 "the noise variance fell to 0: f passes through every row, and reg_covar=0 sets no floor; raise "
-                "reg_covar or penalty, or lower n_basis"
+                "reg_covar or penalty, lower n_basis, or give noise_variance"
             )
         return CurveTheta(theta.coefficients, max(theta.variance, self.floor, RESOLUTION), self.space)
 
@@ -136,7 +139,7 @@ class CurveVerbs:
         return torch.cat([log_variance, theta.coefficients.flatten()])
 
     def unpack(self, vector: Tensor) -> CurveTheta:
-        coefficients = vector[1:].reshape(self.space.n_features, -1)
+        coefficients = vector[1:].reshape(len(self.space.constant), -1)
         return CurveTheta(coefficients, float(vector[0].exp()), self.space)
 
 

@@ -2,12 +2,14 @@
 
     z ~ Uniform[0,1]^L on a grid,  x | z ~ N(f(z), σ²I),  f(z) = Wᵀφ(z)
     E:  q_ig ∝ N(x_i; f(z_g), σ²I)
-    M:  (Φᵀ G_j Φ + α σ² D) w_j = Φᵀ R x_j,  σ² = Σ q_ig (x_ij - f_j(z_g))² / n, over the observed entries
+    M:  (Φᵀ G_j Φ + α σ² D) w_j = Φᵀ R x_j,  σ² = Σ q_ig (x_ij - f_j(z_g))² / n, over the observed entries;
+        with a given f only σ²
 Bishop, Svensén & Williams (1998). The bound is exact on the grid, which is a quadrature of p(x) = ∫ N(x; f(z), σ²I) dz.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -23,7 +25,8 @@ from jensen.bound import Bound
 from jensen.contract import Answers, Problem, Rows, whole_number
 from jensen.contract.capabilities import Capabilities
 from jensen.contract.em import EMEstimator
-from jensen.contract.fitted import Fitted, Values, positive, read_values
+from jensen.contract.fitted import Fitted
+from jensen.data.constants import Constants
 from jensen.data.labels import read_posterior
 from jensen.engines.em import loop as em
 from jensen.engines.em.frame import Frame, one_unit
@@ -39,20 +42,17 @@ from jensen.models.curves.em import (
     log_evidence,
     responsibilities,
 )
+from jensen.models.curves.given import GivenCurve, points_in, points_of
 from jensen.models.curves.mapping import LatentSpace, lattice
-from jensen.models.curves.start import STARTS
+from jensen.models.curves.records import record_of, theta_of
+from jensen.models.curves.start import STARTS, around
 from jensen.runtime.memory import need_memory
 from jensen.runtime.threads import threads_for
 
 # Default numbers of grid points and basis functions along each axis, for a curve and for a surface.
 GRID, BASIS = {1: 100, 2: 40}, {1: 12, 2: 8}
-# Largest number of grid points in a file.
-MOST_POINTS = 10_000_000
-SCHEMA = {
-    "coefficients": Values("B", "d"),
-    "variance": Values(check=positive),
-    "width": Values(check=positive),
-}
+# Arguments about the basis functions of f.
+OF_BASIS = ("basis_width", "penalty")
 
 
 def has_latent(n_latent: int, other: str) -> Any:
@@ -72,6 +72,9 @@ class LatentCurve(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EMEstimator
 
     Args:
         n_latent: L, 1 for a curve, 2 for a surface.
+        mapping: None to fit f; or f itself, which is kept: a function from z (m,) in [0, 1] to points (m, d), or points
+            (P, d) along the curve, with equal steps of z from 0 to 1 and straight lines between them.
+        noise_variance: None to fit σ²; or σ² itself, which is kept.
         n_grid: grid points along each axis of [0,1]^L; None is 100 for a curve and 40 for a surface.
         n_basis: basis functions of f along each axis, in addition to its linear part; 0 gives a line or plane, None is
             12 for a curve and 8 for a surface.
@@ -118,6 +121,8 @@ class LatentCurve(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EMEstimator
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "n_latent": [Interval(Integral, 1, 2, closed="both")],
+        "mapping": [callable, "array-like", None],
+        "noise_variance": [Interval(Real, 0, None, closed="neither"), None],
         "n_grid": [Interval(Integral, 2, None, closed="left"), None],
         "n_basis": [Interval(Integral, 0, None, closed="left"), None],
         "basis_width": [Interval(Real, 0, None, closed="neither")],
@@ -135,6 +140,8 @@ class LatentCurve(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EMEstimator
         self,
         n_latent: int = 1,
         *,
+        mapping: Any = None,
+        noise_variance: float | None = None,
         n_grid: int | None = None,
         n_basis: int | None = None,
         basis_width: float = 1.0,
@@ -148,6 +155,8 @@ class LatentCurve(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EMEstimator
         verbose: int = 0,
     ) -> None:
         self.n_latent = n_latent
+        self.mapping = mapping
+        self.noise_variance = noise_variance
         self.n_grid = n_grid
         self.n_basis = n_basis
         self.basis_width = basis_width
@@ -212,21 +221,32 @@ class LatentCurve(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EMEstimator
 
     @property
     def n_parameters_(self) -> int:
-        """Free parameters: the coefficients of f, and σ²."""
+        """Free parameters: the coefficients of f, and σ², less those that were given."""
         check_is_fitted(self)
-        n = self.theta_.coefficients.numel()
-        return n + 1 if n else 0
+        theta = self.theta_
+        n = 0 if isinstance(theta.space, GivenCurve) else theta.coefficients.numel()
+        return n + (self.noise_variance is None and theta.coefficients.numel() > 0)
 
     @property
     def _n_features_out(self) -> int:
         return self.theta_.space.n_latent
 
     def _unused(self, rows: Rows) -> dict[str, str]:
-        reason = "with n_basis=0 f has no basis functions; raise n_basis"
-        return {"basis_width": reason, "penalty": reason} if self.n_basis == 0 else {}
+        unused: dict[str, str] = {}
+        if self.n_basis == 0:
+            unused |= dict.fromkeys(OF_BASIS, "with n_basis=0 f has no basis functions; raise n_basis")
+        if self.mapping is not None:
+            unused |= dict.fromkeys(("n_basis", *OF_BASIS, "init"), "f is given by mapping; leave one of them out")
+        if self.noise_variance is not None:
+            unused["reg_covar"] = "σ² is given by noise_variance; leave one of them out"
+        return unused
+
+    def _find_constants(self, x: Any) -> Constants | None:
+        # A given f says where a column lies, so one value in it is as likely as the noise makes it.
+        return super()._find_constants(x) if self.mapping is None else None
 
     def _space(self) -> LatentSpace:
-        n_grid = GRID[self.n_latent] if self.n_grid is None else int(self.n_grid)
+        n_grid = self._n_grid
         n_basis = BASIS[self.n_latent] if self.n_basis is None else int(self.n_basis)
         need_memory(
             8 * (n_grid * n_basis) ** int(self.n_latent),
@@ -235,6 +255,10 @@ class LatentCurve(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EMEstimator
         )
         return LatentSpace(int(self.n_latent), n_grid, n_basis, float(self.basis_width))
 
+    @property
+    def _n_grid(self) -> int:
+        return GRID[self.n_latent] if self.n_grid is None else int(self.n_grid)
+
     def _problem(self, rows: Rows, start: CurveTheta | None, frame: Frame | None) -> tuple[Problem, Frame]:
         n_features = rows.x.shape[1]
         if start is None and self.n_latent > n_features > 0:
@@ -242,19 +266,44 @@ class LatentCurve(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EMEstimator
                 f"n_latent={self.n_latent} needs at least {self.n_latent} features, but X has n_features={n_features}"
                 f"{'' if rows.kind.constants is None else ' that vary'}; lower n_latent"
             )
-        space = self._space() if start is None else start.space
+        given = self._given_points(n_features) if start is None and self.mapping is not None else None
         frame = frame or Frame.of(rows.extent, one_unit)
-        verbs = CurveVerbs(space, float(self.penalty), float(self.reg_covar))
+        if start is not None:
+            space = start.space
+        else:
+            space = self._space() if given is None else GivenCurve(self._n_grid, len(given))
+        variance = (
+            None if self.noise_variance is None else float(self.noise_variance) / float(frame.scale[:1].prod() ** 2)
+        )
+        verbs = CurveVerbs(space, float(self.penalty), float(self.reg_covar), variance)
         source = rows.source(frame, footprint=space.footprint(n_features), by_pattern=False)
 
         def begin(generator: torch.Generator) -> CurveTheta:
             if not n_features:
-                return CurveTheta(torch.zeros(space.n_features, 0, dtype=torch.float64), 1.0, space)
+                return CurveTheta(torch.zeros(len(space.constant), 0, dtype=torch.float64), 1.0, space)
+            if given is not None and isinstance(space, GivenCurve):
+                return verbs.project(around(points_in(frame, given), space))
             with threads_for(source.n_numbers):
                 return verbs.project(STARTS[self.init](verbs, rows, frame, source))
 
         algorithm = em.squarem if self.acceleration == "squarem" else em.plain
         return Problem(verbs, source, begin, lambda theta, value, w: value, em.small_gain(self.tol), algorithm), frame
+
+    def _given_points(self, n_features: int) -> Tensor:
+        """The points (P, d) of a given curve."""
+        if self.n_latent != 1:
+            raise ValueError(f"n_latent={self.n_latent}, but mapping is a curve; leave out n_latent or mapping")
+        return points_of(self.mapping, self._n_grid, n_features)
+
+    def _presented(self, theta: CurveTheta) -> CurveTheta:
+        """With what was given to its last digit, which the engine's units round."""
+        if isinstance(theta.space, GivenCurve) and self.mapping is not None:
+            theta = replace(theta, coefficients=points_of(self.mapping, theta.space.n_grid))
+        return theta if self.noise_variance is None else replace(theta, variance=float(self.noise_variance))
+
+    def _stored_params(self) -> dict[str, Any]:
+        """A given curve as its points: a file holds no function."""
+        return {"mapping": points_of(self.mapping, self._n_grid).numpy()} if callable(self.mapping) else {}
 
     def _drawn(self, n_points: int) -> np.ndarray:
         check_is_fitted(self)
@@ -274,24 +323,10 @@ class LatentCurve(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EMEstimator
         return z
 
     def _theta_record(self) -> dict[str, Tensor]:
-        theta, space = self.theta_, self.theta_.space
-        return {
-            "coefficients": theta.coefficients,
-            "variance": torch.tensor(theta.variance, dtype=torch.float64),
-            "space": torch.tensor([space.n_latent, space.n_grid, space.n_basis], dtype=torch.int64),
-            "width": torch.tensor(space.width, dtype=torch.float64),
-        }
+        return record_of(self.theta_)
 
     def _theta_from(self, record: dict[str, Tensor]) -> CurveTheta:
-        n_latent, n_grid, n_basis = space = Values(3, is_whole=True).read("space", record["space"]).tolist()
-        if not (n_latent in (1, 2) and n_grid >= 1 and n_basis >= 0):
-            raise ValueError(f"{space=} must be n_latent (1 or 2), n_grid (1 or more) and n_basis (0 or more)")
-        if n_grid**n_latent > MOST_POINTS:
-            raise ValueError(f"{space=} has more than {MOST_POINTS} grid points; give fewer")
-        # The number of coefficients is checked before the basis functions are built.
-        found = read_values(record, SCHEMA, B=1 + n_latent + n_basis**n_latent, d=self._n_varying)
-        latent = LatentSpace(n_latent, n_grid, n_basis, float(found["width"]))
-        return CurveTheta(found["coefficients"], float(found["variance"]), latent)
+        return theta_of(record, self._n_varying)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

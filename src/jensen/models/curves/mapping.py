@@ -80,6 +80,21 @@ class LatentSpace:
         """D (B,): 1 for the basis functions, 0 for the linear part."""
         return (torch.arange(self.n_features) > self.n_latent).to(torch.float64)
 
+    @cached_property
+    def constant(self) -> Tensor:
+        """The coefficients (B,) of f = 1."""
+        return (torch.arange(self.n_features) == 0).to(torch.float64)
+
+    def values(self, z: Tensor, coefficients: Tensor) -> Tensor:
+        """f(z), (n, d)."""
+        features = self.features if z is self.grid else self.features_at(z)
+        # A solver returns columns in a row, and a file rows: the last digits of a product depend on it.
+        return features @ coefficients.contiguous()
+
+    def jacobian(self, z: Tensor, coefficients: Tensor) -> Tensor:
+        """∂f/∂z (n, d, L)."""
+        return torch.einsum("nbl,bj->njl", self.slopes_at(z), coefficients)
+
     @property
     def bump_width(self) -> float:
         """h in units of z."""

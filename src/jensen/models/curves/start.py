@@ -25,6 +25,8 @@ from jensen.engines.em.sources import ArraySource, Source
 from jensen.engines.em.tournament import rounded, tournament
 from jensen.models.clusters.centres import moments_of
 from jensen.models.curves.em import CurveTheta, CurveVerbs
+from jensen.models.curves.given import GivenCurve
+from jensen.models.curves.mapping import LatentSpace
 
 NEIGHBOURS = (5, 10, 20)
 # Geodesic distances between n rows take n² numbers and n² ln n steps.
@@ -41,6 +43,7 @@ def straight(verbs: CurveVerbs, rows: Rows, frame: Frame, source: Source) -> Cur
     """
     values, axes = principal_axes(source)
     space = verbs.space
+    assert isinstance(space, LatentSpace)
     coefficients = torch.zeros(space.n_features, len(axes), dtype=torch.float64)
     # A uniform z in [0, 1] has variance 1/12.
     lengths = (12 * values[: space.n_latent]).sqrt()
@@ -65,6 +68,12 @@ def principal_axes(source: Source) -> tuple[Tensor, Tensor]:
     # The sign of an axis is arbitrary: its largest entry is made positive.
     largest = axes.gather(1, axes.abs().argmax(1, keepdim=True))
     return values.flip(0).clamp(min=0), axes * largest.sign()
+
+
+def around(points: Tensor, space: GivenCurve) -> CurveTheta:
+    """A given curve, with σ² as if z did not depend on x; in the frame's units rows have mean 0 and variance 1."""
+    theta = CurveTheta(points, 1.0, space)
+    return CurveTheta(points, 1.0 + float(theta.points.square().mean()), space)
 
 
 def best_of_all(verbs: CurveVerbs, rows: Rows, frame: Frame, source: Source) -> CurveTheta:
@@ -112,7 +121,7 @@ def best(verbs: CurveVerbs, candidates: list[CurveTheta], sample: Sample) -> Cur
     gentle = replace(verbs, floor=max(verbs.floor, SMALL))
 
     def run(theta: CurveTheta, n_steps: int) -> tuple[CurveTheta, float]:
-        found = em.short_run(gentle, theta, sample.source, n_steps)
+        found = em.short_run(gentle, gentle.project(theta), sample.source, n_steps)
         return found.theta, rounded(-found.objective)
 
     return tournament(candidates, [(STEPS, 1)], run)[1]

@@ -67,7 +67,7 @@ def check_columns(columns: Columns) -> None:
 
 
 def ode_levels(share: Tensor, k: int) -> list[int]:
-    """k levels, or all if there are fewer, from the first to the last: dense where scores draw many, by `share`."""
+    """k levels, or all if there are fewer, from the first to the last: dense where `share` is large."""
     n_levels = len(share)
     if k >= n_levels:
         return list(range(1, n_levels + 1))

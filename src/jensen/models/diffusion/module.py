@@ -28,8 +28,9 @@ from jensen.runtime.row_draws import RowDraws
 
 # Fraction of the labels that a training step hides; Ho & Salimans (2022).
 HIDDEN_LABELS = 0.1
-# Levels per held-out row for early stopping.
-HELD_OUT_LEVELS = 16
+# Levels per held-out row for early stopping, which otherwise takes as long as the training: the term of a level is an
+# average over the values of a row, of which images have many.
+HELD_OUT_LEVELS, HELD_OUT_LEVELS_OF_IMAGES, MANY_VALUES = 16, 4, 256
 # Rough number of hidden units per input of the network: it decides how many pairs fit into memory.
 N_HIDDEN = 32
 
@@ -109,7 +110,8 @@ class DiffusionModule(nn.Module):
             found = self.terms(x, x0, level[:, 0], torch.randn_like(x0), y)
             nats, simple = found.nats[:, None], found.simple[:, None]
         else:
-            level, weight = evaluation_levels(self.share, len(x), HELD_OUT_LEVELS)
+            n_levels = HELD_OUT_LEVELS_OF_IMAGES if self.space.n_dims >= MANY_VALUES else HELD_OUT_LEVELS
+            level, weight = evaluation_levels(self.share, len(x), n_levels)
             nats, simple, _ = self.evaluate(x, level, y)
         nats, observed = nats * weight.to(nats), self.observed(x)
         seen = None if observed is None else self.space.spread(observed)
@@ -156,7 +158,13 @@ class DiffusionModule(nn.Module):
         """The terms of rows x with points x_0, noised to the levels (b,) by this noise."""
         space, at, observed = self.space, Noising.at(self.table, level), self.observed(x)
         xt = at.noised(x0, noise)
-        belief = self.belief(xt, level, y, at, observed)
+        columns = space.some_columns(len(x), x.device) if self.training else None
+        belief = self.belief(xt, level, y, at, observed, columns)
+        n_per_term = 1.0
+        if columns is not None:
+            n_per_term = x.shape[1] / columns.shape[1]
+            x, x0 = x.gather(1, columns), x0.gather(1, columns)
+            observed = None if observed is None else observed.gather(1, columns)
         # Missing values enter no term, but a level must be a valid index.
         x, seen = (x, None) if observed is None else (x.nan_to_num(), space.spread(observed))
         of_levels, of_numbers = space.observed_parts(observed)
@@ -173,7 +181,8 @@ class DiffusionModule(nn.Module):
             simple = simple + observed_sum(simple_weight(space.prediction, at) * numbers, of_numbers)
         if belief.log_levels is not None:
             simple = simple + observed_sum(space.cross_entropy(belief, x), of_levels)
-        return Terms(nats, simple / len(space.columns.names), observed_sum(squares.detach(), seen))
+        simple = simple * (n_per_term / len(space.columns.names))
+        return Terms(n_per_term * nats, simple, n_per_term * observed_sum(squares.detach(), seen))
 
     def belief(
         self,
@@ -182,10 +191,11 @@ class DiffusionModule(nn.Module):
         y: Tensor | None = None,
         at: Noising | None = None,
         observed: Tensor | None = None,
+        columns: Tensor | None = None,
     ) -> Belief:
         """The belief about x_0 from points (b, D) at levels (b,), with a mask (b, d) of observed values."""
         at = Noising.at(self.table, level) if at is None else at
-        return self.denoise(xt, self.times[level - 1], at, y, observed=observed)
+        return self.denoise(xt, self.times[level - 1], at, y, observed=observed, columns=columns)
 
     def denoise(
         self,
@@ -195,6 +205,7 @@ class DiffusionModule(nn.Module):
         y: Tensor | None = None,
         guidance: float = 0.0,
         observed: Tensor | None = None,
+        columns: Tensor | None = None,
     ) -> Belief:
         """The same at any times, with classifier-free guidance away from the output without a class.
 
@@ -208,7 +219,7 @@ class DiffusionModule(nn.Module):
                 n = self.space.n_numbers
                 beyond[:, n : 2 * n] = 0.0
             output = output + beyond
-        return self.space.belief(output, xt, at)
+        return self.space.belief(output, xt, at, columns)
 
     def given(self, xt: Tensor, observed: Tensor | None) -> Tensor:
         """The network's input for points; `observed=None` means that all values are."""

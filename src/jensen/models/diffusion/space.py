@@ -56,8 +56,8 @@ class Space(nn.Module):
         start: added to the network's logits of levels (L, J), or None.
         is_trained_by_levels: whether levels get their gradient from the cross-entropy alone, not from the bound.
         least_signal: the smallest √ᾱ_t at which a chain of few steps, or without noise, starts.
-        clip: limit ± of x̂_0 of numbers in a trained network, or None. It applies at every level on a grid, which has no
-            points beyond it, and elsewhere where √ᾱ_t is below CLIPPED_SIGNAL.
+        clip: limit ± of x̂_0 of numbers in a trained network, or None. It applies at every level but the first on a
+            grid, which has no points beyond it, and elsewhere where √ᾱ_t is below CLIPPED_SIGNAL.
     """
 
     source: Tensor
@@ -129,10 +129,24 @@ class Space(nn.Module):
 
     def spread(self, observed: Tensor) -> Tensor:
         """Mask of the observed dimensions (b, D), from that of the columns (b, d)."""
-        return observed if self.n_dims == observed.shape[-1] else observed[:, self.source]
+        return observed if self.is_line or self.n_dims == observed.shape[-1] else observed[:, self.source]
 
-    def belief(self, output: Tensor, xt: Tensor, at: Noising) -> Belief:
-        """The belief from outputs (b, n_outputs)."""
+    def some_columns(self, n_rows: int, device: torch.device) -> Tensor | None:
+        """For every row columns (b, m), one from each of m equal parts, that stand for all in a training step, or None.
+
+        Probabilities of 256 levels for every pixel would cost more than the network; those of an eighth of the pixels
+        have the same mean gradient.
+        """
+        if self.waves is None:
+            return None
+        n_columns = len(self.level_columns)
+        n_some = max(1, n_columns * MOST_OUTPUTS // len(self.is_level))
+        within = torch.rand((n_rows, n_some), device=device)
+        place = (torch.arange(n_some, device=device) + within) * (n_columns / n_some)
+        return place.long().clamp_max(n_columns - 1)
+
+    def belief(self, output: Tensor, xt: Tensor, at: Noising, columns: Tensor | None = None) -> Belief:
+        """The belief from outputs (b, n_outputs), or that about some columns (b, m) of a grid alone."""
         n = self.n_numbers
         predicted, spread, logits = output.split([n, n * self.has_variance, self.n_logits], -1)
         log_levels = None
@@ -141,7 +155,7 @@ class Space(nn.Module):
             mean = self.clipped(data_of(self.prediction, predicted, numbers, at), at)
             log_variance = self.between(spread, at) if self.has_variance else at.log_variance(self.variance)
         if self.n_logits:
-            log_levels = self.log_levels(logits.unflatten(-1, (-1, len(self.level_columns))), xt, at)
+            log_levels = self.log_levels(logits.unflatten(-1, (-1, len(self.level_columns))), xt, at, columns)
             of_levels = self.moments(log_levels, at)
             if not n:
                 mean, log_variance = of_levels
@@ -155,7 +169,10 @@ class Space(nn.Module):
         if self.clip is None or self.training:
             return x0
         inside = x0.clamp(-self.clip, self.clip)
-        return inside if self.grid_levels else torch.where(at.signal < CLIPPED_SIGNAL, inside, x0)
+        # No L_{t-1} rises, because x_0 is inside. At the first level, where w_1 = 0, x̂_0 beyond the last level gives it
+        # more probability, up to 1, in the discretised decoder.
+        is_limited = at.of_noised > 0 if self.grid_levels else at.signal < CLIPPED_SIGNAL
+        return torch.where(is_limited, inside, x0)
 
     def largest_number(self, x: Tensor) -> float:
         """The largest absolute number in rows x (n, d), at least 1; on a grid it is 1."""
@@ -177,10 +194,13 @@ class Space(nn.Module):
         """ln σ² between ln β̃ and ln β; output 0 is ln β."""
         return at.log_beta + output * (at.log_beta - at.log_posterior)
 
-    def log_levels(self, logits: Tensor, xt: Tensor, at: Noising) -> Tensor:
+    def log_levels(self, logits: Tensor, xt: Tensor, at: Noising, columns: Tensor | None = None) -> Tensor:
         """ln P(level | x_t) (b, L, J): the network's logits and ln q(x_t | level)."""
         if self.waves is not None:
             start = logits.new_zeros(1, 1) if self.start is None else self.start
+            if columns is not None:
+                logits, xt = logits.gather(2, columns[:, None].expand(-1, logits.shape[1], -1)), xt.gather(1, columns)
+                start = start if self.start is None else start.T[columns].transpose(1, 2)
             logits = torch.baddbmm(start, self.waves.expand(len(logits), -1, -1), logits)
         elif self.start is not None:
             logits = logits + self.start
@@ -206,7 +226,7 @@ class Space(nn.Module):
     def cross_entropy(self, belief: Belief, x: Tensor) -> Tensor:
         """-ln P(level of x | x_t), (b, J)."""
         assert belief.log_levels is not None
-        level = x[:, self.level_columns].long()[:, None]
+        level = (x if self.is_line else x[:, self.level_columns]).long()[:, None]
         return -belief.log_levels.gather(-2, level).squeeze(-2)
 
     def log_prob(self, belief: Belief, x: Tensor, x0: Tensor, observed: Tensor | None = None) -> Tensor:
@@ -229,6 +249,8 @@ class Space(nn.Module):
         """The mask (b, d) of observed columns, split into columns with levels (b, J) and columns of numbers."""
         if observed is None:
             return None, None
+        if self.is_line:
+            return observed, None
         return observed[:, self.level_columns], observed[:, self.source[self.numbers]]
 
     def draw(self, belief: Belief, generator: Source | None) -> Tensor:

@@ -224,6 +224,7 @@ class LatentDiffusion(LatentModel):
         sampler: str = "ancestral",
         eta: float = 0.0,
         guidance: float = 0.0,
+        mean: bool = False,
     ) -> tuple[Any, Any]:
         """New rows, and the latent vector of each.
 
@@ -235,16 +236,18 @@ class LatentDiffusion(LatentModel):
             sampler: "ancestral" samples the model whose bound is scored; "ddim" and "dpm" need few steps.
             eta: the fraction of the noise that "ddim" keeps, 0 for none.
             guidance: strength of classifier-free guidance of the prior towards the class y.
+            mean: whether rows are the decoder's means and most probable levels, without the noise of p(x|z).
         """
         check_is_fitted(self)
-        n, chain = self._n_samples(n_samples), chain_of(self.schedule_, steps, sampler, eta, guidance)
+        n, generator = self._n_samples(n_samples), self._generator(random_state)
         label = self._classes_to_draw(y, n, guidance)
-        generator = self._generator(random_state)
+        chain = chain_of(self.schedule_, steps, sampler, eta, guidance)
         with self._inference() as (module, device):
             noise = torch.randn((n, module.vae.n_latent), generator=generator)
             drawn = sample(module.prior, chain, noise, generator, device, label, bool(self.verbose))
             z = module.restored(drawn.to(device)).cpu()
-        return self._present(self.vae_._decoded(z, None, generator), self._kind), self._kind.values(z)
+        decoded = self.vae_._decoded(z, None, None if mean else generator)
+        return self._present(decoded, self._kind, is_expected=mean), self._kind.values(z)
 
     def impute(self, X: Table, *, importance_samples: int | None = None) -> Any:
         """X with missing values at their posterior mean or most probable level; observed values are unchanged.
@@ -262,9 +265,8 @@ class LatentDiffusion(LatentModel):
 
     def impute_draws(self, X: Table, n_draws: int = 1, random_state: Any = None) -> list[Any]:
         """Copies of X with missing values drawn from their posterior, for multiple imputation."""
-        rows = self._read_fitted(X)
+        rows, generator = self._read_fitted(X), self._generator(random_state)
         n, k = whole_number("n_draws", n_draws), self._recipe_of_vae().evaluation_samples
-        generator = self._generator(random_state)
         with self._inference() as (module, device):
             tilt = answers.tilt_of(module, IMPUTATION_LEVELS)
             drawn = vae_answers.fill_draws(module.vae, rows.x[rows.missing.any(1)], n, k, generator, device, tilt)
@@ -280,6 +282,8 @@ class LatentDiffusion(LatentModel):
         vae.set_params(device=self.device, random_state=self.random_state, verbose=self.verbose)
         if self.columns is not None:
             vae.set_params(columns=self.columns)
+        if vae.condition_on is not None:
+            raise ValueError(f"condition_on={vae.condition_on!r} is for VAE alone; the diffusion sees no covariates")
         if self.checkpoint is not None:
             vae.set_params(checkpoint=f"{os.fspath(self.checkpoint)}.vae")
         return vae
@@ -301,9 +305,7 @@ class LatentDiffusion(LatentModel):
         return self._recipe_of_vae()._column_rules()
 
     def _build(self, facts: LatentFacts) -> LatentModule:
-        vae = build_vae(
-            self._recipe_of_vae(), self._parts.inner, self._image_shape, facts.vae, self._parts.table.n_rows
-        )
+        vae = build_vae(self._recipe_of_vae(), self._parts, self._image_shape, facts.vae)
         prior = build_prior(self._training_arguments(), facts.location, facts.scale, facts.diffusion)
         return LatentModule(vae, prior, is_joint=self.training == "joint")
 
