@@ -76,12 +76,28 @@ class Predictions:
         return result
 
 
-def row_scores(estimator: Any, X: Any, y: Any, levels: str | None) -> np.ndarray:
+@dataclass(frozen=True)
+class Scoring:
+    """How a diffusion scores rows; None is its default.
+
+    Args:
+        levels: "all", or a number.
+        method: "bound" or "ode".
+    """
+
+    levels: str | None = None
+    method: str | None = None
+
+
+def row_scores(estimator: Any, X: Any, y: Any, scoring: Scoring) -> np.ndarray:
     """ln p, or a bound of it, of every row; of a regression that of y."""
     import numpy as np
 
+    levels, how = scoring.levels, options_for(estimator, "score_samples", method=scoring.method)
     if levels is None:
-        found = method(estimator, "score_samples")(*((X,) if y is None else (X, y)))
+        found = method(estimator, "score_samples")(*((X,) if y is None else (X, y)), **how)
+    elif scoring.method == "ode":
+        found = estimator.ode_log_prob(X, levels=value_of(levels, Any)).value
     else:
         found = estimator.bound(X, **options_for(estimator, "bound", levels=value_of(levels, Any))).total
     scores = np.asarray(found, dtype=np.float64)
