@@ -173,9 +173,9 @@ class Case:
 
     def offers(self, what: str) -> bool:
         """A method or attribute by name, or: holes, scores_holes, sparse, exact, raises_bound, needs_distinct,
-        iterates, untrained (not by gradients), computed (scores are no estimates), numbers (no columns of text), units,
-        means (imputed by them), mean_score (score is the mean of scores), fits_without_labels, constants (a column with
-        one value has no part in the model; one of words has).
+        iterates, untrained (not by gradients), trained (by them), computed (scores are no estimates), numbers (no
+        columns of text), units, means (imputed by them), mean_score (score is the mean of scores), fits_without_labels,
+        constants (a column with one value has no part in the model; one of words has).
         """
         model = self.make()
         tags = model.__sklearn_tags__().input_tags
@@ -188,6 +188,7 @@ class Case:
             "needs_distinct": self.needs_distinct,
             "iterates": not self.is_closed,
             "untrained": not isinstance(model, GradientEstimator),
+            "trained": isinstance(model, GradientEstimator),
             "computed": not self.is_sampled,
             "numbers": not tags.string,
             "units": self.has_units and not self.is_placed,
@@ -806,8 +807,8 @@ def latent_diffusion_decoded(model: LatentDiffusion) -> tuple[np.ndarray, np.nda
     with torch.no_grad():
         said = vae.decoder(torch.tensor(LINE, dtype=torch.float32)).double().numpy()
         # What is learnt is added to a floor of a thousandth of a deviation, squared.
-        variance = np.exp(vae.emission.log_variance.double().numpy()) + 1e-6
-    start = 0.0 if vae.start is None else vae.start.double().numpy()
+        variance = np.exp(vae.emission.numbers.log_variance.double().numpy()) + 1e-6
+    start = 0.0 if vae.emission.start is None else vae.emission.start.double().numpy()
     location, scale = standardisation(three_clusters())
     return location + scale * (said + start), scale * np.sqrt(variance)
 

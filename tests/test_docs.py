@@ -36,6 +36,7 @@ QUICK = {
     "docs/blend.md",
     "docs/columns.md",
     "docs/contract.md",
+    "docs/density.md",
     "docs/factor-analysis.md",
     "docs/files.md",
     "docs/gaussian-mixture.md",
@@ -132,6 +133,11 @@ class TestCode:
             written = pd.read_csv(f"draws-{number}.csv").drop(columns="species")
             assert_allclose(written, draw, rtol=0, atol=0.05 + 1e-9)
         assert {path.name for path in folder.glob("*.html")} == {"flowers.html", "board.html"}
+
+    def test_the_numbers_of_the_pixel_are_those_it_shows(self, capsys):
+        text = read("docs/density.md")
+        run(blocks(text, "python"), "docs/density.md")
+        assert blocks(text, "text") == [capsys.readouterr().out]
 
     def test_the_table_of_the_quick_start_is_the_one_it_shows(self, folder):
         text = read("docs/quick-start.md")
@@ -252,8 +258,8 @@ class TestCompleteness:
 
     @pytest.mark.parametrize("name", [name for name in NAMES if name.startswith("docs/") and "/api/" not in name])
     def test_a_page_starts_with_what_to_do(self, name):
-        """Code or commands come before the first section; the page of benchmarks has none."""
-        if name != "docs/benchmarks.md":
+        """Code or commands come before the first section; the pages of benchmarks and of words have none."""
+        if name not in ("docs/benchmarks.md", "docs/glossary.md"):
             assert "\n```" in read(name).partition("\n## ")[0]
 
     @pytest.mark.parametrize(
@@ -284,6 +290,26 @@ class TestCompleteness:
         assert "| Gaussian mixture | `GaussianMixture` | [Gaussian mixture](gaussian-mixture.md) |" in text
         with pytest.raises(KeyError, match="no heading 'Nothing'"):
             with_readme("<!-- README: Nothing -->", "index.md")
+
+
+class TestGlossary:
+    def test_words_are_in_order_and_there_once(self):
+        words = re.findall(r"^- \*\*(.+?)\*\*", read("docs/glossary.md"), re.MULTILINE)
+        keys = [sort_key(word) for word in words]
+        assert keys == sorted(set(keys))
+        assert len(words) > 100
+
+    @pytest.mark.parametrize(
+        "name", ["README", "docs/index", "docs/contract", "docs/one-bound", "docs/diffusion", "docs/vae"]
+    )
+    def test_pages_lead_to_it(self, name):
+        assert "glossary.md" in read(f"{name}.md")
+
+
+def sort_key(word: str) -> str:
+    """Greek letters are sorted under their names, and signs do not count."""
+    names = {"β": "beta", "ε": "epsilon", "θ": "theta"}
+    return re.sub(r"[^a-z0-9]", "", "".join(names.get(letter, letter) for letter in word.lower()))
 
 
 class TestMarkdown:

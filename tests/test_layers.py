@@ -17,6 +17,7 @@ ROOT = Path(jensen.__file__).parent
 LAYERS = [
     "__main__",
     "cli",
+    "studio",
     "tasks",
     "evaluate",
     "report",

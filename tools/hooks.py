@@ -17,6 +17,7 @@ from jensen.registry import MODELS
 from pages import (
     ROOT,
     code_pages,
+    notebook_page,
     section,
     title_of,
     with_api,
@@ -83,6 +84,9 @@ def on_files(files: Files, config: Any) -> Files:
         link = f"[{titles[pages[name]]}](../../{pages[name]})"
         guide = f'<p class="guide" markdown>Guide: {link}</p>'
         add(f"api/models/{name}.md", f"{guide}\n\n::: jensen.{name}\n")
+    for path in sorted((ROOT / "notebooks").glob("*.ipynb")):
+        add(f"notebooks/{path.stem}.md", notebook_page(f"notebooks/{path.name}"))
+        files.append(File.generated(config, f"notebooks/{path.name}", abs_src_path=str(path)))
     for page, file in code_pages().items():
         kind = LANGUAGES.get(Path(file).suffix, "text")
         head = "---\nsearch:\n  exclude: true\nhide: [toc]\n---\n"

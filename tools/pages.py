@@ -8,6 +8,7 @@ Parts of the README are inserted, not copied.
 from __future__ import annotations
 
 import ast
+import json
 import posixpath
 import re
 from collections.abc import Iterable
@@ -19,6 +20,7 @@ __all__ = [
     "code_pages",
     "line_of",
     "links",
+    "notebook_page",
     "rewritten",
     "section",
     "title_of",
@@ -74,6 +76,8 @@ def page_of(file: str) -> str:
         return file.removeprefix("docs/")
     if file.startswith("examples/") and file.endswith(".py") and file != "examples/drawing.py":
         return f"gallery/{Path(file).stem}.md"
+    if file.startswith("notebooks/"):
+        return file.removesuffix(".ipynb") + ".md"
     return f"source/{file}.md"
 
 
@@ -132,6 +136,19 @@ def code_pages() -> dict[str, str]:
             if target and page_of(file).startswith("source/"):
                 found[page_of(file)] = file
     return found
+
+
+def notebook_page(file: str) -> str:
+    """The page of a notebook: its text and its code, and the file itself to download."""
+    parts = []
+    for cell in json.loads((ROOT / file).read_text(encoding="utf-8"))["cells"]:
+        text = "".join(cell["source"])
+        is_text = cell["cell_type"] == "markdown"
+        parts.append(with_links(text, file, page_of(file)) if is_text else f"```python\n{text}\n```")
+    name = Path(file).name
+    title, _, rest = parts[0].partition("\n")
+    run = f'To run it in Jupyter: [{name}]({name}){{ download="{name}" }}.'
+    return "\n\n".join([title, run, rest.strip(), *parts[1:]]) + "\n"
 
 
 def section(text: str, heading: str) -> str:

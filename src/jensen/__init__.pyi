@@ -49,6 +49,9 @@ from jensen.nets.diffusers_unet import DiffusersUNet as DiffusersUNet
 from jensen.nets.likelihoods import Bernoulli as Bernoulli
 from jensen.nets.likelihoods import Categorical as Categorical
 from jensen.nets.likelihoods import Gaussian as Gaussian
+from jensen.nets.likelihoods import Logistic as Logistic
+from jensen.nets.likelihoods import NegativeBinomial as NegativeBinomial
+from jensen.nets.likelihoods import Poisson as Poisson
 from jensen.nets.mlp import MLP as MLP
 from jensen.nets.mlp import ResidualMLP as ResidualMLP
 from jensen.nets.recipe import Recipe as Recipe

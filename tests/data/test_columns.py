@@ -643,7 +643,7 @@ class TestErrorsOfLearning:
             (
                 one([1.0]),
                 "cubic",
-                r"columns='cubic' asks for 'cubic'; choose 'auto', 'number', 'yes/no' or 'level'",
+                r"columns='cubic' asks for 'cubic'; choose 'auto', 'number', 'count', 'yes/no' or 'level'",
             ),
             (one([1.0]), {"b": None}, r"columns=\{'b': None\} asks for None; choose"),
             (

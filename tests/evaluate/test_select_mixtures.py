@@ -23,6 +23,7 @@ from jensen.evaluate import warm_starts as neighbours
 from jensen.evaluate.trial import Task
 from jensen.evaluate.warm_starts import chains, nested, refined, starts
 from jensen.models.mixtures.neighbours import least_needed, longest_axes, parts_of, slice_means, split
+from your_own_model import ExponentialMixture
 
 IRIS = load_iris().data
 K = list(range(1, 7))
@@ -268,6 +269,16 @@ class TestStarts:
         assert chains([SklearnMixture(**setting) for setting in settings], settings) == []
         frozen = [entry.set_params(freeze=("means",)) for entry in entries]
         assert chains(frozen, settings) == []
+
+    def test_a_mixture_without_warm_start_is_fitted_as_it_is(self):
+        """As on the page on one's own model."""
+        X = np.random.default_rng(0).exponential([[1.0, 5.0]] * 100)
+        model, grid = ExponentialMixture(random_state=0), {"n_components": [1, 2]}
+        assert not hasattr(model, "warm_start")
+        assert (
+            select(model, X, grid).table["bic"].tolist()
+            == select(model, X, grid, warm_start=False).table["bic"].tolist()
+        )
 
     def test_many_rows_are_tried_by_some_of_them(self, monkeypatch):
         monkeypatch.setattr(neighbours, "SHORT_ROWS", 50)

@@ -90,7 +90,7 @@ def nested(depth):
             {"change_content": lambda c: c["fitted"]["dict"]["attributes"]["dict"].update(n_features_in_=10**9)},
             r"means has shape \(2, 4\), but \(2, 1000000000\) is needed",
         ),
-        ({"metadata": {"version": "99"}}, "format version '99', of a newer jensen; this one reads up to 3"),
+        ({"metadata": {"version": "99"}}, "format version '99', of a newer jensen; this one reads up to 4"),
         ({"metadata": {"version": "two"}}, "'two' is not a format version"),
         ({"metadata": {"format": "pt"}}, "not a jensen model"),
     ],
@@ -109,7 +109,7 @@ def test_a_file_is_refused_that_does_not_have_its_checksum(path):
         jensen.load(path)
     del meta["sha256"]
     save_file(tensors, path, metadata=meta)
-    with pytest.raises(ValueError, match="is damaged: it has no checksum, but files of version 3 have one"):
+    with pytest.raises(ValueError, match="is damaged: it has no checksum, but files of version 4 have one"):
         jensen.load(path)
 
 

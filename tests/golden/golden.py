@@ -125,6 +125,7 @@ def answers(model: Any, rows: Any, gaps: Any, y: Any = None) -> dict[str, np.nda
         found |= {f"posterior {part}": getattr(posterior, part).detach().numpy() for part in parts}
     if hasattr(model, "sample"):
         new, hidden = model.sample(3, random_state=0)
+        hidden = hidden[0] if isinstance(hidden, tuple) else hidden
         found["samples"] = as_numbers(new)
         found["hidden"] = as_numbers(hidden)
     return {name: np.asarray(value) for name, value in found.items()}

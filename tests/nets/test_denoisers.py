@@ -88,6 +88,39 @@ def test_images_of_any_size(size, channels):
     assert network(x, t).shape == x.shape
 
 
+@pytest.mark.parametrize("size", [(28, 28), (7, 5), (2, 3)], ids=str)
+def test_a_unet_of_patches_is_one_of_the_points_that_hold_them(size):
+    """What a patch of an even image holds is in the channels of one point, and nothing of it is lost."""
+    x, t, _ = rows((2, *size))
+    network = built(UNet((8, 12), dropout=0.0, patch=2, position_map=False), (2, *size), (3, *size), 0)
+    assert network(x, t).shape == (5, 3, *size)
+    inner = [-(-side // 2) for side in size]
+    whole = built(UNet((8, 12), dropout=0.0, position_map=False), (8, *inner), (12, *inner), 0)
+    whole.load_state_dict(network.state_dict())
+    if all(side % 2 == 0 for side in size):
+        points = whole(nn.functional.pixel_unshuffle(x, 2), t)
+        assert_allclose(network(x, t).detach(), nn.functional.pixel_shuffle(points, 2).detach(), atol=1e-6)
+
+
+@pytest.mark.parametrize("patch", [0, 9, 1.5, True])
+def test_patches_are_squares_within_the_image(patch):
+    with pytest.raises(ValueError, match=rf"patch={patch!r} is not the side of a square within images of 8x6 pixels"):
+        UNet(patch=patch).build((1, 8, 6), (1, 8, 6))
+
+
+def test_all_images_within_a_unet_have_their_channels_last():
+    """A layer that leaves this format would make every convolution after it copy its input."""
+    network = built(UNet((8, 16), attention=(1,)), (3, 9, 8), (3, 9, 8)).train()
+    seen = []
+    for layer in network.modules():
+        if isinstance(layer, (nn.Conv2d, nn.GroupNorm)):
+            layer.register_forward_hook(lambda layer, _, out: seen.append((layer, out)))
+    network(*rows((3, 9, 8)))
+    inner = [out for layer, out in seen if layer is not network.conv_in]
+    assert len(inner) > 20
+    assert all(out.is_contiguous(memory_format=torch.channels_last) for out in inner)
+
+
 def test_an_untrained_denoiser_answers_zero(case):
     recipe, in_shape, out_shape = case
     assert recipe.build(in_shape, out_shape, N_CLASSES)(*rows(in_shape)).abs().max() == 0
@@ -199,6 +232,7 @@ def test_arguments_can_be_searched_over():
         "middle_attention": True,
         "dropout": 0.1,
         "position_map": True,
+        "patch": 1,
     }
 
 

@@ -1,8 +1,11 @@
 """What takes more memory than there is ends before it is asked for, and says how much it would take."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import scipy.sparse
+import torch
 
 from jensen import (
     MLP,
@@ -137,6 +140,34 @@ def test_a_network_that_does_not_fit_is_refused():
         VAE(10**11, encoder=MLP((200,)), decoder=MLP((200,)), max_epochs=1).fit(x)
     with pytest.raises(RuntimeError, match="another"), memory.allocating("nothing", "no way"):
         raise RuntimeError("another")
+
+
+@pytest.mark.skipif(memory.glibc() is None, reason="only glibc can keep memory")
+def test_memory_is_kept_between_steps_and_given_back_at_the_end():
+    """The pages of 100 MB are touched anew on every allocation, unless memory is kept."""
+    import resource
+
+    def faults(n_times):
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+        for _ in range(n_times):
+            torch.ones(25_000_000)
+        return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+
+    pages = 100_000_000 // resource.getpagesize()
+    with memory.keeping_memory(), memory.keeping_memory():
+        faults(12)  # the first allocations leave small pieces between them, until there are enough of these
+        assert faults(4) < 0.1 * pages
+        with_kept = int(Path("/proc/self/statm").read_text().split()[1])
+    assert int(Path("/proc/self/statm").read_text().split()[1]) < with_kept - 0.5 * pages
+    assert memory.KEEPING.depth == 0
+
+
+def test_without_glibc_nothing_is_kept(monkeypatch):
+    memory.glibc.cache_clear()
+    monkeypatch.setattr(memory.platform, "libc_ver", lambda: ("musl", "1"))
+    with memory.keeping_memory():
+        assert memory.KEEPING.depth == 0
+    memory.glibc.cache_clear()
 
 
 def test_a_read_only_prior_is_read_in_silence(recwarn):

@@ -9,11 +9,13 @@ import inspect
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jensen.cli.arguments import value_of
 from jensen.cli.inputs import method, options_for
-from jensen.cli.output import check_complete, columns_of, entries_of, in_units
+from jensen.cli.output import check_complete, columns_of, entries_of, in_units, show_message
 
 if TYPE_CHECKING:
     import numpy as np
@@ -94,6 +96,48 @@ def latent_vectors(estimator: Any, X: Any) -> pd.DataFrame:
     values = pd.DataFrame(method(estimator, "transform")(X), columns=estimator.get_feature_names_out())
     check_complete("transform", values)
     return values
+
+
+def with_classes(
+    estimator: Any, rows: Any, came_from: Any, output: Path | None, is_shown: bool
+) -> tuple[Any, dict[str, Any]]:
+    """Drawn rows with the class of each, and a summary: a column of a table; images are sorted by class."""
+    import numpy as np
+
+    from jensen.files.tables import as_frame
+
+    classes = drawn_classes(estimator, came_from)
+    if classes is None:
+        return rows, {}
+    if getattr(rows, "ndim", 2) > 2:
+        order = np.argsort([estimator.classes_.tolist().index(label) for label in classes.tolist()], kind="stable")
+        values, counts = np.unique(classes, return_counts=True)
+        counted = ", ".join(f"{n} of {value}" for value, n in zip(values, counts, strict=True))
+        if is_shown:
+            show_message(f"images are sorted by class: {counted}")
+        return rows[order], {"classes": classes[order].tolist()}
+    if output is not None and output.suffix.lower() == ".npy":
+        return rows, {"classes": classes.tolist()}
+    frame = as_frame(rows)
+    name = next(name for name in ("class", "class_drawn", *(f"class_{i}" for i in count())) if name not in frame)
+    return frame.assign(**{name: classes}), {}
+
+
+def drawn_classes(estimator: Any, came_from: Any) -> np.ndarray | None:
+    """The class of every drawn row after a fit with labels, if the model draws classes or components."""
+    import numpy as np
+
+    from jensen.data.labels import decode_labels
+
+    if not hasattr(estimator, "classes_"):
+        return None
+    if isinstance(came_from, tuple):
+        return np.asarray(came_from[1])
+    found = np.asarray(came_from)
+    if found.ndim != 1 or found.dtype.kind not in "iu":
+        return None
+    # Noise, -1, belongs to no class, as a component beyond the classes.
+    return decode_labels(np.where(found < 0, len(estimator.classes_), found), estimator.classes_)
 
 
 @dataclass

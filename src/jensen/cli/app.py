@@ -30,6 +30,7 @@ from jensen.cli.processes import GRACE, is_first_process, is_one_of_several
 from jensen.cli.report import report as report_page
 from jensen.cli.select import select
 from jensen.cli.sites import merge, statistics
+from jensen.cli.studio import studio
 from jensen.cli.synthesize import synthesize
 from jensen.cli.words import arguments_of_model, in_shell_words
 from jensen.files.understood import Reported
@@ -145,6 +146,7 @@ def root(version: Version = False) -> None:
       jensen cluster iris.csv --report clusters.html
       jensen compare iris --effort quick
       jensen outliers iris --cells
+      jensen studio
       jensen models
     """
 
@@ -153,6 +155,7 @@ app.command(context_settings=MODEL_OPTIONS)(fit)
 app.command(context_settings=MODEL_OPTIONS)(select)
 for verb in (impute, cluster, synthesize, outliers, compare, score, sample, predict, transform, report_page, models):
     app.command()(verb)
+app.command()(studio)
 app.command()(statistics)
 app.command()(merge)
 

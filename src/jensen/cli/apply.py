@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from jensen.cli.answers import Predictions, latent_vectors, row_scores
+from jensen.cli.answers import Predictions, latent_vectors, row_scores, with_classes
 from jensen.cli.arguments import value_of
 from jensen.cli.checks import check_files, check_place, check_safe
 from jensen.cli.documents import Text, is_sparse_output, is_topics, units_of_documents, write_sparse, written_out
@@ -169,6 +169,9 @@ def sample(
     guidance: Annotated[
         float | None, typer.Option(help="Diffusion only: strength of classifier-free guidance towards --y.")
     ] = None,
+    mean: Annotated[
+        bool, typer.Option("--mean", help="VAE and latent diffusion only: the decoder's means, without its noise.")
+    ] = False,
     seed: Seed = None,
     output: RowsOutput = None,
     safe_csv: SafeCsv = False,
@@ -180,6 +183,9 @@ def sample(
     as a grid to one .png, or, if the name has no suffix, to a folder of .png
     files. Counts can also be written as a sparse matrix, .npz.
 
+    A model fitted with --label draws a class for every row. In a table it is the
+    column class; images are sorted by class, and a message counts each class.
+
     Examples:
       jensen sample iris.jensen -n 100 --y setosa --seed 1 --output new.csv
       jensen sample iris.jensen -n 1000 | head
@@ -188,6 +194,7 @@ def sample(
       jensen sample digits.jensen -n 64 --sampler ddim --steps 20 --output new.npy
       jensen sample digits.jensen -n 64 --y 3 --guidance 1 --output threes.png
       jensen sample digits.jensen -n 64 --output new/
+      jensen sample vae.jensen -n 36 --mean --output means.png
       jensen sample topics.jensen -n 1000 --output counts.npz
     """
     check_place(output)
@@ -196,9 +203,11 @@ def sample(
     classes = {str(value): value for value in getattr(estimator, "classes_", [])}
     wanted = None if y is None else classes.get(y, value_of(y, Any))
     draw = method(estimator, "sample")
-    options = options_for(estimator, "sample", steps=steps, sampler=sampler, eta=eta, guidance=guidance)
+    options = options_for(
+        estimator, "sample", steps=steps, sampler=sampler, eta=eta, guidance=guidance, mean=mean or None
+    )
     check_rows_fit(estimator, output)
-    rows, _ = draw(n_samples, y=wanted, random_state=seed, **options)
+    rows, came_from = draw(n_samples, y=wanted, random_state=seed, **options)
     if output is not None and is_sparse_output(estimator, output):
         write_sparse(rows, output)
         wrote(output)
@@ -207,7 +216,8 @@ def sample(
         return report(estimator, n_samples, {}, output, as_json)
     rows = written_out(estimator, rows)
     check_complete("sample", rows)
-    write_rows(estimator, rows, output, as_json, safe_csv)
+    rows, summary = with_classes(estimator, rows, came_from, output, is_shown=not as_json)
+    write_rows(estimator, rows, output, as_json, safe_csv, **summary)
 
 
 def predict(

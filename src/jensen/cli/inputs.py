@@ -254,9 +254,8 @@ def options_for(estimator: Model, verb: str, **asked: Any) -> dict[str, Any]:
     taken = inspect.signature(getattr(estimator, verb, lambda: None)).parameters
     for name in given:
         if name not in taken:
-            raise ValueError(
-                f"{flag_of(name)} is for diffusions, which {type(estimator).__name__} is not; leave it out"
-            )
+            who = "models with a decoder (vae, latent-diffusion)" if name == "mean" else "diffusions"
+            raise ValueError(f"{flag_of(name)} is for {who}, which {type(estimator).__name__} is not; leave it out")
     return given
 
 

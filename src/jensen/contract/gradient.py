@@ -8,7 +8,7 @@ from abc import abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any, ClassVar, Generic
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, cast
 
 import numpy as np
 import torch
@@ -45,8 +45,9 @@ from jensen.engines.sgd.streams import StreamedSet, TrainingData
 from jensen.engines.sgd.training_set import TrainingSet
 from jensen.files.scan import Scan
 from jensen.nets.allowance import Allowance, check_weights
-from jensen.runtime.memory import allocating
+from jensen.runtime.memory import allocating, keeping_memory
 from jensen.runtime.randomness import seeded
+from jensen.runtime.row_draws import RowDraws
 from jensen.runtime.threads import threads_for
 
 if TYPE_CHECKING:
@@ -137,7 +138,10 @@ class GradientEstimator(LatentVariableModel, Generic[F, M]):
         """For every column, whether scores are a "density" of its numbers or a "probability" of its values."""
         check_is_fitted(self)
         self.score_samples  # noqa: B018 (raises if the model has no scores, with the reason as cause)
-        return self._columns.measure
+        return self._measured(self._columns)
+
+    def _measured(self, columns: Columns) -> tuple[str, ...]:
+        return columns.measure
 
     @property
     def _parts(self) -> NetworkColumns:
@@ -147,7 +151,7 @@ class GradientEstimator(LatentVariableModel, Generic[F, M]):
     def find_measure(self, X: Table) -> tuple[str, ...]:
         """`measure_` of a fit to X, found without fitting."""
         self.score_samples  # noqa: B018
-        return learn_events(clone(self), X, self._column_rules())[0].table.measure
+        return self._measured(learn_events(clone(self), X, self._column_rules())[0].table)
 
     def can_score(self, X: Table) -> np.ndarray:
         """Which rows (n,) have a score: all, but for images with a level that was not in the training data."""
@@ -182,8 +186,7 @@ class GradientEstimator(LatentVariableModel, Generic[F, M]):
         given, trainer = self._training_arguments(), self._checked_trainer()
         world = World.of_environment(self.device)
         seed = world.agree(self._seed() if spec.seed is None else spec.seed)
-        parts: tuple[Any, Any] = data.split(trainer.validation_fraction, seed)
-        rows, held_out = parts
+        rows, held_out = cast(tuple[Any, Any], data.split(trainer.validation_fraction, seed))
         self._columns, self._shape = data.events.table, data.events.shape
         self._kind = data.events.kind.of_other_rows()
         self._facts = spec.facts(rows)
@@ -194,7 +197,7 @@ class GradientEstimator(LatentVariableModel, Generic[F, M]):
                 torch.manual_seed(seed + world.rank)
             n_steps = max(len(rows) // given.batch_size, 1)
             plan = Plan(
-                max_epochs=given.max_epochs or max(LEAST_EPOCHS, -(-DEFAULT_STEPS // n_steps)),
+                max_epochs=given.max_epochs or max(LEAST_EPOCHS, -(-(spec.default_steps or DEFAULT_STEPS) // n_steps)),
                 batch_size=given.batch_size,
                 learning_rate=given.learning_rate,
                 trainer=trainer,
@@ -209,7 +212,7 @@ class GradientEstimator(LatentVariableModel, Generic[F, M]):
             run = Run([], 0, math.nan)
             if not spec.is_skipped and any(p.requires_grad for p in module.parameters()):
                 n_products = sum(p.numel() for p in module.parameters()) * min(given.batch_size, len(rows))
-                with threads_for(n_products // FEW_PRODUCTS):
+                with threads_for(n_products // FEW_PRODUCTS), keeping_memory():
                     run = fit_sgd(
                         spec.trained(module),
                         data.training_feed(rows, world.device),
@@ -219,8 +222,8 @@ class GradientEstimator(LatentVariableModel, Generic[F, M]):
                         score=spec.score,
                         world=world,
                     )
-        self.theta_, self._history, self.n_iter_ = module.eval(), run.history, run.n_epochs
-        self.lower_bound_ = run.objective
+        self.theta_, self._history = module.eval(), run.history
+        self.n_iter_, self.lower_bound_ = run.n_epochs, run.objective
         return run
 
     def _training_arguments(self) -> TrainingArguments:
@@ -271,8 +274,11 @@ class GradientEstimator(LatentVariableModel, Generic[F, M]):
 
     def _present(self, values: Tensor, kind: Kind, *, is_expected: bool = False) -> Any:
         """Rows (n, D) of the network, drawn or expected, as the kind of table that the user gave."""
-        x = self._parts.join(values, is_expected=is_expected)
-        return presented(self._columns, self._shape, x, kind)
+        return presented(self._columns, self._shape, self._parts.join(values, is_expected=is_expected), kind)
+
+    def _draws(self, x: Tensor) -> RowDraws:
+        """Random numbers for encoded rows (n, D), from the random state and the content of each row alone."""
+        return RowDraws.of(x, self._generator().initial_seed())
 
     def _with_rows(self, X: Table, rows: FittedRows, filled: Tensor) -> Any:
         """X with its missing values from encoded rows (n, d), or from the incomplete ones of them alone."""
@@ -290,7 +296,7 @@ class GradientEstimator(LatentVariableModel, Generic[F, M]):
         """The networks on the device that computes, without gradients."""
         device = choose_device(self.device)
         module = self.theta_.to(device)
-        with torch.inference_mode():
+        with torch.inference_mode(), keeping_memory():
             yield module.eval(), device
 
     @property
@@ -345,6 +351,5 @@ def has_classes(model: object) -> bool:
 
 def blocks(n_rows: int, entries_per_row: int, most_rows: int | None = None) -> Iterator[slice]:
     """Slices of rows whose tensors have about ROOM entries, and at most `most_rows` rows."""
-    size = max(1, ROOM // max(entries_per_row, 1))
-    size = size if most_rows is None else min(size, most_rows)
+    size = min(max(1, ROOM // max(entries_per_row, 1)), most_rows or ROOM)
     return (slice(i, i + size) for i in range(0, n_rows, size))

@@ -71,6 +71,7 @@ class TrainingSpec(Generic[F, M]):
         phases: returns the groups of parameters to train in turns; by default all are trained together.
         trained: returns the module whose forward is trained; by default the networks themselves.
         seed: None is the model's own.
+        default_steps: about the number of steps if the model has no max_epochs; None is that of all models.
         may_keep_start: whether the initial weights compete with those of every round on the held-out rows.
         is_skipped: whether to keep the initial weights without any training.
     """
@@ -82,6 +83,7 @@ class TrainingSpec(Generic[F, M]):
     phases: Callable[[M], Sequence[Phase]] = all_together
     trained: Callable[[M], nn.Module] = itself
     seed: int | None = None
+    default_steps: int | None = None
     may_keep_start: bool = False
     is_skipped: bool = False
 

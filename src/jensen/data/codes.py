@@ -216,6 +216,9 @@ def warn_of_impossible(cells: Cells, kept: Sequence[int], names: Sequence[Any], 
 
 # For networks
 
+# The bounds of a count.
+COUNTS = (0.0, np.inf)
+
 
 @dataclass(frozen=True)
 class Scaling:
@@ -258,6 +261,8 @@ def encoded_rows(columns: Scaling, cells: Cells, is_refused: bool) -> Codes:
             values[:, j] = (numbers[:, j] / SECONDS[view.unit] - location[j]) / scale[j]
         elif kept[j] in cells.texts:
             values[:, j] = (numbers_of_text(cells, kept[j]) - location[j]) / scale[j]
+        if view.kind == "count":
+            check_numbers(cells, kept[j], view, values[:, j], COUNTS)
     if unseen.any():
         values[unseen] = np.nan
     return Codes(torch.from_numpy(values), torch.from_numpy(unseen))
@@ -267,8 +272,14 @@ def known_cells(columns: Scaling, cells: Cells, is_refused: bool) -> np.ndarray:
     """Which cells (n, d) `encoded_rows` does not refuse."""
     if columns.views[0].kind == "grid":
         return ~is_off((cells.numbers - columns.location) / columns.scale, len(columns.views[0].levels))
-    codes = encoded_rows(replace(columns, counted=np.ones_like(columns.counted)), cells, is_refused=False)
-    return ~(codes.unseen.numpy() & (is_refused | ~columns.counted))
+    # A count that is none is refused, so it is not encoded as a count.
+    views = [replace(view, kind="number") if view.kind == "count" else view for view in columns.views]
+    codes = encoded_rows(replace(columns, views=views, counted=np.ones_like(columns.counted)), cells, is_refused=False)
+    counts = [j for j, view in enumerate(columns.views) if view.kind == "count"]
+    known = ~(codes.unseen.numpy() & (is_refused | ~columns.counted))
+    numbers = codes.x.numpy()[:, counts]
+    known[:, counts] &= ~((numbers < 0) | (numbers % 1 > 0))
+    return known
 
 
 def is_grey(view: ColumnView, column: int, cells: Cells) -> bool:

@@ -266,7 +266,7 @@ class Columns:
         return -(observed.double() @ self.scale.log().to(observed.device))
 
     def expand(self, encoded: Tensor) -> Tensor:
-        """What a network sees (n, D): numbers as is, yes/no ±1, grid -1 to 1, levels one-hot, missing 0."""
+        """What a network sees (n, D): numbers as is, counts ln(1+n), yes/no ±1, grid -1 to 1, levels one-hot."""
         if self.is_grid:
             return without_nan(2 * encoded / (self.n_levels[0] - 1) - 1)
         return expand(self.plan, self.kinds, encoded)

@@ -1,4 +1,4 @@
-"""Columns as a network sees them: numbers as they are, yes/no as ±1, levels one-hot, missing values 0."""
+"""Columns as a network sees them: numbers as they are, counts n as ln(1+n), yes/no ±1, levels one-hot, missing 0."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ class Plan:
     is_level: Tensor
     gain: Tensor
     shift: Tensor
+    is_count: Tensor
 
     @classmethod
     def of(cls, kinds: Sequence[str], n_levels: Sequence[int]) -> Plan:
@@ -28,7 +29,8 @@ class Plan:
             level += own
         is_binary = torch.tensor([kinds[j] == "yes/no" for j in source], dtype=torch.float64)
         number = torch.tensor(level, dtype=torch.float64)
-        return cls(torch.tensor(source), number, number >= 0, 1 + is_binary, is_binary)
+        is_count = torch.tensor([kinds[j] == "count" for j in source])
+        return cls(torch.tensor(source), number, number >= 0, 1 + is_binary, is_binary, is_count)
 
     def to(self, like: Tensor) -> Plan:
         return Plan(
@@ -37,6 +39,7 @@ class Plan:
             self.is_level.to(like.device),
             self.gain.to(like),
             self.shift.to(like),
+            self.is_count.to(like.device),
         )
 
 
@@ -49,6 +52,9 @@ def expand(plan: Plan, kinds: Sequence[str], encoded: Tensor) -> Tensor:
     plan = plan.to(encoded)
     repeated = encoded[:, plan.source]
     numeric = without_nan(repeated * plan.gain - plan.shift)
+    # Zeros in the other columns keep the gradient finite.
+    counted = without_nan(torch.where(plan.is_count, repeated, 0.0)).log1p()
+    numeric = torch.where(plan.is_count, counted, numeric)
     return torch.where(plan.is_level, (repeated == plan.level).to(encoded.dtype), numeric)
 
 

@@ -13,7 +13,7 @@ from jensen.data.cells import Cells, check_finite, parse_numbers
 from jensen.data.names import column_name, listed, shown
 
 # What columns can be: for networks, and for mixtures. A "grid" is of all columns, or of none.
-KINDS = ("number", "yes/no", "level")
+KINDS = ("number", "count", "yes/no", "level")
 ALL_KINDS = ("number", "count", "level", "yes/no", "date", "constant")
 MOST_LEVELS = 1000
 # Whole numbers up to here are exact in float64.
@@ -35,7 +35,7 @@ def asked_kinds(kinds: str | Mapping[str | int, str], names: tuple[str | int, ..
             )
         if kind not in ("auto", *KINDS):
             raise ValueError(
-                f"columns={kinds!r} asks for {kind!r}; choose 'auto', 'number', 'yes/no' or 'level', "
+                f"columns={kinds!r} asks for {kind!r}; choose 'auto', 'number', 'count', 'yes/no' or 'level', "
                 "for all columns or as {column: kind}"
             )
         asked[place[name]] = kind
@@ -53,7 +53,7 @@ def learn_kind(cells: Cells, column: int, asked: str) -> tuple[str, tuple[Any, .
             kind = "yes/no" if len(distinct_levels(cells, column)) == 2 else "level"
         elif cells.is_frame and is_zero_one(cells.numbers[:, column]):
             kind = "yes/no"
-    if kind == "number":
+    if kind in ("number", "count"):
         return kind, ()
     return kind, binary_levels(cells, column) if kind == "yes/no" else distinct_levels(cells, column)
 
@@ -198,7 +198,8 @@ def plain(value: Any, sort: str = "") -> Any:
     return int(value) if sort == "int" else bool(value) if sort == "bool" else value
 
 
-MOST_GRID_LEVELS = 256
+# Of a grid that is found; images have one that was rescaled, too.
+MOST_GRID_LEVELS, MOST_IMAGE_LEVELS = 256, 4096
 # In steps of the grid; values such as k/255 are rounded in single precision.
 TOLERANCE = 1e-3
 # Values from which the step is guessed; all values are compared with it afterwards.
@@ -220,8 +221,8 @@ def find_grid(numbers: np.ndarray, asked: Any, is_image: bool) -> Grid | None:
 
     Args:
         numbers: the data.
-        asked: "auto" finds whole numbers of at most 256 levels, in images also those that were scaled; a number of
-            levels must fit; None is no grid.
+        asked: "auto" finds whole numbers of at most 256 levels, in images of at most 4096 levels, which may be scaled;
+            a number of levels must fit; None is no grid.
         is_image: whether these are pixels.
     """
     if asked is None:
@@ -233,21 +234,27 @@ def find_grid(numbers: np.ndarray, asked: Any, is_image: bool) -> Grid | None:
         return asked_grid(numbers, int(asked), low, high)
     if low == high:
         return None
-    candidates = [1.0]
+    candidates, most = [1.0], MOST_IMAGE_LEVELS if is_image else MOST_GRID_LEVELS
     if is_image:
         part = np.unique(numbers.ravel()[:: max(1, numbers.size // N_LOOKED_AT)])
         gaps = np.diff(part[~np.isnan(part)])
         # The widest possible step first: pixels of 0 and 255 alone have two levels.
-        candidates = [float(gaps.min()), 1.0] if 0 < len(gaps) < MOST_GRID_LEVELS else [1.0]
+        candidates = [float(gaps.min()), 1.0] if 0 < len(gaps) < most else [1.0]
     for step in candidates:
-        if not (high - low) / step < MOST_GRID_LEVELS:  # not even finite, at the ends of float64
+        if not (high - low) / step < most:  # not even finite, at the ends of float64
             continue
         n_levels = round((high - low) / step) + 1
         # The step is computed again from the whole range, since a gap between neighbours is rounded.
         grid = Grid(low, (high - low) / max(n_levels - 1, 1), n_levels)
-        if 2 <= n_levels <= MOST_GRID_LEVELS and off_grid(numbers, grid) is None:
+        if 2 <= n_levels <= most and off_grid(numbers, grid) is None:
             return grid
     return None
+
+
+def are_on_grid(numbers: np.ndarray) -> bool:
+    """Whether the numbers (n, d) of a table are all on one grid of few levels, scaled or not."""
+    grid = find_grid(numbers, "auto", True)
+    return grid is not None and grid.n_levels <= MOST_GRID_LEVELS
 
 
 def asked_grid(numbers: np.ndarray, n_levels: int, low: float, high: float) -> Grid:

@@ -20,7 +20,7 @@ from jensen.data.dates import SECONDS
 from jensen.data.edits import LEFT_OUT, Asked, asked_columns, with_asked_numbers
 from jensen.data.findings import own_kind
 from jensen.data.infer import learn_columns
-from jensen.data.levels import find_grid, plain
+from jensen.data.levels import are_on_grid, plain
 from jensen.data.names import shown
 from jensen.data.rows import ColumnRules, grid_columns, repeated
 from jensen.data.rules import Found, Given, find_column, is_mostly_distinct, is_running_number, levels_of
@@ -98,7 +98,8 @@ class RowSums:
         if is_image:
             pixels = cells_of_numbers(cells.numbers.reshape(-1, 1), cells.kind)
             return cls(statistics_of(pixels), Moments.of(cells.numbers))
-        cells = with_asked_numbers(cells, network_columns_asked(rules.columns, rules.kinds, cells.names))
+        asked = network_columns_asked(rules.columns, rules.kinds, cells.names, rules.counts)
+        cells = with_asked_numbers(cells, asked)
         return cls(statistics_of(cells), Moments.of(cells.numbers))
 
     def __add__(self, other: RowSums) -> RowSums:
@@ -116,13 +117,13 @@ def columns_of_sums(sums: RowSums, rules: ColumnRules, head: Cells, is_image: bo
     if all(one.kind in ("auto", "number") for one in asked_columns(rules.columns, head.names)):
         on_grid = grid_columns(distinct, rules.data_levels if is_complete else None, is_image)
         if on_grid is not None:
-            return on_grid
-        if not is_complete and rules.data_levels not in (None, "auto"):
+            return replace(on_grid, n_rows=n_rows)
+        if not is_complete and rules.data_levels not in (None, "auto", "images"):
             grid_columns(distinct, rules.data_levels, is_image)  # raises the error, unless its levels are very many
     if is_image and rules.kinds == "level":
         pixels = cells_of_numbers(distinct.numbers, head.kind)
         return repeated(learn_columns(pixels, "level"), len(head.names))
-    asked = network_columns_asked(rules.columns, rules.kinds, head.names)
+    asked = network_columns_asked(rules.columns, rules.kinds, head.names, rules.counts)
     if is_image:
         ends = two_rows(sums, head)
         found = [find_scaled(ends, j, asked[j], False, False) for j in range(len(asked))]
@@ -152,7 +153,7 @@ def distinct_numbers(table: TableStatistics) -> np.ndarray:
 def is_on_grid(head: Cells, numbers: np.ndarray) -> bool:
     """As `is_grid` of rows in memory."""
     others = head.texts or head.orders or {"time", "bool"} & set(head.sorts)
-    return not others and find_grid(numbers, "auto", True) is not None
+    return not others and are_on_grid(numbers)
 
 
 def two_rows(sums: RowSums, head: Cells) -> Cells:
@@ -184,6 +185,8 @@ def find_summed(given: Given, asked: Asked, is_frame: bool, atoms: bool) -> Foun
         return Found(kind, levels_of(given, kind))
     if kind == "yes/no":
         return Found(kind, binary_levels(given))
+    if kind == "count":
+        return find_column(given, Asked(kind), False)
     if not (atoms or asked.atoms or is_frame):
         return Found(kind)
     found = find_column(given, Asked(kind, asked.atoms), atoms)

@@ -35,6 +35,7 @@ def learn_scaled(
     constants: bool = True,
     atoms: bool = False,
     pooled: bool = False,
+    counts: bool = False,
 ) -> Columns:
     """Columns for networks: numbers, yes/no and levels, dates and constants.
 
@@ -43,22 +44,23 @@ def learn_scaled(
 
     Args:
         cells: the table.
-        kinds: "number", "yes/no" or "level" for all columns, or {name or number: kind} for some; or "auto": truth
-            values are yes/no, text and categories are yes/no if they have two values and else levels, and numbers are
-            numbers, but for a data frame's column of the values 0 and 1 only, which is yes/no. Text that names rows,
-            and in a data frame running numbers, are left out.
+        kinds: "number", "count", "yes/no" or "level" for all columns, or {name or number: kind} for some; or "auto":
+            truth values are yes/no, text and categories are yes/no if they have two values and else levels, and numbers
+            are numbers, but for a data frame's column of the values 0 and 1 only, which is yes/no. Text that names
+            rows, and in a data frame running numbers, are left out.
         shared_scale: one location and scale for all numbers, as for the pixels of images.
-        columns: kinds and atoms of columns as in `learn_columns`; `kinds` has precedence. A count is a number.
+        columns: kinds and atoms of columns as in `learn_columns`; `kinds` has precedence.
         constants: whether a column with one value is a constant. If not, it is a number with the absolute value of its
             constant as scale, or 1 if that is 0.
         atoms: whether frequent numbers may be atoms.
         pooled: whether scales have one more row, with the mean variance of all numbers; see `pooled_scale`.
+        counts: whether a column that is asked to be a count is one, and no number.
     """
     n, d = cells.numbers.shape
     if n == 0 or d == 0:
         raise ValueError(f"X has {n} rows and {d} columns; give at least one of each")
     check_columns(cells.numbers, [shown(name) for name in cells.names])
-    asked = network_columns_asked(columns, kinds, cells.names)
+    asked = network_columns_asked(columns, kinds, cells.names, counts)
     found = [find_scaled(cells, j, asked[j], constants, atoms) for j in range(d)]
     kept = columns_kept(cells.names, asked, found, lambda j: own_kind(j in cells.texts, len({*cells.texts.get(j, ())})))
     used = [found[j] for j in kept]
@@ -72,11 +74,11 @@ def learn_scaled(
 
 
 def network_columns_asked(
-    columns: Any, kinds: str | Mapping[str | int, str], names: tuple[str | int, ...]
+    columns: Any, kinds: str | Mapping[str | int, str], names: tuple[str | int, ...], counts: bool
 ) -> list[Asked]:
     """What is asked of each column, by its options and by the kind of its likelihood."""
     both = zip(asked_columns(columns, names), asked_kinds(kinds, names), strict=True)
-    return [network_asked(one, kind) for one, kind in both]
+    return [network_asked(one, kind, counts) for one, kind in both]
 
 
 def columns_kept(
@@ -123,7 +125,7 @@ def columns_of(
     )
 
 
-def network_asked(one: Asked, kind: str) -> Asked:
+def network_asked(one: Asked, kind: str, counts: bool) -> Asked:
     """What is asked of a column, by its options and by the kind of its likelihood."""
     for name, bound, none in (("low", one.low, -math.inf), ("high", one.high, math.inf)):
         if bound not in (None, none):
@@ -133,8 +135,7 @@ def network_asked(one: Asked, kind: str) -> Asked:
             )
     if kind != "auto":
         return replace(one, kind=kind)
-    # Networks have no distribution of counts.
-    return Asked("number", ()) if one.kind == "count" else one
+    return Asked("number", ()) if one.kind == "count" and not counts else one
 
 
 def find_scaled(cells: Cells, column: int, asked: Asked, constants: bool, atoms: bool) -> Found:
@@ -151,6 +152,8 @@ def find_scaled(cells: Cells, column: int, asked: Asked, constants: bool, atoms:
     if constants and not (kind == "yes/no" and not is_text) and is_constant(cells, column):
         return find_column(given_of(cells, column), Asked(), False)
     kind, levels = learn_kind(cells, column, kind)
+    if kind == "count":
+        return find_column(given_of(cells, column), Asked(kind), False)
     if kind != "number":
         return Found(kind, levels)
     if not (atoms or asked.atoms or cells.is_frame):

@@ -23,7 +23,7 @@ from jensen.data.cells import Cells, read_cells
 from jensen.data.columns import Columns
 from jensen.data.container import as_array
 from jensen.data.dates import SECONDS
-from jensen.data.levels import MOST_GRID_LEVELS, find_grid, is_zero_one
+from jensen.data.levels import MOST_GRID_LEVELS, MOST_IMAGE_LEVELS, find_grid, is_zero_one
 
 # "density" or "probability" for every column.
 Measure = tuple[str, ...]
@@ -213,7 +213,7 @@ def steps_of(numbers: np.ndarray, is_image: bool, names: Sequence[str]) -> tuple
     if is_image:
         grid = find_grid(numbers, "auto", True)
         if grid is None:
-            return None, 0, f"pixels have more than {MOST_GRID_LEVELS} levels, or are on no grid"
+            return None, 0, f"pixels have more than {MOST_IMAGE_LEVELS} levels, or are on no grid"
         return np.full(d, grid.step), grid.n_levels, ""
     low, high = np.fmin.reduce(numbers, 0), np.fmax.reduce(numbers, 0)
     fractional = (np.abs(numbers - np.rint(numbers)) > 0).any(0)

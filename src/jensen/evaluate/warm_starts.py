@@ -27,11 +27,15 @@ ROUNDING = 1e-9
 
 
 def chains(entries: Sequence[Any], settings: Settings) -> list[list[int]]:
-    """Numbers of entries that differ in n_components alone, from few to many; of mixtures whose parameters are free."""
+    """Numbers of entries that differ in n_components alone, from few to many; of mixtures whose parameters are free.
+
+    A mixture without an argument warm_start, such as one of the user's own, cannot be started from another fit.
+    """
     groups: dict[str, dict[int, int]] = {}
     for i, (entry, setting) in enumerate(zip(entries, settings, strict=True)):
         k: Any = setting.get("n_components")
-        if hasattr(entry, "starts_near") and is_number(k) and not getattr(entry, "freeze", ()):
+        can_start_near = hasattr(entry, "starts_near") and hasattr(entry, "warm_start")
+        if can_start_near and is_number(k) and not getattr(entry, "freeze", ()):
             others = repr({name: value for name, value in setting.items() if name != "n_components"})
             groups.setdefault(others, {}).setdefault(int(k), i)
     return [[group[k] for k in sorted(group)] for group in groups.values() if len(group) > 1]

@@ -5,7 +5,8 @@ The metadata contain the version of the format and a SHA-256 of everything else.
 version by version, each time by a function from record to record, so that it can always be loaded:
     1   no checksum, and arrays without types and shapes
     2   as above, but the kinds of columns are continuous, binary and categorical, and less is known of them
-    3   as above
+    3   as above, but the weights of numbers' noise have other names
+    4   as above
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import hashlib
 import json
 import math
 import os
+import re
 import warnings
 from collections.abc import Callable, Mapping
 from datetime import date, timedelta
@@ -31,7 +33,7 @@ from jensen.files.label_values import encode_label, place_label, time_type
 from jensen.files.replacing import replacing
 from jensen.runtime.messages import levels_inside
 
-FORMAT, VERSION = "jensen", 3
+FORMAT, VERSION = "jensen", 4
 # The deepest nesting of values; a model has about ten levels.
 MOST_NESTED = 32
 # Bytes that an array of texts may take even if most of them are short.
@@ -76,8 +78,24 @@ def to_3(record: Record) -> Record:
     return renewed_record
 
 
+# The weights of a VAE's likelihood that belong to numbers alone.
+NOISE_OF_3 = re.compile(r"(?<=emission\.)(?=log_(variance|least)$)")
+
+
+def to_4(record: Record) -> Record:
+    """Version 4 has the noise of numbers beside the weights of other kinds of columns."""
+
+    def renamed(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {NOISE_OF_3.sub("numbers.", key): renamed(item) for key, item in value.items()}
+        return value
+
+    renamed_record: Record = renamed(record)
+    return renamed_record
+
+
 # From each version to the next. Do not change these: a change of records needs a new version.
-MIGRATIONS: dict[int, Callable[[Record], Record]] = {1: to_2, 2: to_3}
+MIGRATIONS: dict[int, Callable[[Record], Record]] = {1: to_2, 2: to_3, 3: to_4}
 
 
 def write_record(path: str | os.PathLike[str], record: Record) -> None:

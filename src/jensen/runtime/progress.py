@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Sized
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, TypeVar
+
+from jensen.runtime.watching import measured
 
 Item = TypeVar("Item")
 
@@ -113,9 +115,11 @@ class Bar:
         if self.bar is not None and time.monotonic() - self.began >= DELAY:
             self.bar.refresh()
 
-    def note(self, text: str) -> None:
-        """Show a short text beside the bar."""
+    def note(self, text: str, values: Mapping[str, Any] | None = None) -> None:
+        """Show a short text beside the bar; `values` of this step are kept for somebody who watches."""
         self.text = text
+        if values is not None:
+            measured(self.name, self.done + 1, self.total, values)
         if self.bar is not None:
             self.bar.set_postfix_str(text)
 

@@ -7,6 +7,7 @@ import torch
 from numpy.testing import assert_allclose, assert_array_equal
 
 from jensen.engines.em import seeding as start
+from jensen.runtime.hashing import hash_rows
 
 
 @pytest.fixture
@@ -106,7 +107,7 @@ def test_draws_follow_the_weights():
 
 def test_a_sparse_row_hashes_like_the_same_row_written_out(rows):
     filled = np.where(np.abs(rows) < 1, 0.0, np.nan_to_num(rows))
-    assert_array_equal(start.hash_rows(scipy.sparse.csr_array(filled)), start.hash_rows(filled))
+    assert_array_equal(hash_rows(scipy.sparse.csr_array(filled)), hash_rows(filled))
 
 
 def test_distinct_sparse_rows_do_not_depend_on_their_order(rows):

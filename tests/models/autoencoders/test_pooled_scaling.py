@@ -61,6 +61,6 @@ def test_the_floor_is_saved_and_a_prior_of_latents_has_it(tmp_path):
         model.fit(TRAINED[:100])
         module = model.theta_ if model is own else model.theta_.vae
         scale = model.columns_.scale
-        assert_allclose(module.emission.log_least.exp(), (scale**2).mean() / (101 * scale**2), rtol=1e-5)
+        assert_allclose(module.emission.numbers.log_least.exp(), (scale**2).mean() / (101 * scale**2), rtol=1e-5)
         model.save(tmp_path / "model.jensen")
         assert_allclose(load(tmp_path / "model.jensen").score_samples(HELD_OUT), model.score_samples(HELD_OUT))

@@ -587,6 +587,31 @@ def test_held_out_rows_are_not_looked_at(digits):
     assert (-model.history_["held_out"] < 1.1 * entropy).all()
 
 
+def test_some_pixels_stand_for_all_in_a_training_step():
+    """Of many levels a step takes the probabilities of some pixels, which have the mean of all of them."""
+    x = np.random.default_rng(0).integers(0, 64, (48, 5, 6))
+    module = quick(max_epochs=2, batch_size=16, network=UNet((4,), dropout=0.0)).fit(x).module_.train()
+    rows = torch.tensor(x.reshape(48, 30)).float()
+    level, noise = torch.randint(1, module.schedule.n_levels + 1, (48,)), torch.randn(48, 30)
+    level[:4] = 1
+
+    def terms():
+        found = module.terms(rows, module.space.embed(rows), level, noise)
+        return torch.stack([found.nats, found.simple, found.error])
+
+    with torch.no_grad():
+        columns = module.space.some_columns(2000, rows.device)
+        drawn = torch.stack([terms() for _ in range(400)])
+        module.space.some_columns = lambda n_rows, device: None
+        every = terms()
+    assert columns.shape == (2000, 15)
+    # Every pixel as often as any other: 1000 times, with a standard deviation of at most 32.
+    assert (torch.bincount(columns.flatten(), minlength=30) - 1000).abs().max() < 160
+    error = drawn.std(0) / 20
+    assert error.max() > 0
+    assert ((drawn.mean(0) - every).abs() < 5 * error + 1e-4 * every.abs()).all()
+
+
 @pytest.mark.parametrize(
     ("values", "data_levels", "n_levels"),
     [([0, 255], "auto", 2), ([3, 250], 256, 256), ([0.0, 0.5], 3, 3), ([0, 15, 45, 240], "auto", 17)],

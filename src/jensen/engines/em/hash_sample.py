@@ -15,7 +15,8 @@ import torch
 from torch import Tensor
 
 from jensen.data.sparse import rows_matrix, some_rows, stacked
-from jensen.engines.em.seeding import LIMIT, hash_rows
+from jensen.engines.em.seeding import LIMIT
+from jensen.runtime.hashing import hash_rows
 
 # Of every class and of the unlabelled rows; starts look at no more.
 MOST, FEWEST = LIMIT, 200

@@ -24,6 +24,7 @@ from jensen.engines.em.batch import Batch, Stats, Summary
 from jensen.runtime.interrupt import Interrupted
 from jensen.runtime.progress import Bar
 from jensen.runtime.threads import in_threads
+from jensen.runtime.watching import measured
 
 # Sums of 10⁶ rows in float64 agree to about 1e-10 of their size, and the expanded square adds about 1e-8 nats a row.
 ROUNDING = 1e-8
@@ -159,6 +160,7 @@ def fit(
             state, converged = new, converged or stop(state, new)
             best = state if is_monotone or state.objective > best.objective else best
             history.append(best.objective)
+            measured(progress, len(history) - 1, max_iter, {"objective": best.objective})
             if not is_monotone and history[-PATIENCE:] == [best.objective] * PATIENCE:
                 converged = True
             bar.update()

@@ -17,13 +17,12 @@ from scipy.sparse import csr_array, issparse
 from torch import Tensor
 
 from jensen.formulas.neighbours import Neighbours, TwoNearest, swapped, two_smallest
+from jensen.runtime.hashing import hash_rows, scrambled
 
 # Takes feature-major points (d, n), their squared lengths (n,) and centres (d, k) to their distances (k, n).
 Between = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 LIMIT = 20_000
-# A block of so many values fits the cache.
-NUMBERS_AT_ONCE = 2**15
 MANY_KEYS = 16
 FEW_NUMBERS = 2 * 10**7
 
@@ -69,47 +68,6 @@ def check_distinct(argument: str, n_wanted: int, n_distinct: int) -> None:
         )
 
 
-def hash_rows(x: Any) -> np.ndarray:
-    """A 64-bit hash per row of an array or a CSR matrix: Σ_j h(x_j) a_j mod 2⁶⁴ with odd a_j, then mixed.
-
-    h(0) = 0, so a sparse row hashes like the same row written out.
-    """
-    odd = mixed(np.arange(1, x.shape[1] + 1, dtype=np.uint64)) | np.uint64(1)
-    state = np.zeros(x.shape[0], dtype=np.uint64)
-    is_sparse: bool = issparse(x)
-    if is_sparse:
-        row_of = np.repeat(np.arange(x.shape[0]), np.diff(x.indptr))
-        np.add.at(state, row_of, hash_values(x.data) * odd[x.indices])
-    step = max(1, NUMBERS_AT_ONCE // (1 if is_sparse else max(1, x.shape[1])))
-    for start in range(0, x.shape[0], step):
-        part = slice(start, start + step)
-        state[part] = mixed(state[part] if is_sparse else hash_values(x[part]) @ odd)
-    return state
-
-
-def hash_values(values: np.ndarray) -> np.ndarray:
-    """Equal values hash equally: adding 0 turns -0 into 0, and every NaN gets one pattern of bits."""
-    number = np.add(values, 0.0, dtype=np.float64)
-    missing = np.isnan(number)
-    if missing.any():
-        number[missing] = np.nan
-    # Signs and exponents stand in the highest bits, where a sum of products would let them cancel.
-    state: np.ndarray = number.view(np.uint64)
-    state ^= state >> np.uint64(32)
-    state *= np.uint64(0xBF58476D1CE4E5B9)
-    state ^= state >> np.uint64(29)
-    return state
-
-
-def mixed(state: np.ndarray) -> np.ndarray:
-    """The finaliser of splitmix64: every bit of the outcome depends on every bit of the state."""
-    state = state + np.uint64(0x9E3779B97F4A7C15)
-    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
-        state = (state ^ (state >> np.uint64(shift))) * np.uint64(factor)
-    out: np.ndarray = state ^ (state >> np.uint64(31))
-    return out
-
-
 def written_out(x: Any) -> Any:
     """A sparse matrix as an array, unless that is large: dense and sparse rows then have the same outcome."""
     is_sparse = bool(issparse(x))
@@ -124,7 +82,7 @@ def order_by_content(x: Any) -> np.ndarray:
         return np.arange(x.shape[0])
     if is_sparse:
         # Rows are too wide to sort by every column: a fixed projection sorts them, and scales as they do.
-        projection = mixed(np.arange(d, dtype=np.uint64)).astype(np.float64) / 2.0**64
+        projection = scrambled(np.arange(d, dtype=np.uint64)).astype(np.float64) / 2.0**64
         return np.argsort(x @ projection, kind="stable")
     if np.isnan(x).any():
         return np.lexsort(x.T[::-1])
@@ -150,7 +108,7 @@ def sketch(x: Any, n_coordinates: int) -> np.ndarray:
     """
     d = x.shape[1]
     if d > n_coordinates:
-        random = mixed(np.arange(d, dtype=np.uint64))
+        random = scrambled(np.arange(d, dtype=np.uint64))
         place, sign = (random % np.uint64(n_coordinates)).astype(np.int64), np.where(random >> np.uint64(63), 1.0, -1.0)
         x = x @ csr_array((sign, place, np.arange(d + 1)), (d, n_coordinates))
     is_sparse: bool = issparse(x)

@@ -156,7 +156,7 @@ class Training:
                 at.epoch, at.step = at.epoch + 1, 0
                 if at.epoch % self.epochs_per_round == 0 or at.epoch == plan.max_epochs:
                     self.close_round()
-                    bar.note(self.line())
+                    bar.note(self.line(), at.history[-1])
                 bar.update()
             if at.history and at.best_round < 0:
                 raise DivergenceError(

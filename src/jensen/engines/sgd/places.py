@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from jensen.engines.em.seeding import mixed
 from jensen.engines.sgd.feeds import Order
-from jensen.runtime.randomness import mixed as mixed_seed
+from jensen.runtime.hashing import scrambled
+from jensen.runtime.randomness import mixed
 
 # Rows of the processes may differ by this share of their mean before all parts are shared row by row.
 MOST_UNEVEN = 0.05
@@ -22,8 +22,8 @@ MOST_UNEVEN = 0.05
 
 def hash_places(part: int, numbers: np.ndarray) -> np.ndarray:
     """64 bits per row of a part."""
-    start = mixed(np.array([part], dtype=np.uint64))
-    return mixed(start ^ mixed(numbers.astype(np.uint64)))
+    start = scrambled(np.array([part], dtype=np.uint64))
+    return scrambled(start ^ scrambled(numbers.astype(np.uint64)))
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Side:
         """Which of the places, by their hashes, are on this side."""
         if not self.fraction:
             return np.full(len(places), not self.is_held_out)
-        own = mixed(places ^ np.uint64(mixed_seed(self.seed)))
+        own = scrambled(places ^ np.uint64(mixed(self.seed)))
         return np.asarray((own < np.uint64(int(self.fraction * 2.0**64))) == self.is_held_out)
 
 

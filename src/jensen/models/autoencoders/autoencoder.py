@@ -32,7 +32,8 @@ from jensen.data.rows import ColumnRules
 from jensen.engines.sgd.plan import Terms, Trainer
 from jensen.files.scan import Scan
 from jensen.models.autoencoders.build import choose_n_latent, plan_networks, read_latents
-from jensen.nets.likelihoods import Emission, Gaussian
+from jensen.nets.emission import Emission
+from jensen.nets.likelihoods import Gaussian, likelihood_of
 from jensen.nets.recipe import Recipe, build_network
 from jensen.runtime.progress import progress
 
@@ -246,7 +247,8 @@ def build_module(
     model: Autoencoder, columns: Columns, shape: tuple[int, ...], facts: AutoencoderFacts
 ) -> AutoencoderModule:
     """New networks for rows of this shape, (d,) or (c, h, w)."""
-    emission = Emission(columns.kinds, columns.n_levels, Gaussian(variance=1.0), torch.ones_like(columns.scale))
+    units = replace(columns, scale=torch.ones_like(columns.scale), atoms=())
+    emission = Emission(units, likelihood_of(Gaussian(variance=1.0)))
     networks = plan_networks(model, columns, shape, emission.n_outputs, facts.has_missing)
     m = facts.n_latent
     return AutoencoderModule(
@@ -286,7 +288,7 @@ class AutoencoderModule(nn.Module):
         self.view, self.encoder, self.decoder, self.emission = view, encoder, decoder, emission
         self.n_latent, self.noise = n_latent, noise
         is_number = torch.zeros(emission.n_columns)
-        is_number[emission.continuous] = 1.0
+        is_number[emission.numbers.columns] = 1.0
         self.register_buffer("is_number", is_number, persistent=False)
 
     @property

@@ -5,6 +5,8 @@ ln p(x) ≥ E_q[ln p(x|z)] - KL(q(z|x) ‖ N(0, I)),   and tighter with k draws:
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -18,14 +20,18 @@ from torch import Tensor
 from jensen.bound import Bound, HeavyTailWarning, averaging, is_averaging
 from jensen.contract import whole_number
 from jensen.contract.gradient import GradientEstimator, has_classes
+from jensen.data.columns import Columns
 from jensen.data.container import Table
-from jensen.data.labels import numbers_of_classes
+from jensen.data.labels import decode_labels, numbers_of_classes
+from jensen.data.rows import FittedRows
 from jensen.formulas.pareto import UNRELIABLE
 from jensen.models.autoencoders import inference as answers
 from jensen.models.autoencoders.build import VAEFacts, read_latents
+from jensen.models.autoencoders.covariates import check_complete, check_known, draw_rows, places_of, table_of
 from jensen.models.autoencoders.module import VAEModule
 from jensen.runtime.messages import warn_of_rows
 from jensen.runtime.progress import progress
+from jensen.runtime.row_draws import RowDraws
 
 # A standard error of so many nats is small: nearly equal weights may have a heavy tail, too.
 SMALL_ERROR = 0.1
@@ -38,6 +44,7 @@ class VariationalModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Gradie
         GradientEstimator.capabilities, score="bound", missing_in_score=True, labels=True, predict="labels"
     )
     evaluation_samples: int
+    condition_on: Sequence[str | int] | None
 
     def score_samples(self, X: Table, *, importance_samples: int | None = None) -> Any:
         """The importance-weighted bound of ln p(x) per row, over its observed values.
@@ -57,6 +64,13 @@ class VariationalModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Gradie
     def describe_score(self) -> str:
         return f"bound, {self.evaluation_samples} importance samples"
 
+    def bits_per_dimension(self, X: Table, *, importance_samples: int | None = None) -> Any:
+        """-score / (d ln 2) of every row with d observed values: on a grid, the bits per value of a lossless code."""
+        n_observed = (~self._read_fitted(X).missing).sum(1).sub(len(self._facts.condition_on)).clamp_min(1)
+        scores = self.score_samples(X, importance_samples=importance_samples)
+        per_row = n_observed if isinstance(scores, Tensor) else n_observed.numpy()
+        return scores / (-math.log(2) * per_row)
+
     def bound(self, X: Table, *, importance_samples: int | None = None) -> Bound:
         """The evidence lower bound (ELBO), term by term; with `importance_samples`, the tighter bound of so many draws.
 
@@ -67,13 +81,14 @@ class VariationalModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Gradie
         """
         rows = self._read_fitted(X)
         x, kind = rows.x, rows.kind
-        outside = self._parts.inner.log_jacobian(~x.isnan()) + rows.log_unseen
+        outside = self._parts.inner.log_jacobian(~x.isnan() & self._is_modelled) + rows.log_unseen
+        seed = self._generator().initial_seed()
         with self._inference() as (module, device):
             if importance_samples is None:
-                found = answers.elbo(module, x, self.evaluation_samples, self._generator(), device)
+                found = answers.elbo(module, x, self.evaluation_samples, RowDraws.of(x, seed), device)
             else:
                 k = whole_number("importance_samples", importance_samples)
-                found = answers.evidence(module, x, k, self._generator(), device)
+                found = answers.evidence(module, x, k, RowDraws.of(x, seed), seed, device)
                 warn_of_heavy_tails(found, k)
         return Bound(
             kind.values(found.reconstruction + outside),
@@ -101,11 +116,11 @@ class VariationalModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Gradie
         with self._inference() as (module, device):
             return kind.values(answers.latent_means(module, x, device))
 
-    def inverse_transform(self, Z: Any, y: Any = None) -> Any:
-        """The expected rows at latent vectors (n, m); a model with classes needs them as y."""
+    def inverse_transform(self, Z: Any, y: Any = None, *, given: Mapping[str | int, Any] | None = None) -> Any:
+        """The expected rows at latent vectors (n, m); a model with classes needs y, one with covariates `given`."""
         check_is_fitted(self)
         z = read_latents(Z, self.theta_.n_latent)
-        expected = self._decoded(z, self._class_numbers(y, len(z)))
+        expected = self._decoded(z, self._class_numbers(y, len(z)), None, self._given_rows(given, len(z)))
         return self._present(expected, self._kind, is_expected=True)
 
     def reconstruct(self, X: Table) -> Any:
@@ -122,23 +137,46 @@ class VariationalModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Gradie
         if hasattr(self, "classes_"):
             found = [self.predict(self._one_row(name, row)) for name, row in (("a", a), ("b", b))]
             y = np.where(share[:, 0] < 0.5, np.repeat(found[0], n), np.repeat(found[1], n))
-        return self.inverse_transform((1 - share) * ends[0] + share * ends[1], y)
+        z = read_latents((1 - share) * ends[0] + share * ends[1], self.theta_.n_latent)
+        given = torch.cat([self._read_events(self._one_row(name, row))[0] for name, row in (("a", a), ("b", b))])
+        rows = given[(torch.from_numpy(share[:, 0]) >= 0.5).long()]
+        return self._present(self._decoded(z, self._class_numbers(y, n), None, rows), self._kind, is_expected=True)
 
-    def sample(self, n_samples: int = 1, y: Any = None, random_state: Any = None) -> tuple[Any, Any]:
-        """New rows, and the latent vector of each; after a fit with labels, y gives their classes."""
+    def sample(
+        self,
+        n_samples: int = 1,
+        y: Any = None,
+        random_state: Any = None,
+        *,
+        mean: bool = False,
+        given: Mapping[str | int, Any] | None = None,
+    ) -> tuple[Any, Any]:
+        """New rows, and what they came from: latent vectors z (n, m); after a fit with labels, (z, classes).
+
+        Args:
+            n_samples: number of rows.
+            y: after a fit with labels, the class of all rows, or one per row; None draws classes by their frequencies.
+            random_state: seed or RandomState; None is the model's own.
+            mean: whether rows are the decoder's means and most probable levels, without the noise of p(x|z). Means
+                look smoother than the data, and are no samples of the model.
+            given: {column: value or values} of all columns of `condition_on`; None draws them from training rows.
+        """
         check_is_fitted(self)
         n = self._n_samples(n_samples)
         generator = self._generator(random_state)
         z = torch.randn((n, self.theta_.n_latent), generator=generator)
         label = self._class_numbers(y, n, generator)
-        return self._present(self._decoded(z, label, generator), self._kind), self._kind.values(z)
+        rows = self._decoded(z, label, None if mean else generator, self._given_rows(given, n, generator))
+        rows = self._present(rows, self._kind, is_expected=mean)
+        latent = self._kind.values(z)
+        return rows, latent if label is None else (latent, decode_labels(label.numpy(), self.classes_))
 
     def impute(self, X: Table, *, importance_samples: int | None = None) -> Any:
         """X with missing values at their posterior mean or most probable level; observed values are unchanged."""
         rows = self._read_fitted(X)
         with self._inference() as (module, device):
             k = self.evaluation_samples if importance_samples is None else importance_samples
-            filled = answers.fill(module, rows.x, whole_number("importance_samples", k), self._generator(), device)
+            filled = answers.fill(module, rows.x, whole_number("importance_samples", k), self._draws(rows.x), device)
         return self._with_rows(X, rows, self._parts.join(filled, is_expected=True))
 
     def impute_draws(self, X: Table, n_draws: int = 1, random_state: Any = None) -> list[Any]:
@@ -165,32 +203,77 @@ class VariationalModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Gradie
     def noise_variance_(self) -> np.ndarray:
         """σ² of every continuous column, in the units of the data, unless the decoder predicts it for every row."""
         check_is_fitted(self)
-        emission = self.theta_.emission
-        if emission.has_point_variance or not len(emission.continuous):
+        numbers = self.theta_.emission.numbers
+        if numbers.has_point_variance or not len(numbers.columns):
             raise AttributeError(
                 "the model has no noise variance of its own: the decoder predicts it, or no column is continuous"
             )
-        scale = self._parts.inner.scale[emission.continuous.cpu()]
-        variance = emission.log_noise(torch.empty(0)).detach().double().cpu().exp() * scale.square()
+        scale = self._parts.inner.scale[numbers.columns.cpu()]
+        variance = numbers.log_noise(torch.empty(0)).detach().double().cpu().exp() * scale.square()
         return np.asarray(variance)
 
     @property
     def _n_features_out(self) -> int:
         return self.theta_.n_latent
 
-    def _decoded(self, z: Tensor, label: Tensor | None, generator: torch.Generator | None = None) -> Tensor:
-        """Expected rows at z; with a generator, rows drawn there."""
+    def _measured(self, columns: Columns) -> tuple[str, ...]:
+        """ "given" for the columns of `condition_on`, whose values have no score."""
+        given = set(self.condition_on or ())
+        return tuple(
+            "given" if name in given else measure for name, measure in zip(columns.names, columns.measure, strict=True)
+        )
+
+    def _read_fitted(self, X: Table) -> FittedRows:
+        rows = super()._read_fitted(X)
+        if self._facts.condition_on:
+            places = places_of(self._facts.condition_on, self._parts)
+            check_known(rows.unseen, places, self._parts)
+            check_complete(rows.x, places, self._parts)
+        return rows
+
+    @property
+    def _is_modelled(self) -> Tensor:
+        """Which columns of networks (D,) have a distribution."""
+        is_modelled = torch.zeros(len(self._parts.inner.names), dtype=torch.bool)
+        is_modelled[self.theta_.emission.modelled.cpu()] = True
+        return is_modelled
+
+    def _given_rows(
+        self, given: Mapping[str | int, Any] | None, n: int, generator: torch.Generator | None = None
+    ) -> Tensor | None:
+        """n rows (n, D) with values of the covariates: given ones, or drawn ones; None without covariates."""
+        names = self._facts.condition_on
+        if not names:
+            if given is not None:
+                raise ValueError(f"given={given!r} is for models with condition_on; leave it out")
+            return None
+        if given is not None or generator is None:
+            return self._read_events(table_of(given or {}, names, self._columns, n))[0]
+        assert self._facts.covariates is not None
+        places = places_of(names, self._parts)
+        return draw_rows(self._facts.covariates, places, n, len(self._parts.inner.names), generator)
+
+    def _decoded(
+        self,
+        z: Tensor,
+        label: Tensor | None,
+        generator: torch.Generator | None = None,
+        given: Tensor | None = None,
+    ) -> Tensor:
+        """Expected rows at z; with a generator, rows drawn there; covariates are those of the given rows (n, D)."""
+        every = torch.empty((len(z), len(self._parts.inner.names))) if given is None else given
         with self._inference() as (module, device):
             if label is not None:
                 z = torch.cat([z, torch.nn.functional.one_hot(label, module.n_classes)], -1)
             parts = []
-            for rows in progress(z.split(4096), "samples"):
-                outputs, emission = module.decode(rows.to(device)), module.emission
+            for rows, x in progress(list(zip(z.split(4096), every.split(4096), strict=True)), "samples"):
+                outputs, emission = module.decode(rows.to(device), x.to(device)), module.emission
                 if generator is None:
                     parts.append(emission.decide(emission.expectation(outputs)).cpu())
                 else:
                     parts.append(emission.sample(outputs, generator).cpu())
-        return torch.cat(parts)
+        rows = torch.cat(parts)
+        return rows if given is None else torch.where(self._is_modelled, rows, given)
 
     def _class_numbers(self, y: Any, n: int, generator: torch.Generator | None = None) -> Tensor | None:
         """The class numbers of n rows: those of y, or draws from the class frequencies."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import warnings
-from dataclasses import dataclass
+from collections.abc import Collection
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -13,12 +14,14 @@ from torch import Tensor
 
 from jensen.contract.training import Facts
 from jensen.data.columns import Columns
-from jensen.data.network_columns import atom_pairs
+from jensen.data.network_columns import NetworkColumns
 from jensen.engines.sgd.streams import TrainingData
 from jensen.formulas.latent_gaussian import n_posterior_outputs
+from jensen.models.autoencoders.covariates import GivenView, kept_rows, places_of
 from jensen.models.autoencoders.module import ClassVAEModule, Parts, VAEModule
 from jensen.nets.conv import ConvDecoder, ConvEncoder
-from jensen.nets.likelihoods import Emission, Likelihood, likelihood_of
+from jensen.nets.emission import Emission
+from jensen.nets.likelihoods import Likelihood, likelihood_of
 from jensen.nets.mlp import MLP
 from jensen.nets.recipe import Recipe, build_network
 from jensen.runtime.messages import levels_inside
@@ -102,9 +105,15 @@ def plan_networks(
     return Networks(table, model.encoder or MLP(), model.decoder or MLP(), table.shape, (n_outputs,))
 
 
-def choose_n_latent(n_components: int | None, n_columns: int, way_out: str | None = "lower n_components") -> int:
+# The dimension of z by default, at most.
+MOST_LATENT, MOST_LATENT_OF_IMAGES = 8, 16
+
+
+def choose_n_latent(
+    n_components: int | None, n_columns: int, way_out: str | None = "lower n_components", most: int = MOST_LATENT
+) -> int:
     """The dimension of z; warns with this remedy if it is no smaller than that of x, unless the remedy is None."""
-    m = int(n_components or min(8, max(1, n_columns // 2)))
+    m = int(n_components or min(most, max(1, n_columns // 2)))
     if m >= n_columns > 1 and way_out is not None:
         warnings.warn(
             f"n_components={m} is not less than the {n_columns} features of X, so z does not compress x; {way_out}",
@@ -139,6 +148,8 @@ class VAEFacts(Facts):
         prior: π (C,), the class frequencies.
         class_weight: the weight of ln q(y|x) of a labelled row in the objective.
         start: the initial outputs of the decoder (D,), or None for 0.
+        condition_on: names of the columns that are given and not modelled.
+        covariates: their values in the training rows (n, j).
     """
 
     n_latent: int
@@ -147,6 +158,8 @@ class VAEFacts(Facts):
     prior: list[float] | None = None
     class_weight: float | None = None
     start: Tensor | None = None
+    condition_on: list[str | int] = field(default_factory=list)
+    covariates: Tensor | None = None
 
 
 class Arguments(Recipes, Protocol):
@@ -159,50 +172,58 @@ class Arguments(Recipes, Protocol):
     scaling: str | None
 
 
-def build_module(model: Arguments, columns: Columns, shape: tuple[int, ...], facts: VAEFacts, n_rows: int) -> VAEModule:
-    """New networks for rows of this shape, (d,) or (c, h, w); a pooled scaling needs the number of rows."""
-    _, gaussian, bernoulli = likelihood_of(model.likelihood)
-    least = least_variance(columns, n_rows) if model.scaling == "pooled" else None
-    emission = Emission(columns.kinds, columns.n_levels, gaussian, columns.scale, atom_pairs(columns), least)
+def build_module(model: Arguments, parts: NetworkColumns, shape: tuple[int, ...], facts: VAEFacts) -> VAEModule:
+    """New networks for rows of this shape, (d,) or (c, h, w)."""
+    columns, n_rows = parts.inner, parts.table.n_rows
+    options, places = likelihood_of(model.likelihood), places_of(facts.condition_on, parts)
+    least = least_variance(columns, n_rows, places) if model.scaling == "pooled" else None
+    emission = Emission(columns, options, least, facts.start, n_rows, places)
+    given = GivenView.of(columns, places) if places else None
     m, n_classes, is_full = facts.n_latent, facts.n_classes, model.posterior_covariance == "full"
     networks = plan_networks(model, columns, shape, emission.n_outputs, facts.has_missing)
     n_posterior = n_posterior_outputs(m, is_full)
     n_encoded = N_SUMMARY if n_classes else n_posterior
-    parts = Parts(
+    n_seen = m + n_classes + (0 if given is None else given.n_expanded)
+    made = Parts(
         view=networks.view,
         encoder=build_network("encoder", networks.encoder, networks.in_shape, (n_encoded,)),
-        decoder=build_network("decoder", networks.decoder, (m + n_classes,), networks.out_shape),
+        decoder=build_network("decoder", networks.decoder, (n_seen,), networks.out_shape),
         emission=emission,
         n_latent=m,
         is_full=is_full,
         n_draws=model.importance_samples,
         has_missing=facts.has_missing,
-        resamples=bernoulli.resample and "yes/no" in columns.kinds,
-        start=facts.start,
+        resamples=options.bernoulli.resample and "yes/no" in columns.kinds,
+        given=given,
     )
     if not n_classes:
-        return VAEModule(parts)
+        return VAEModule(made)
     head = MLP(hidden=(N_SUMMARY,), activation="relu").build((N_SUMMARY + n_classes,), (n_posterior,))
     # A classifier memorises a few labels at once: trained on 100 of them, without dropout it makes twice the errors.
     default = ConvEncoder(dropout=0.5) if len(shape) == 3 else MLP(activation="relu", dropout=0.5)
     classifier = build_network("classifier", model.classifier or default, networks.in_shape, (n_classes,))
     assert facts.class_weight is not None
-    return ClassVAEModule(parts, torch.tensor(facts.prior).log(), classifier, head, facts.class_weight)
+    return ClassVAEModule(made, torch.tensor(facts.prior).log(), classifier, head, facts.class_weight)
 
 
-def least_variance(columns: Columns, n_rows: int) -> Tensor:
+def least_variance(columns: Columns, n_rows: int, given: Collection[int]) -> Tensor:
     """The least noise of every number after n rows, in units of its pooled scale: that of the one row more alone.
 
     s²/(n+1) with s² the mean variance; one more row of this size leaves the mean as it is.
     """
-    square = columns.scale[[j for j, kind in enumerate(columns.kinds) if kind == "number"]].square()
+    numbers = [j for j, kind in enumerate(columns.kinds) if kind == "number" and j not in given]
+    square = columns.scale[numbers].square()
     return square.mean() / ((n_rows + 1) * square)
 
 
-def marginal_start(model: Arguments, data: TrainingData, rows: Any) -> Tensor | None:
-    """Decoder outputs that give every level its frequency in these rows; None for numbers, whose mean is 0 anyway."""
-    columns = data.events.columns
-    if set(columns.kinds) == {"number"}:
-        return None
-    emission = Emission(columns.kinds, columns.n_levels, likelihood_of(model.likelihood)[1], columns.scale)
-    return emission.marginal_outputs(data.some_rows(rows))
+def with_frequencies(model: Arguments, facts: VAEFacts, data: TrainingData, rows: Any) -> VAEFacts:
+    """The facts with decoder outputs that give every column about its distribution in these rows, and with covariates.
+
+    There are no such outputs if all columns are numbers, whose mean is 0 anyway.
+    """
+    columns, places = data.events.columns, places_of(facts.condition_on, NetworkColumns.of(data.events.table))
+    if set(columns.kinds) == {"number"} and not places:
+        return facts
+    x, emission = data.some_rows(rows), Emission(columns, likelihood_of(model.likelihood), given=places)
+    covariates = kept_rows(x, places) if places else None
+    return replace(facts, start=emission.marginal_outputs(x), covariates=covariates)

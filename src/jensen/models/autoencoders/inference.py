@@ -18,11 +18,12 @@ from jensen.formulas.pareto import checked_error, effective_samples, pareto_k
 from jensen.models.autoencoders.module import VAEModule
 from jensen.runtime.progress import progress
 from jensen.runtime.randomness import mixed
+from jensen.runtime.row_draws import RowDraws, Source, normals
 
 DIAGNOSTICS = ("pareto_k", "effective_samples")
 
 # For draws z (k, C, b, m), ln p(z) - ln N(z; 0, I) (k, C, b) of a model with another prior than N(0, I).
-Tilt = Callable[[Tensor], Tensor]
+Tilt = Callable[[Tensor, Source], Tensor]
 
 
 @dataclass(frozen=True)
@@ -55,15 +56,15 @@ class Drawn:
     log_q: Tensor
 
 
-def draw(module: VAEModule, x: Tensor, k: int, generator: torch.Generator, tilt: Tilt | None = None) -> Drawn:
+def draw(module: VAEModule, x: Tensor, k: int, source: Source, tilt: Tilt | None = None) -> Drawn:
     latent, log_q = module.latents(x)
-    noise = torch.randn((k, *latent.mean.shape), generator=generator).to(latent.mean)
+    noise = normals(source, len(x), k, len(latent.mean), module.n_latent).movedim(0, 2).to(latent.mean)
     z = latent.draw(noise)
-    outputs = module.decode_classes(z)
+    outputs = module.decode_classes(z, x)
     log_likelihood = module.emission.log_prob(outputs, x.nan_to_num(), ~x.isnan())
     log_ratio = latent.log_ratio(z, noise).double()
     if tilt is not None:
-        log_ratio = log_ratio - tilt(z)
+        log_ratio = log_ratio - tilt(z, source)
     return Drawn(log_likelihood.double(), log_ratio, outputs, latent, log_q.T.double())
 
 
@@ -72,7 +73,7 @@ def draw_prior(
 ) -> tuple[Tensor, Tensor]:
     """ln p(x|y,z) and ln q(z|x,y) - ln p(z) (k, C, b) for z ~ p(z), the same for all rows: one pass of the decoder."""
     z = torch.randn((k, module.n_classes, 1, module.n_latent), generator=generator).to(latent.mean)
-    outputs = module.decode_classes(z).expand(-1, -1, len(x), -1)
+    outputs = module.decode_classes(z, x).expand(-1, -1, len(x), -1)
     log_likelihood = module.emission.log_prob(outputs, x.nan_to_num(), ~x.isnan())
     return log_likelihood.double(), latent.log_ratio(z, latent.noise_of(z)).double()
 
@@ -83,11 +84,11 @@ def row_blocks(module: VAEModule, x: Tensor, k: int, device: torch.device) -> It
         yield rows, x[rows].to(device)
 
 
-def elbo(module: VAEModule, x: Tensor, k: int, generator: torch.Generator, device: torch.device) -> Evidence:
+def elbo(module: VAEModule, x: Tensor, k: int, draws: RowDraws, device: torch.device) -> Evidence:
     """The ELBO with its KL terms in closed form; the reconstruction is the mean over k draws."""
     parts = []
-    for _, rows in row_blocks(module, x, k, device):
-        drawn = draw(module, rows, k, generator)
+    for place, rows in row_blocks(module, x, k, device):
+        drawn = draw(module, rows, k, draws[place])
         q = drawn.log_q.exp()
         per_draw = (q * drawn.log_likelihood).sum(1)
         latent = (q * drawn.latent.kl().double()).sum(0)
@@ -100,20 +101,20 @@ def elbo(module: VAEModule, x: Tensor, k: int, generator: torch.Generator, devic
     return Evidence(reconstruction, kl, error, dict(zip(DIAGNOSTICS, tail, strict=True)))
 
 
-def evidence(module: VAEModule, x: Tensor, k: int, generator: torch.Generator, device: torch.device) -> Evidence:
+def evidence(module: VAEModule, x: Tensor, k: int, draws: RowDraws, seed: int, device: torch.device) -> Evidence:
     """The importance-weighted bound of k draws per class: ln (1/k) Σ_j Σ_y π_y p(x|y,z_j) p(z_j) / q(z_j|x,y).
 
-    Its standard error is checked with as many draws from the prior, from a generator of their own.
+    Its standard error is checked with as many draws from the prior, the same for all rows, from the seed.
     """
     parts = []
-    of_prior = torch.Generator().manual_seed(mixed(generator.initial_seed()))
     # Few draws at a time allow many rows at a time: the decoder's outputs are large.
     per_time = min(k, 1000)
-    for _, rows in row_blocks(module, x, per_time, device):
+    for place, rows in row_blocks(module, x, per_time, device):
+        source, of_prior = draws[place], torch.Generator().manual_seed(mixed(seed))
         log_prior = module.log_prior_class().double()[:, None]
         log_likelihood, log_weight, by_both = [], [], []
         for size in [per_time] * (k // per_time) + [k % per_time] * bool(k % per_time):
-            drawn = draw(module, rows, size, generator)
+            drawn = draw(module, rows, size, source)
             log_likelihood.append(drawn.log_likelihood)
             log_weight.append(log_prior + drawn.log_likelihood - drawn.log_ratio)
             both = (drawn.log_likelihood, drawn.log_ratio), draw_prior(module, rows, size, drawn.latent, of_prior)
@@ -139,11 +140,9 @@ def diagnostics(log_weight: Tensor) -> tuple[Tensor, Tensor]:
     return pareto_k(log_weight), effective_samples(log_weight)
 
 
-def importance(
-    module: VAEModule, rows: Tensor, k: int, generator: torch.Generator, tilt: Tilt | None
-) -> tuple[Drawn, Tensor]:
+def importance(module: VAEModule, rows: Tensor, k: int, source: Source, tilt: Tilt | None) -> tuple[Drawn, Tensor]:
     """Draws, and their normalised weights (k·C, b), which approximate p(y, z | observed values)."""
-    drawn = draw(module, rows, k, generator, tilt)
+    drawn = draw(module, rows, k, source, tilt)
     log_weight = module.log_prior_class().double()[:, None] + drawn.log_likelihood - drawn.log_ratio
     return drawn, log_weight.flatten(0, 1).softmax(0)
 
@@ -152,7 +151,7 @@ def fill(
     module: VAEModule,
     x: Tensor,
     k: int,
-    generator: torch.Generator,
+    draws: RowDraws,
     device: torch.device,
     tilt: Tilt | None = None,
 ) -> Tensor:
@@ -160,7 +159,7 @@ def fill(
     out = x.clone()
     missing = x.isnan()
     for rows, block in row_blocks(module, x, k, device):
-        drawn, share = importance(module, block, k, generator, tilt)
+        drawn, share = importance(module, block, k, draws[rows], tilt)
         expected = module.emission.expectation(drawn.outputs).flatten(0, 1)
         mean = module.emission.decide((share.to(expected)[..., None] * expected).sum(0)).cpu()
         out[rows] = torch.where(missing[rows], mean, x[rows])
@@ -210,6 +209,7 @@ def reconstruction(module: VAEModule, x: Tensor, device: torch.device) -> Tensor
     parts = []
     for _, rows in row_blocks(module, x, 1, device):
         latent, log_q = module.latents(rows)
-        expected = module.emission.expectation(module.decode_classes(latent.mean))
-        parts.append(module.emission.decide((log_q.T.exp()[..., None] * expected).sum(0)).cpu())
+        expected = module.emission.expectation(module.decode_classes(latent.mean, rows))
+        decided = module.emission.decide((log_q.T.exp()[..., None] * expected).sum(0))
+        parts.append(torch.where(decided.isnan(), rows, decided).cpu())
     return torch.cat(parts)

@@ -19,7 +19,7 @@ from torch.nn.functional import log_softmax, one_hot
 
 from jensen.contract.gradient import MOST_ROWS
 from jensen.formulas.latent_gaussian import LatentGaussian, read_posterior
-from jensen.nets.likelihoods import Emission
+from jensen.nets.emission import Emission
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Parts:
         n_draws: k of the importance-weighted bound that forward returns; with 1 the KL is in closed form.
         has_missing: whether values may be missing in training.
         resamples: whether forward draws binary values from grey ones.
-        start: added to the decoder's outputs (D,), so that training begins with the frequencies of the columns.
+        given: returns what the decoder sees of rows (b, d) beside z, (b, e); None if it sees z alone.
     """
 
     view: Callable[[Tensor], Tensor]
@@ -48,21 +48,20 @@ class Parts:
     n_draws: int
     has_missing: bool
     resamples: bool
-    start: Tensor | None
+    given: Callable[[Tensor], Tensor] | None = None
 
 
 class VAEModule(nn.Module):
     """The networks of a VAE without classes."""
 
     n_classes = 1
-    start: Tensor | None
 
     def __init__(self, parts: Parts) -> None:
         super().__init__()
         self.view, self.encoder, self.decoder, self.emission = parts.view, parts.encoder, parts.decoder, parts.emission
         self.n_latent, self.is_full, self.n_draws = parts.n_latent, parts.is_full, parts.n_draws
         self.has_missing, self.resamples = parts.has_missing, parts.resamples
-        self.register_buffer("start", parts.start, persistent=False)
+        self.covariates = parts.given
 
     def forward(self, x: Tensor) -> dict[str, Tensor]:
         """Terms per row (b,), or per draw and row (k, b)."""
@@ -75,7 +74,7 @@ class VAEModule(nn.Module):
             z = latent.draw(noise)
             kl = latent.log_ratio(z, noise)
         filled = x if observed is None else x.nan_to_num()
-        log_prob = self.emission.log_prob(self.decode(z), filled, observed) + self.emission.log_jacobian(observed)
+        log_prob = self.emission.log_prob(self.decode(z, x), filled, observed) + self.emission.log_jacobian(observed)
         return {"reconstruction": log_prob, "latent": kl}
 
     def given(self, x: Tensor) -> tuple[Tensor, Tensor | None]:
@@ -86,14 +85,16 @@ class VAEModule(nn.Module):
             x = drawn if observed is None else torch.where(observed, drawn, x)
         return x, observed
 
-    def decode(self, z: Tensor) -> Tensor:
-        """The parameters of p(x|z), for z with any leading axes."""
+    def decode(self, z: Tensor, x: Tensor | None = None) -> Tensor:
+        """The parameters of p(x|z) for z (..., b, m); with covariates, which are all it uses of rows x (b, d)."""
+        if self.covariates is not None and x is not None:
+            given = self.covariates(x)
+            z = torch.cat([z.expand(*z.shape[:-2], len(x), -1), given.expand(*z.shape[:-2], -1, -1)], -1)
         points = z.reshape(-1, z.shape[-1])
         # Hidden layers need far more memory than the draws; with gradients all of it is kept anyway.
         parts = (points,) if torch.is_grad_enabled() else points.split(MOST_ROWS)
         flat = torch.cat([self.decoder(part).flatten(1) for part in parts])
-        outputs = flat if self.start is None else flat + self.start
-        return outputs.reshape(*z.shape[:-1], -1)
+        return flat.reshape(*z.shape[:-1], -1)
 
     def latents(self, x: Tensor) -> tuple[LatentGaussian, Tensor]:
         """q(z|x,y) of every class (C, b, m), and ln q(y|x) (b, C)."""
@@ -104,9 +105,9 @@ class VAEModule(nn.Module):
         """ln π (C,)."""
         return torch.zeros(1, device=next(self.parameters()).device)
 
-    def decode_classes(self, z: Tensor) -> Tensor:
-        """The same for z (..., C, b, m), where the index C is the class."""
-        return self.decode(z)
+    def decode_classes(self, z: Tensor, x: Tensor) -> Tensor:
+        """The same for z (..., C, b, m), where the index C is the class; z may be the same for all rows, b = 1."""
+        return self.decode(z, x)
 
     def generative_parameters(self) -> list[nn.Parameter]:
         """Of p(x, z)."""
@@ -161,7 +162,7 @@ class ClassVAEModule(VAEModule):
         y = one_hot(number, self.n_classes).to(x)
         latent = read_posterior(self.head(torch.cat([summary[row], y], -1)), self.n_latent, self.is_full)
         z = latent.draw(torch.randn_like(latent.mean)[None])[0]
-        outputs = self.decode(torch.cat([z, y], -1))
+        outputs = self.decode(torch.cat([z, y], -1), x[row])
         filled = x if observed is None else x.nan_to_num()
         reconstruction = self.emission.log_prob(outputs, filled[row], None if observed is None else observed[row])
         share = torch.cat([x.new_ones(len(known)), log_q.exp()[unknown].T.reshape(-1)])
@@ -189,9 +190,9 @@ class ClassVAEModule(VAEModule):
     def log_prior_class(self) -> Tensor:
         return self.log_prior
 
-    def decode_classes(self, z: Tensor) -> Tensor:
+    def decode_classes(self, z: Tensor, x: Tensor) -> Tensor:
         y = torch.eye(self.n_classes, dtype=z.dtype, device=z.device)[:, None].expand(*z.shape[:-1], -1)
-        return self.decode(torch.cat([z, y], -1))
+        return self.decode(torch.cat([z, y], -1), x)
 
     def inference_parameters(self) -> list[nn.Parameter]:
         return [p for part in (self.encoder, self.head, self.classifier) for p in part.parameters()]

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import copy
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self, cast
@@ -38,11 +38,23 @@ from jensen.engines.sgd.streams import TrainingData
 from jensen.engines.sgd.training_set import TrainingSet
 from jensen.files.scan import Scan
 from jensen.models.autoencoders.base import VariationalModel
-from jensen.models.autoencoders.build import VAEFacts, build_module, choose_n_latent, marginal_start
+from jensen.models.autoencoders.build import (
+    MOST_LATENT,
+    MOST_LATENT_OF_IMAGES,
+    VAEFacts,
+    build_module,
+    choose_n_latent,
+    with_frequencies,
+)
+from jensen.models.autoencoders.covariates import check_names, check_training_set, places_of
 from jensen.models.autoencoders.module import VAEModule
 from jensen.models.autoencoders.objective import Elbo, reconstruction, semi_supervised, true_bound
 from jensen.nets.likelihoods import Likelihood, likelihood_of
 from jensen.nets.recipe import Recipe
+
+# For images on a grid of levels: the share of the training over which the weight of the KL rises, without which z is
+# hardly used, and the number of steps if there is no max_epochs.
+WARM_UP, IMAGE_STEPS = 0.2, 1500
 
 
 class VAE(VariationalModel):
@@ -54,13 +66,18 @@ class VAE(VariationalModel):
     classifier.
 
     Args:
-        n_components: m, the dimension of z; None is half the number of features, at most 8.
+        n_components: m, the dimension of z; None is half the number of features, at most 8, or 16 for
+            images.
         likelihood: distribution of the columns given z. "auto" chooses by the type of each column: numbers are
-            Gaussian, text and categories categorical, true/false Bernoulli. "gaussian", "bernoulli" or "categorical"
-            apply to all columns. `Gaussian(...)` and `Bernoulli(...)` have options. A dictionary chooses by column.
-        columns: {column: kind} for columns that are not what they look like: "number", "level", "yes/no", "date" or
-            "left out"; or {column: {"kind": "number", "atoms": [0]}} for numbers with a probability of their own, []
-            for none. The likelihood has precedence.
+            Gaussian, text and categories categorical, true/false Bernoulli, counts that `columns` names negative
+            binomial, and images whose pixels are on a grid of levels discretised logistic. "gaussian", "bernoulli",
+            "categorical", "poisson", "negative-binomial" or "logistic" apply to all columns. `Gaussian(...)` and
+            `Bernoulli(...)` have options. A dictionary chooses by column.
+        columns: {column: kind} for columns that are not what they look like: "number", "count", "level", "yes/no",
+            "date" or "left out"; or {column: {"kind": "number", "atoms": [0]}} for numbers with a probability of their
+            own, [] for none. The likelihood has precedence.
+        condition_on: columns that are given and not modelled, such as ["batch"]: encoder and decoder see them, and
+            scores are ln p(the other columns | these). They have a value in every row.
         encoder, decoder: recipes of the networks, such as MLP(hidden=(200, 200)) or, for images, ConvEncoder() and
             ConvDecoder(); None is MLP() for tables and ConvEncoder(), ConvDecoder() for images.
         classifier: recipe of q(y|x) in a fit with labels; None is MLP(activation="relu", dropout=0.5) for tables and
@@ -70,14 +87,16 @@ class VAE(VariationalModel):
             decoder in the next.
         importance_samples: number k of draws in the bound that training raises; 1 is the ELBO.
         evaluation_samples: number of draws of z per row for scores and imputations.
-        objective: what training raises, `Elbo(beta=..., warm_up=...)`; None is the ELBO.
+        objective: what training raises, `Elbo(beta=..., warm_up=...)`; None is the ELBO, for
+            images on a grid of levels Elbo(warm_up=0.2).
         class_weight: total weight of ln q(y|x) of the labelled rows in the objective, relative to the number of rows;
             α is class_weight divided by the fraction of rows with a label.
         scaling: "feature" standardises every column, "common" divides all columns by one number; None is "common" for
             images and "feature" for tables. "pooled" standardises every column by its rows and one more, as far from
             the mean as columns are on average: for pixels, whose unit is the same, so that a pixel that hardly varies
             in the training rows may vary in others. Scores are in the units of the data in any case.
-        max_epochs: passes over the rows; None is enough for 5000 steps, at least 20.
+        max_epochs: passes over the rows; None is enough for 5000 steps, or 1500 for images on a grid of levels, but at
+            least 20.
         batch_size: rows per step.
         learning_rate: learning rate of Adam.
         trainer: the other options of the training, `Trainer(...)`.
@@ -109,6 +128,7 @@ class VAE(VariationalModel):
         "n_components": [Interval(Integral, 1, None, closed="left"), None],
         "likelihood": "no_validation",
         "columns": [Mapping, None],
+        "condition_on": "no_validation",
         "encoder": [Recipe, None],
         "decoder": [Recipe, None],
         "classifier": [Recipe, None],
@@ -128,6 +148,7 @@ class VAE(VariationalModel):
         *,
         likelihood: Likelihood = "auto",
         columns: Mapping[str | int, Any] | None = None,
+        condition_on: Sequence[str | int] | None = None,
         encoder: Recipe | None = None,
         decoder: Recipe | None = None,
         classifier: Recipe | None = None,
@@ -150,6 +171,7 @@ class VAE(VariationalModel):
         self.n_components = n_components
         self.likelihood = likelihood
         self.columns = columns
+        self.condition_on = condition_on
         self.encoder = encoder
         self.decoder = decoder
         self.classifier = classifier
@@ -182,7 +204,8 @@ class VAE(VariationalModel):
         return self
 
     def _fit_set(self, data: TrainingData, seed: int | None = None) -> Run:
-        elbo = self.objective or Elbo()
+        is_image = data.events.table.is_grid and len(data.events.shape) > 1
+        elbo = self.objective or Elbo(warm_up=WARM_UP if is_image else 0.0)
         elbo.check()
         if elbo.beta == 0:
             warn_unused(elbo, {"warm_up": "beta=0 leaves nothing to warm up to"})
@@ -192,9 +215,10 @@ class VAE(VariationalModel):
             TrainingSpec(
                 objective=semi_supervised(elbo),
                 score=true_bound,
-                facts=lambda rows: replace(facts, start=marginal_start(self, data, rows)),
+                facts=lambda rows: with_frequencies(self, facts, data, rows),
                 phases=self._phases,
                 seed=seed,
+                default_steps=IMAGE_STEPS if is_image else None,
             ),
         )
 
@@ -229,7 +253,7 @@ class VAE(VariationalModel):
             spec = TrainingSpec(
                 reconstruction,
                 reconstruction,
-                facts=lambda rows: replace(facts, start=marginal_start(self, data, rows)),
+                facts=lambda rows: with_frequencies(self, facts, data, rows),
                 trained=PairModule,
             )
         else:
@@ -257,16 +281,28 @@ class VAE(VariationalModel):
         return replace(data, is_mixed=True)
 
     def _column_rules(self) -> ColumnRules:
-        return ColumnRules(likelihood_of(self.likelihood)[0], self.scaling, columns=self.columns, atoms=True)
+        options = likelihood_of(self.likelihood)
+        if options.kinds == "grid" and self.scaling is not None:
+            raise ValueError(
+                f"scaling={self.scaling!r} is for densities, and a Logistic has probabilities; leave it out"
+            )
+        # Who asks for a scale asks for numbers.
+        data_levels = options.data_levels if self.scaling is None else None
+        return ColumnRules(options.kinds, self.scaling, data_levels, self.columns, atoms=True, counts=True)
 
     def _derived_facts(self, data: TrainingData) -> VAEFacts:
-        m = choose_n_latent(self.n_components, len(NetworkColumns.of(data.events.table).places))
+        parts = NetworkColumns.of(data.events.table)
+        names = check_names(self.condition_on, data.events.table)
+        if names:
+            check_training_set(data, places_of(names, parts), parts)
+        most = MOST_LATENT_OF_IMAGES if len(data.events.shape) > 1 else MOST_LATENT
+        m = choose_n_latent(self.n_components, len(parts.places) - len(names), most=most)
         if not data.has_labels:
-            return VAEFacts(m, 0, data.has_missing())
+            return VAEFacts(m, 0, data.has_missing(), condition_on=names)
         counts = data.class_counts(len(self.classes_))
         share = float(counts.sum()) / data.total_weight
         prior = class_frequencies(counts)
-        return VAEFacts(m, len(prior), data.has_missing(), prior, self.class_weight / share)
+        return VAEFacts(m, len(prior), data.has_missing(), prior, self.class_weight / share, condition_on=names)
 
     def _phases(self, module: VAEModule) -> list[Phase]:
         if self.training == "joint":
@@ -274,7 +310,7 @@ class VAE(VariationalModel):
         return [Phase("E", module.inference_parameters()), Phase("M", module.generative_parameters())]
 
     def _build(self, facts: VAEFacts) -> VAEModule:
-        return build_module(self, self._parts.inner, self._image_shape, facts, self._parts.table.n_rows)
+        return build_module(self, self._parts, self._image_shape, facts)
 
 
 class PairModule(nn.Module):
@@ -286,5 +322,5 @@ class PairModule(nn.Module):
 
     def forward(self, x: Tensor, z: Tensor) -> dict[str, Tensor]:
         emission, observed = self.vae.emission, ~x.isnan()
-        log_prob = emission.log_prob(self.vae.decode(z), x.nan_to_num(), observed)
+        log_prob = emission.log_prob(self.vae.decode(z, x), x.nan_to_num(), observed)
         return {"reconstruction": log_prob + emission.log_jacobian(observed)}

@@ -19,6 +19,7 @@ from jensen.contract.gradient import blocks
 from jensen.models.diffusion.inference import pair_error, without_nan
 from jensen.models.diffusion.module import DiffusionModule, evaluation_levels, paired_levels
 from jensen.runtime.progress import progress
+from jensen.runtime.row_draws import RowDraws
 
 # Stages of the budget; after each, classes far behind are dropped.
 STAGES = (0.25, 0.25, 0.5)
@@ -55,7 +56,7 @@ def classify_rows(
     log_prior: Tensor,
     weighting: str,
     budget: int,
-    generator: torch.Generator,
+    draws: RowDraws,
     device: torch.device,
     is_shown: bool,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -64,13 +65,13 @@ def classify_rows(
     # Blocks of rows whose noise and whose terms of all classes fit into memory.
     per_level = max(module.space.n_dims, N_COPIES * len(log_prior))
     for rows in progress(list(blocks(len(x), budget * per_level)), "Classes", is_shown):
-        parts.append(classify_block(module, x[rows].to(device), log_prior, weighting, budget, generator))
+        parts.append(classify_block(module, x[rows].to(device), log_prior, weighting, budget, draws[rows]))
     fields = [torch.cat(part) for part in zip(*parts, strict=True)]
     return fields[0], fields[1], fields[2], fields[3]
 
 
 def classify_block(
-    module: DiffusionModule, x: Tensor, log_prior: Tensor, weighting: str, budget: int, generator: torch.Generator
+    module: DiffusionModule, x: Tensor, log_prior: Tensor, weighting: str, budget: int, draws: RowDraws
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     n, n_classes = len(x), len(log_prior)
     is_alive = torch.ones((n, n_classes), dtype=torch.bool)
@@ -88,7 +89,7 @@ def classify_block(
         is_asked = is_alive & (is_alive.sum(1, keepdim=True) > 1)
         if not is_asked.any():
             break
-        terms, weight = stage_terms(module, x, is_asked, weighting, size, generator)
+        terms, weight = stage_terms(module, x, is_asked, weighting, size, draws)
         values = -terms * weight[:, None]
         k = values.shape[2]
         mass += k
@@ -136,21 +137,21 @@ def error_to(best: Tensor, drawn: Sequence[Tensor]) -> Tensor:
 
 
 def stage_terms(
-    module: DiffusionModule, x: Tensor, is_alive: Tensor, weighting: str, k: int, generator: torch.Generator
+    module: DiffusionModule, x: Tensor, is_alive: Tensor, weighting: str, k: int, draws: RowDraws
 ) -> tuple[Tensor, Tensor]:
     """Terms (n, C, k) of the remaining classes at common levels, 0 for the others, and weights (n, k) to sum them."""
     n, n_classes = is_alive.shape
     if weighting == "variational":
         n_levels = len(module.share)
         # If k exceeds the number of levels, all levels are used, several times if k allows it.
-        level, weight = evaluation_levels(module.share.cpu(), n, k if k > n_levels else min(k, n_levels - 1), generator)
+        level, weight = evaluation_levels(module.share.cpu(), n, k if k > n_levels else min(k, n_levels - 1), draws)
         times = max(k // level.shape[1], 1)
         level, weight = level.repeat_interleave(times, 1), weight.repeat_interleave(times, 1) / times
     else:
-        level = paired_levels(module.uniform.cpu(), n, k // 2, generator)
+        level = paired_levels(module.uniform.cpu(), n, k // 2, draws)
         weight = torch.full(level.shape, len(module.space.columns.names) / k, dtype=torch.float64)
     k = level.shape[1]
-    noise = torch.randn((n, k, module.space.n_dims), generator=generator)
+    noise = draws.normal(k, module.space.n_dims)
     row, number = is_alive.nonzero(as_tuple=True)
     found = torch.empty((len(row), k), dtype=torch.float64)
     for pairs in blocks(len(row) * k, module.n_entries):

@@ -14,16 +14,15 @@ import torch
 from torch import Tensor
 
 from jensen.models.diffusion.space import Space
+from jensen.runtime.row_draws import RowDraws
 
 
-def with_atoms(space: Space, x: Tensor, generator: torch.Generator | None = None) -> tuple[Tensor, Tensor]:
+def with_atoms(space: Space, x: Tensor, draws: RowDraws | None = None) -> tuple[Tensor, Tensor]:
     """Rows (n, D) with a draw in place of every number at an atom, and -ln r (n,), in the units of the data."""
     cost = x.new_zeros(len(x))
     for pair in space.atoms:
         is_atom = x[:, pair.level] > 0
-        # A generator is on the CPU, whatever the device.
-        device = x.device if generator is None else "cpu"
-        u = torch.randn(len(x), generator=generator, dtype=x.dtype, device=device).to(x.device)
+        u = torch.randn_like(cost) if draws is None else draws.normal().to(x)
         x = x.index_copy(
             1, torch.tensor([pair.number], device=x.device), torch.where(is_atom, u, x[:, pair.number])[:, None]
         )
@@ -32,14 +31,16 @@ def with_atoms(space: Space, x: Tensor, generator: torch.Generator | None = None
     return x, cost
 
 
-def with_levels(space: Space, x: Tensor, unseen: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+def with_levels(space: Space, x: Tensor, unseen: Tensor, draws: RowDraws) -> tuple[Tensor, Tensor]:
     """Rows (n, D) with a draw in place of every unseen level (n, D), and -ln r (n,)."""
     x, cost = x.clone(), x.new_zeros(len(x))
+    u = draws.uniform(len(space.level_columns))
     for place, column in enumerate(space.level_columns.tolist()):
         rows = unseen[:, column].nonzero()[:, 0]
         if len(rows):
             log_share = space.log_frequencies(place).to(x)
-            level = torch.multinomial(log_share.exp(), len(rows), replacement=True, generator=generator)
+            cdf = log_share.double().exp().cumsum(0)
+            level = torch.searchsorted(cdf, u[rows, place] * cdf[-1], right=True).clamp_max(len(cdf) - 1)
             x[rows, column] = level.to(x)
             cost[rows] -= log_share[level]
     return x, cost

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from numbers import Integral, Real
 
@@ -28,6 +28,7 @@ from jensen.models.diffusion.samplers.dpm_solver import dpm_solver
 from jensen.models.diffusion.samplers.repaint import put_known, repaint
 from jensen.models.diffusion.space import Belief
 from jensen.runtime.progress import progress
+from jensen.runtime.row_draws import RowDraws, Source, copies_of, normals, part_of
 
 # Numbers stored per row and level until a block of rows is summed: level, weight, terms and the like.
 N_KEPT = 8
@@ -57,14 +58,14 @@ def prior_of(module: DiffusionModule, x: Tensor) -> Tensor:
 
 
 def all_levels(
-    module: DiffusionModule, x: Tensor, generator: torch.Generator, device: torch.device, is_shown: bool = False
+    module: DiffusionModule, x: Tensor, draws: RowDraws, device: torch.device, is_shown: bool = False
 ) -> Profile:
     """The terms of all levels of every row, with one draw of the noise each."""
     n_levels, parts = module.schedule.n_levels, []
     level = torch.arange(1, n_levels + 1, device=device)
     for rows, is_only in level_blocks(len(x), n_levels, is_shown):
         own = x[rows].to(device)
-        nats, _, error = module.evaluate(own, level.expand(len(own), -1), None, generator, is_shown and is_only)
+        nats, _, error = module.evaluate(own, level.expand(len(own), -1), None, draws[rows], is_shown and is_only)
         parts.append((without_nan(nats.double()).cpu(), error.double().cpu()))
     nats, error = (torch.cat(part) for part in zip(*parts, strict=True))
     return Profile(nats, error)
@@ -74,7 +75,7 @@ def some_levels(
     module: DiffusionModule,
     x: Tensor,
     n_levels: int,
-    generator: torch.Generator,
+    draws: RowDraws,
     device: torch.device,
     is_shown: bool = False,
     y: Tensor | None = None,
@@ -83,8 +84,9 @@ def some_levels(
     parts = []
     for rows, is_only in level_blocks(len(x), n_levels, is_shown):
         own, label = x[rows].to(device), None if y is None else y[rows].to(device)
-        level, weight = evaluation_levels(module.share.cpu(), len(own), n_levels, generator)
-        nats = module.evaluate(own, level.to(device), label, generator, is_shown and is_only)[0]
+        source = draws[rows]
+        level, weight = evaluation_levels(module.share.cpu(), len(own), n_levels, source)
+        nats = module.evaluate(own, level.to(device), label, source, is_shown and is_only)[0]
         values = without_nan(nats.double()).cpu() * weight
         is_first = level == 1
         reconstruction = -torch.where(is_first, values, 0.0).sum(1)
@@ -129,7 +131,7 @@ class Chain:
     guidance: float = 0.0
 
     def __call__(
-        self, module: DiffusionModule, noise: Tensor, generator: torch.Generator, y: Tensor | None = None
+        self, module: DiffusionModule, noise: Tensor, generator: Source, y: Tensor | None = None
     ) -> Iterator[Tensor]:
         """The points x_T, ..., x_1, given classes y or None."""
         table = Noising.table(self.schedule).to(noise)
@@ -141,9 +143,7 @@ class Chain:
         yield noise
         yield from self.sampler(denoise, noise, self.schedule, generator)
 
-    def decoded(
-        self, module: DiffusionModule, x1: Tensor, generator: torch.Generator, y: Tensor | None = None
-    ) -> Tensor:
+    def decoded(self, module: DiffusionModule, x1: Tensor, generator: Source, y: Tensor | None = None) -> Tensor:
         """Rows (n, d) from p(x_0|x_1)."""
         belief = self.belief(module, x1, Noising.table(self.schedule).to(x1), 1, y)
         return module.space.draw(belief, generator if self.is_drawn else None).cpu()
@@ -181,7 +181,7 @@ class Imputer:
         module: the network.
         schedule: the levels to go through.
         resamplings: number of times each step is taken.
-        generator: of the draws.
+        source: of the random numbers.
         device: the device of the network.
         is_shown: whether to show a progress bar.
     """
@@ -189,17 +189,18 @@ class Imputer:
     module: DiffusionModule
     schedule: Schedule
     resamplings: int
-    generator: torch.Generator
+    source: Source
     device: torch.device
     is_shown: bool = False
 
     def draws(self, x: Tensor, n_draws: int) -> Tensor:
         """Rows (n, d) with their missing values drawn n_draws times, (n_draws, n, d); all copies go together."""
-        module, space, generator, drawn = self.module, self.module.space, self.generator, []
+        module, space, drawn, source = self.module, self.module.space, [], copies_of(self.source, n_draws)
         rows, missing = x.repeat(n_draws, 1), x.isnan().repeat(n_draws, 1)
         for part in blocks(len(rows), module.n_entries):
+            generator = part_of(source, part)
             known, is_known = space.embed(rows[part].to(self.device)), space.spread(~missing[part].to(self.device))
-            noise = torch.randn(known.shape, generator=generator).to(self.device)
+            noise = normals(generator, *known.shape).to(self.device)
             start = put_known(noise, self.schedule, self.schedule.n_levels, generator, known, is_known)
             sampler = partial(repaint, known=known, is_known=is_known, resamplings=self.resamplings)
             chain = Chain(sampler, self.schedule, is_drawn=True)
@@ -209,10 +210,14 @@ class Imputer:
         # Without rows there is nothing to draw.
         return torch.where(missing, torch.cat(drawn or [rows]), rows).view(n_draws, *x.shape)
 
+    def of_rows(self, rows: slice) -> Imputer:
+        """The imputer of some of the rows."""
+        return replace(self, source=part_of(self.source, rows))
+
     def means(self, x: Tensor, n_draws: int, columns: NetworkColumns) -> Tensor:
         """Rows (n, d) of the table with missing values at the mean of n_draws draws, one block of rows at a time."""
         parts = [
-            mean_of_draws(columns.table, columns.join(self.draws(x[rows], n_draws)))
+            mean_of_draws(columns.table, columns.join(self.of_rows(rows).draws(x[rows], n_draws)))
             for rows in blocks(len(x), n_draws * x.shape[1])
         ]
         return torch.cat(parts or [columns.join(x)])

@@ -24,11 +24,13 @@ from jensen.formulas.schedule import Schedule
 from jensen.models.diffusion.completion import with_atoms
 from jensen.models.diffusion.space import Belief, Space
 from jensen.runtime.progress import progress
+from jensen.runtime.row_draws import RowDraws
 
 # Fraction of the labels that a training step hides; Ho & Salimans (2022).
 HIDDEN_LABELS = 0.1
-# Levels per held-out row for early stopping.
-HELD_OUT_LEVELS = 16
+# Levels per held-out row for early stopping, which otherwise takes as long as the training: the term of a level is an
+# average over the values of a row, of which images have many.
+HELD_OUT_LEVELS, HELD_OUT_LEVELS_OF_IMAGES, MANY_VALUES = 16, 4, 256
 # Rough number of hidden units per input of the network: it decides how many pairs fit into memory.
 N_HIDDEN = 32
 
@@ -108,7 +110,8 @@ class DiffusionModule(nn.Module):
             found = self.terms(x, x0, level[:, 0], torch.randn_like(x0), y)
             nats, simple = found.nats[:, None], found.simple[:, None]
         else:
-            level, weight = evaluation_levels(self.share, len(x), HELD_OUT_LEVELS)
+            n_levels = HELD_OUT_LEVELS_OF_IMAGES if self.space.n_dims >= MANY_VALUES else HELD_OUT_LEVELS
+            level, weight = evaluation_levels(self.share, len(x), n_levels)
             nats, simple, _ = self.evaluate(x, level, y)
         nats, observed = nats * weight.to(nats), self.observed(x)
         seen = None if observed is None else self.space.spread(observed)
@@ -137,7 +140,7 @@ class DiffusionModule(nn.Module):
         x: Tensor,
         level: Tensor,
         y: Tensor | None = None,
-        generator: torch.Generator | None = None,
+        draws: RowDraws | None = None,
         is_shown: bool = False,
     ) -> Tensor:
         """Terms of rows (n, d) at levels (n, k), in blocks of pairs: nats, the simple loss and the error, (3, n, k)."""
@@ -146,9 +149,7 @@ class DiffusionModule(nn.Module):
         for pairs in progress(list(blocks(n * k, self.n_entries)), "Bound", is_shown):
             row = torch.arange(pairs.start, min(pairs.stop, n * k), device=x.device) // k
             x0 = self.space.embed(x[row])
-            # The generator is on the CPU, whatever the device.
-            device = x.device if generator is None else "cpu"
-            noise = torch.randn(x0.shape, generator=generator, dtype=x0.dtype, device=device).to(x.device)
+            noise = torch.randn_like(x0) if draws is None else noise_of_pairs(draws, pairs, k, n, x0).to(x0)
             found = self.terms(x[row], x0, flat[pairs], noise, None if y is None else y[row])
             parts.append(torch.stack([found.nats, found.simple, found.error]))
         return torch.cat(parts, 1).view(3, n, k)
@@ -157,7 +158,13 @@ class DiffusionModule(nn.Module):
         """The terms of rows x with points x_0, noised to the levels (b,) by this noise."""
         space, at, observed = self.space, Noising.at(self.table, level), self.observed(x)
         xt = at.noised(x0, noise)
-        belief = self.belief(xt, level, y, at, observed)
+        columns = space.some_columns(len(x), x.device) if self.training else None
+        belief = self.belief(xt, level, y, at, observed, columns)
+        n_per_term = 1.0
+        if columns is not None:
+            n_per_term = x.shape[1] / columns.shape[1]
+            x, x0 = x.gather(1, columns), x0.gather(1, columns)
+            observed = None if observed is None else observed.gather(1, columns)
         # Missing values enter no term, but a level must be a valid index.
         x, seen = (x, None) if observed is None else (x.nan_to_num(), space.spread(observed))
         of_levels, of_numbers = space.observed_parts(observed)
@@ -174,7 +181,8 @@ class DiffusionModule(nn.Module):
             simple = simple + observed_sum(simple_weight(space.prediction, at) * numbers, of_numbers)
         if belief.log_levels is not None:
             simple = simple + observed_sum(space.cross_entropy(belief, x), of_levels)
-        return Terms(nats, simple / len(space.columns.names), observed_sum(squares.detach(), seen))
+        simple = simple * (n_per_term / len(space.columns.names))
+        return Terms(n_per_term * nats, simple, n_per_term * observed_sum(squares.detach(), seen))
 
     def belief(
         self,
@@ -183,10 +191,11 @@ class DiffusionModule(nn.Module):
         y: Tensor | None = None,
         at: Noising | None = None,
         observed: Tensor | None = None,
+        columns: Tensor | None = None,
     ) -> Belief:
         """The belief about x_0 from points (b, D) at levels (b,), with a mask (b, d) of observed values."""
         at = Noising.at(self.table, level) if at is None else at
-        return self.denoise(xt, self.times[level - 1], at, y, observed=observed)
+        return self.denoise(xt, self.times[level - 1], at, y, observed=observed, columns=columns)
 
     def denoise(
         self,
@@ -196,6 +205,7 @@ class DiffusionModule(nn.Module):
         y: Tensor | None = None,
         guidance: float = 0.0,
         observed: Tensor | None = None,
+        columns: Tensor | None = None,
     ) -> Belief:
         """The same at any times, with classifier-free guidance away from the output without a class.
 
@@ -209,7 +219,7 @@ class DiffusionModule(nn.Module):
                 n = self.space.n_numbers
                 beyond[:, n : 2 * n] = 0.0
             output = output + beyond
-        return self.space.belief(output, xt, at)
+        return self.space.belief(output, xt, at, columns)
 
     def given(self, xt: Tensor, observed: Tensor | None) -> Tensor:
         """The network's input for points; `observed=None` means that all values are."""
@@ -237,12 +247,12 @@ def training_levels(share: Tensor, n: int) -> tuple[Tensor, Tensor]:
     return level, 1 / share[level - 1]
 
 
-def evaluation_levels(share: Tensor, n: int, k: int, generator: torch.Generator | None = None) -> tuple[Tensor, Tensor]:
+def evaluation_levels(share: Tensor, n: int, k: int, draws: RowDraws | None = None) -> tuple[Tensor, Tensor]:
     """Levels (n, k) and weights with which the terms of a row sum to an estimate of the sum over all levels.
 
-    Levels come in pairs from the same part of the distribution, so that the differences within pairs estimate the
-    standard error. The first level, whose term is of another kind, is a pair of its own. If k is at least the number of
-    levels, all levels are used.
+    Levels come in pairs of neighbours, so that the differences within pairs estimate the standard error. The first
+    level, whose term is of another kind, is a pair of its own. If k is at least the number of levels, all levels are
+    used.
     """
     n_levels = len(share)
     if k >= n_levels:
@@ -253,24 +263,42 @@ def evaluation_levels(share: Tensor, n: int, k: int, generator: torch.Generator 
         ).expand(n, -1)
     n_parts = max(k // 2 - 1, 1)
     others = torch.cat([share.new_zeros(1), share[1:] / share[1:].sum()])
-    level = paired_levels(others, n, n_parts, generator)
+    level = paired_levels(others, n, n_parts, draws)
     weight = 1 / (2 * n_parts * others[level - 1])
     first = torch.ones_like(level[:, :2])
     return torch.cat([first, level], 1), torch.cat([torch.full_like(weight[:, :2], 0.5), weight], 1)
 
 
-def paired_levels(share: Tensor, n: int, n_parts: int, generator: torch.Generator | None = None) -> Tensor:
-    """Levels (n, 2 n_parts): a pair of neighbours from each of `n_parts` equal parts of the distribution."""
-    return torch.stack([spread_levels(share, n, n_parts, generator) for _ in range(2)], 2).flatten(1)
+def paired_levels(share: Tensor, n: int, n_parts: int, draws: RowDraws | None = None) -> Tensor:
+    """Levels (n, 2 n_parts): a pair of neighbours from each of `n_parts` equal parts of the distribution.
+
+    With numbers of the rows' own, a row has one level in each of 2 n_parts equal parts, all at the same place of their
+    part: systematic sampling, whose error is smaller than that of separate places (Madow & Madow 1944). Without, the
+    pairs of all rows subdivide the parts, which suits a mean over rows.
+    """
+    if draws is None:
+        return torch.stack([spread_levels(share, n, n_parts) for _ in range(2)], 2).flatten(1)
+    k = 2 * n_parts
+    return levels_at((torch.arange(k) + draws.uniform(1)) / k, share)
 
 
-def spread_levels(share: Tensor, n: int, k: int, generator: torch.Generator | None = None) -> Tensor:
+def spread_levels(share: Tensor, n: int, k: int) -> Tensor:
     """Levels (n, k), counted from 1: for each row one from each of k equal parts of the distribution, and over all rows
     one from each of n equal subparts of every part.
     """
-    offset = torch.rand((n, k), generator=generator, dtype=torch.float64)
-    order = torch.rand((n, k), generator=generator).argsort(0)
-    u = (torch.arange(k) + (order + offset) / n) / k
+    offset = torch.rand((n, k), dtype=torch.float64)
+    order = torch.rand((n, k)).argsort(0)
+    return levels_at((torch.arange(k) + (order + offset) / n) / k, share)
+
+
+def levels_at(u: Tensor, share: Tensor) -> Tensor:
+    """The levels, counted from 1, at places u in [0, 1) of the distribution."""
     cdf = share.cpu().cumsum(0)
     level = torch.searchsorted(cdf, u * cdf[-1], right=True).clamp_max(len(share) - 1)
     return level.to(share.device) + 1
+
+
+def noise_of_pairs(draws: RowDraws, pairs: slice, k: int, n: int, x0: Tensor) -> Tensor:
+    """Noise like x_0 (b, D) of pairs i of row i // k and draw i % k, each from a stream of its own."""
+    row, number = np.divmod(np.arange(pairs.start, min(pairs.stop, n * k)), k)
+    return draws.own(row, number).normal(x0.shape[1])

@@ -21,6 +21,7 @@ from torch.nn.functional import log_softmax
 from jensen.data.columns import Columns
 from jensen.data.network_columns import atom_pairs
 from jensen.formulas.noising import Noising, data_of, discretised_gaussian, observed_sum
+from jensen.runtime.row_draws import Source, normals, uniforms
 
 # The least probability of a level, times the number of levels: rare levels stay possible.
 LEAST_SHARE = 1e-2
@@ -128,10 +129,24 @@ class Space(nn.Module):
 
     def spread(self, observed: Tensor) -> Tensor:
         """Mask of the observed dimensions (b, D), from that of the columns (b, d)."""
-        return observed if self.n_dims == observed.shape[-1] else observed[:, self.source]
+        return observed if self.is_line or self.n_dims == observed.shape[-1] else observed[:, self.source]
 
-    def belief(self, output: Tensor, xt: Tensor, at: Noising) -> Belief:
-        """The belief from outputs (b, n_outputs)."""
+    def some_columns(self, n_rows: int, device: torch.device) -> Tensor | None:
+        """For every row columns (b, m), one from each of m equal parts, that stand for all in a training step, or None.
+
+        Probabilities of 256 levels for every pixel would cost more than the network; those of an eighth of the pixels
+        have the same mean gradient.
+        """
+        if self.waves is None:
+            return None
+        n_columns = len(self.level_columns)
+        n_some = max(1, n_columns * MOST_OUTPUTS // len(self.is_level))
+        within = torch.rand((n_rows, n_some), device=device)
+        place = (torch.arange(n_some, device=device) + within) * (n_columns / n_some)
+        return place.long().clamp_max(n_columns - 1)
+
+    def belief(self, output: Tensor, xt: Tensor, at: Noising, columns: Tensor | None = None) -> Belief:
+        """The belief from outputs (b, n_outputs), or that about some columns (b, m) of a grid alone."""
         n = self.n_numbers
         predicted, spread, logits = output.split([n, n * self.has_variance, self.n_logits], -1)
         log_levels = None
@@ -140,7 +155,7 @@ class Space(nn.Module):
             mean = self.clipped(data_of(self.prediction, predicted, numbers, at), at)
             log_variance = self.between(spread, at) if self.has_variance else at.log_variance(self.variance)
         if self.n_logits:
-            log_levels = self.log_levels(logits.unflatten(-1, (-1, len(self.level_columns))), xt, at)
+            log_levels = self.log_levels(logits.unflatten(-1, (-1, len(self.level_columns))), xt, at, columns)
             of_levels = self.moments(log_levels, at)
             if not n:
                 mean, log_variance = of_levels
@@ -176,10 +191,13 @@ class Space(nn.Module):
         """ln σ² between ln β̃ and ln β; output 0 is ln β."""
         return at.log_beta + output * (at.log_beta - at.log_posterior)
 
-    def log_levels(self, logits: Tensor, xt: Tensor, at: Noising) -> Tensor:
+    def log_levels(self, logits: Tensor, xt: Tensor, at: Noising, columns: Tensor | None = None) -> Tensor:
         """ln P(level | x_t) (b, L, J): the network's logits and ln q(x_t | level)."""
         if self.waves is not None:
             start = logits.new_zeros(1, 1) if self.start is None else self.start
+            if columns is not None:
+                logits, xt = logits.gather(2, columns[:, None].expand(-1, logits.shape[1], -1)), xt.gather(1, columns)
+                start = start if self.start is None else start.T[columns].transpose(1, 2)
             logits = torch.baddbmm(start, self.waves.expand(len(logits), -1, -1), logits)
         elif self.start is not None:
             logits = logits + self.start
@@ -205,7 +223,7 @@ class Space(nn.Module):
     def cross_entropy(self, belief: Belief, x: Tensor) -> Tensor:
         """-ln P(level of x | x_t), (b, J)."""
         assert belief.log_levels is not None
-        level = x[:, self.level_columns].long()[:, None]
+        level = (x if self.is_line else x[:, self.level_columns]).long()[:, None]
         return -belief.log_levels.gather(-2, level).squeeze(-2)
 
     def log_prob(self, belief: Belief, x: Tensor, x0: Tensor, observed: Tensor | None = None) -> Tensor:
@@ -228,16 +246,18 @@ class Space(nn.Module):
         """The mask (b, d) of observed columns, split into columns with levels (b, J) and columns of numbers."""
         if observed is None:
             return None, None
+        if self.is_line:
+            return observed, None
         return observed[:, self.level_columns], observed[:, self.source[self.numbers]]
 
-    def draw(self, belief: Belief, generator: torch.Generator | None) -> Tensor:
+    def draw(self, belief: Belief, generator: Source | None) -> Tensor:
         """Rows (b, d) in the units of `Columns`, drawn from p(x_0|x_1); without a generator the most probable rows."""
         out = belief.mean.new_empty(len(belief.mean), len(self.columns.names))
         if self.n_numbers:
             mean = belief.mean[:, self.numbers]
             if generator is not None:
                 std = (0.5 * belief.log_variance).exp().expand_as(belief.mean)[:, self.numbers]
-                mean = mean + std * torch.randn(mean.shape, generator=generator, dtype=mean.dtype).to(mean)
+                mean = mean + std * normals(generator, *mean.shape).to(mean)
             if self.grid_levels:
                 top = self.grid_levels - 1
                 mean = ((mean + 1) * (top / 2)).round().clamp(0, top)
@@ -246,7 +266,7 @@ class Space(nn.Module):
             scores = belief.log_levels
             if generator is not None:
                 # Gumbel's trick: the largest of ln p + Gumbel noise is a draw from p.
-                noise = torch.rand(scores.shape, generator=generator, dtype=scores.dtype).clamp(1e-30, 1 - 1e-7)
+                noise = uniforms(generator, *scores.shape, dtype=scores.dtype).clamp(1e-30, 1 - 1e-7)
                 scores = scores - (-noise.log()).log().to(scores)
             out[:, self.level_columns] = scores.argmax(-2).to(out)
         return out

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from functools import partial
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -18,6 +19,10 @@ from jensen.models.diffusion.inference import level_blocks, pair_error
 from jensen.models.diffusion.module import DiffusionModule, evaluation_levels
 from jensen.models.latent_diffusion.module import LatentModule
 from jensen.runtime.progress import progress
+from jensen.runtime.row_draws import RowDraws, Source, streams_of
+
+# The numbers for the prior are apart from those for the decoder.
+OF_PRIOR = 1
 
 
 def evidence(
@@ -25,14 +30,14 @@ def evidence(
     x: Tensor,
     n_levels: int,
     n_draws: int,
-    generator: torch.Generator,
+    draws: RowDraws,
     device: torch.device,
     is_shown: bool = False,
 ) -> Evidence:
     """The bound: the reconstruction from `n_draws` draws of z, the prior from `n_levels` levels with a draw each."""
     parts = []
     for rows, is_only in level_blocks(len(x), n_levels, is_shown):
-        found = evidence_of_block(module, x[rows], n_levels, n_draws, generator, device, is_shown and is_only)
+        found = evidence_of_block(module, x[rows], n_levels, n_draws, draws[rows], device, is_shown and is_only)
         parts.append((found.reconstruction, found.kl["latent"], found.standard_error))
     reconstruction, cost, error = (torch.cat(part) for part in zip(*parts, strict=True))
     return Evidence(reconstruction, {"latent": cost}, error)
@@ -43,19 +48,22 @@ def evidence_of_block(
     x: Tensor,
     n_levels: int,
     n_draws: int,
-    generator: torch.Generator,
+    draws: RowDraws,
     device: torch.device,
     is_shown: bool,
 ) -> Evidence:
-    of_decoder = elbo(module.vae, x, n_draws, generator, device)
-    level, weight = evaluation_levels(module.prior.share.cpu(), len(x), n_levels, generator)
+    of_decoder = elbo(module.vae, x, n_draws, draws, device)
+    source = draws.apart(OF_PRIOR)
+    level, weight = evaluation_levels(module.prior.share.cpu(), len(x), n_levels, source)
     k, prior = level.shape[1], module.prior
     cost, error = [], []
     for rows in progress(list(blocks(len(x), k * prior.n_entries)), "Bound", is_shown):
         latent = module.posterior(x[rows].to(device))
-        noise = torch.randn((k, *latent.mean.shape), generator=generator).to(device)
+        own = source[rows]
+        noise = own.normal(k, latent.mean.shape[1]).transpose(0, 1).to(device)
         z = module.standardised(latent.draw(noise)).transpose(0, 1).flatten(0, 1)
-        nats = prior.evaluate(z, level[rows].reshape(-1, 1).to(device), None, generator)[0]
+        row, number = np.divmod(np.arange(len(z)), k)
+        nats = prior.evaluate(z, level[rows].reshape(-1, 1).to(device), None, own.own(row, number))[0]
         # Each of the k draws contributes a k-th of L_T.
         terms = nats.view(-1, k).cpu() * weight[rows] + prior_kl(z, prior.schedule).view(-1, k).cpu() / k
         cost.append(terms.sum(1) - latent.entropy().cpu())
@@ -64,19 +72,20 @@ def evidence_of_block(
     return Evidence(of_decoder.reconstruction, {"latent": torch.cat(cost)}, of_draws)
 
 
-def tilt_of(module: LatentModule, n_levels: int, generator: torch.Generator) -> Tilt:
+def tilt_of(module: LatentModule, n_levels: int) -> Tilt:
     """The bound of ln p(z) - ln N(z; 0, I), for all draws of a row at the same levels and with the same noise.
 
     Only differences between the draws of a row matter, and noise that is common to all of them cancels.
     """
-    return partial(log_tilt, module, n_levels, generator)
+    return partial(log_tilt, module, n_levels)
 
 
-def log_tilt(module: LatentModule, n_levels: int, generator: torch.Generator, z: Tensor) -> Tensor:
+def log_tilt(module: LatentModule, n_levels: int, z: Tensor, source: Source) -> Tensor:
     """The same for draws (k, 1, b, m): (k, 1, b)."""
     prior, (k, _, n, m) = module.prior, z.shape
-    level, weight = (part.to(z.device) for part in evaluation_levels(prior.share.cpu(), n, n_levels, generator))
-    noise = torch.randn((*level.shape, m), generator=generator).to(z)
+    draws = streams_of(source, n)
+    level, weight = (part.to(z.device) for part in evaluation_levels(prior.share.cpu(), n, n_levels, draws))
+    noise = draws.normal(level.shape[1], m).to(z)
     rows = module.standardised(z[:, 0])
     log_normal = -0.5 * (z.square() + math.log(2 * math.pi)).sum(-1).double()
     cost = prior_kl(rows, prior.schedule).double()

@@ -219,7 +219,7 @@ class LatentDiffusion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Gradien
         n_levels = self._training_arguments().evaluation_levels if levels is None else levels
         n_levels, n_draws = number_of_levels(n_levels, self.schedule_), self._recipe_of_vae().evaluation_samples
         with self._inference() as (module, device):
-            found = answers.evidence(module, x, n_levels, n_draws, self._generator(), device, bool(self.verbose))
+            found = answers.evidence(module, x, n_levels, n_draws, self._draws(x), device, bool(self.verbose))
         return Bound(
             kind.values(found.reconstruction + self._parts.inner.log_jacobian(~x.isnan()) + rows.log_unseen),
             {name: kind.values(value) for name, value in found.kl.items()},
@@ -252,6 +252,7 @@ class LatentDiffusion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Gradien
         steps: int | None = None,
         sampler: str = "ancestral",
         eta: float = 0.0,
+        mean: bool = False,
     ) -> tuple[Any, Any]:
         """New rows, and the latent vector of each.
 
@@ -262,17 +263,19 @@ class LatentDiffusion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Gradien
             steps: number of number of levels to use; None uses all.
             sampler: "ancestral" samples the model whose bound is scored; "ddim" and "dpm" need few steps.
             eta: the fraction of the noise that "ddim" keeps, 0 for none.
+            mean: whether rows are the decoder's means and most probable levels, without the noise of p(x|z).
         """
         check_is_fitted(self)
         if y is not None:
             raise ValueError(f"y={y!r} asks for a class, but a latent diffusion has none; pass y=None")
-        n, chain = self._n_samples(n_samples), chain_of(self.schedule_, steps, sampler, eta)
-        generator = self._generator(random_state)
+        n, generator = self._n_samples(n_samples), self._generator(random_state)
+        chain = chain_of(self.schedule_, steps, sampler, eta)
         with self._inference() as (module, device):
             noise = torch.randn((n, module.vae.n_latent), generator=generator)
             drawn = sample(module.prior, chain, noise, generator, device, None, bool(self.verbose))
             z = module.restored(drawn.to(device)).cpu()
-        return self._present(self.vae_._decoded(z, None, generator), self._kind), self._kind.values(z)
+        decoded = self.vae_._decoded(z, None, None if mean else generator)
+        return self._present(decoded, self._kind, is_expected=mean), self._kind.values(z)
 
     def impute(self, X: Table, *, importance_samples: int | None = None) -> Any:
         """X with missing values at their posterior mean or most probable level; observed values are unchanged.
@@ -282,19 +285,18 @@ class LatentDiffusion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Gradien
         """
         rows = self._read_fitted(X)
         k = self._recipe_of_vae().evaluation_samples if importance_samples is None else importance_samples
-        k, generator = whole_number("importance_samples", k), self._generator()
+        k, x = whole_number("importance_samples", k), rows.x[rows.missing.any(1)]
         with self._inference() as (module, device):
-            tilt = answers.tilt_of(module, IMPUTATION_LEVELS, generator)
-            filled = vae_answers.fill(module.vae, rows.x[rows.missing.any(1)], k, generator, device, tilt)
+            tilt = answers.tilt_of(module, IMPUTATION_LEVELS)
+            filled = vae_answers.fill(module.vae, x, k, self._draws(x), device, tilt)
         return self._with_rows(X, rows, self._parts.join(filled, is_expected=True))
 
     def impute_draws(self, X: Table, n_draws: int = 1, random_state: Any = None) -> list[Any]:
         """Copies of X with missing values drawn from their posterior, for multiple imputation."""
-        rows = self._read_fitted(X)
+        rows, generator = self._read_fitted(X), self._generator(random_state)
         n, k = whole_number("n_draws", n_draws), self._recipe_of_vae().evaluation_samples
-        generator = self._generator(random_state)
         with self._inference() as (module, device):
-            tilt = answers.tilt_of(module, IMPUTATION_LEVELS, generator)
+            tilt = answers.tilt_of(module, IMPUTATION_LEVELS)
             drawn = vae_answers.fill_draws(module.vae, rows.x[rows.missing.any(1)], n, k, generator, device, tilt)
         return [self._with_rows(X, rows, self._parts.join(filled)) for filled in drawn]
 
@@ -308,6 +310,8 @@ class LatentDiffusion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Gradien
         vae.set_params(device=self.device, random_state=self.random_state, verbose=self.verbose)
         if self.columns is not None:
             vae.set_params(columns=self.columns)
+        if vae.condition_on is not None:
+            raise ValueError(f"condition_on={vae.condition_on!r} is for VAE alone; the diffusion sees no covariates")
         if self.checkpoint is not None:
             vae.set_params(checkpoint=f"{os.fspath(self.checkpoint)}.vae")
         return vae
@@ -329,9 +333,7 @@ class LatentDiffusion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Gradien
         return self._recipe_of_vae()._column_rules()
 
     def _build(self, facts: LatentFacts) -> LatentModule:
-        vae = build_vae(
-            self._recipe_of_vae(), self._parts.inner, self._image_shape, facts.vae, self._parts.table.n_rows
-        )
+        vae = build_vae(self._recipe_of_vae(), self._parts, self._image_shape, facts.vae)
         prior = build_prior(self._training_arguments(), facts.location, facts.scale, facts.diffusion)
         return LatentModule(vae, prior, is_joint=self.training == "joint")
 

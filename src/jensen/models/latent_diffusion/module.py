@@ -97,7 +97,7 @@ class LatentModule(nn.Module):
             z = latent.draw(torch.randn_like(latent.mean)[None])[0]
             terms = {}
             if self.is_joint or not self.training:
-                outputs = vae.decode(z)
+                outputs = vae.decode(z, x)
                 log_prob = vae.emission.log_prob(outputs, x if observed is None else x.nan_to_num(), observed)
                 terms["reconstruction"] = log_prob + vae.emission.log_jacobian(observed)
         of_z = self.prior(self.standardised(z))

@@ -21,7 +21,6 @@ from jensen.contract import Rows
 from jensen.contract.scanning import ReadBlock, adopt, reader_of
 from jensen.data.sparse import rows_matrix, stacked
 from jensen.engines.em.batch import Batch
-from jensen.engines.em.seeding import hash_rows
 from jensen.engines.em.streamed import added, located, run, sum_over
 from jensen.files.parts import Part
 from jensen.files.scan import Block, Scan
@@ -29,6 +28,7 @@ from jensen.models.topics.em import DocumentSource, block_of
 from jensen.models.topics.fit import HeldCorpus
 from jensen.models.topics.shares import Keep, Recall, Shares, recalling, rewriting
 from jensen.runtime.ahead import ahead
+from jensen.runtime.hashing import hash_rows
 from jensen.runtime.threads import in_threads
 from jensen.runtime.workers import Durations, new_durations
 

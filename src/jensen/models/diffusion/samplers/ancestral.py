@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import torch
 from torch import Tensor
 
 from jensen.formulas.schedule import Schedule
 from jensen.models.diffusion.samplers.denoise import Denoise, noise_like
+from jensen.runtime.row_draws import Source
 
 
-def ancestral(denoise: Denoise, x: Tensor, schedule: Schedule, generator: torch.Generator) -> Iterator[Tensor]:
+def ancestral(denoise: Denoise, x: Tensor, schedule: Schedule, generator: Source) -> Iterator[Tensor]:
     of_noised, of_data = schedule.posterior_weights
     for t in range(schedule.n_levels, 1, -1):
         x0, std = denoise(x, t)

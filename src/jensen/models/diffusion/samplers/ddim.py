@@ -9,16 +9,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-import torch
 from torch import Tensor
 
 from jensen.formulas.schedule import Schedule
 from jensen.models.diffusion.samplers.denoise import Denoise, noise_like
+from jensen.runtime.row_draws import Source
 
 
-def ddim(
-    denoise: Denoise, x: Tensor, schedule: Schedule, generator: torch.Generator, eta: float = 0.0
-) -> Iterator[Tensor]:
+def ddim(denoise: Denoise, x: Tensor, schedule: Schedule, generator: Source, eta: float = 0.0) -> Iterator[Tensor]:
     for t in range(schedule.n_levels, 1, -1):
         bar, before = float(schedule.alpha_bar[t - 1]), float(schedule.alpha_bar_before[t - 1])
         var = eta**2 * float(schedule.posterior_variance[t - 1])

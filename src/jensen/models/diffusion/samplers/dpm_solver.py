@@ -11,14 +11,14 @@ import math
 from collections.abc import Iterator
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from jensen.formulas.schedule import Schedule
 from jensen.models.diffusion.samplers.denoise import Denoise
+from jensen.runtime.row_draws import Source
 
 
-def dpm_solver(denoise: Denoise, x: Tensor, schedule: Schedule, generator: torch.Generator) -> Iterator[Tensor]:
+def dpm_solver(denoise: Denoise, x: Tensor, schedule: Schedule, generator: Source) -> Iterator[Tensor]:
     signal, noise = np.sqrt(schedule.alpha_bar), np.sqrt(schedule.noise_variance)
     log_ratio = np.log(signal / noise)
     before, h_before = None, math.nan

@@ -17,13 +17,14 @@ from torch import Tensor
 
 from jensen.formulas.schedule import Schedule
 from jensen.models.diffusion.samplers.denoise import Denoise, noise_like
+from jensen.runtime.row_draws import Source
 
 
 def repaint(
     denoise: Denoise,
     x: Tensor,
     schedule: Schedule,
-    generator: torch.Generator,
+    generator: Source,
     *,
     known: Tensor,
     is_known: Tensor,
@@ -42,9 +43,7 @@ def repaint(
         yield x
 
 
-def put_known(
-    x: Tensor, schedule: Schedule, t: int, generator: torch.Generator, known: Tensor, is_known: Tensor
-) -> Tensor:
+def put_known(x: Tensor, schedule: Schedule, t: int, generator: Source, known: Tensor, is_known: Tensor) -> Tensor:
     """x with a draw from q(x_t|x_0) where x_0 is known."""
     signal, noise = math.sqrt(schedule.alpha_bar[t - 1]), math.sqrt(schedule.noise_variance[t - 1])
     return torch.where(is_known, signal * known + noise * noise_like(x, generator), x)

@@ -1,0 +1,69 @@
+"""`jensen studio`: a local web page.
+
+Libraries are imported inside functions, so that `jensen --help` is fast.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from jensen.cli.checks import check_files
+from jensen.cli.inputs import open_rows
+from jensen.cli.output import show_message
+
+if TYPE_CHECKING:
+    from jensen.studio.folder import Folder
+
+
+def studio(
+    model: Annotated[Path | None, typer.Argument(help="Model file written by `jensen fit`, to ask.")] = None,
+    table: Annotated[Path | None, typer.Argument(help="Table whose rows the model is asked about.")] = None,
+    port: Annotated[
+        int | None, typer.Option(min=1, max=65535, help="Port of this machine. Default: a free one.")
+    ] = None,
+    no_browser: Annotated[bool, typer.Option("--no-browser", help="Print the address, and open no browser.")] = False,
+) -> None:
+    """Open a page in the browser that explains the models and answers about yours.
+
+    The page is served by this machine to this machine alone, under an address that
+    nobody guesses, and needs no network. Ctrl-C ends it.
+
+    Examples:
+      jensen studio
+      jensen studio iris.jensen iris.csv
+    """
+    need_studio()
+    if model is not None:
+        check_files(model, table)
+    from jensen.studio.serve import run
+
+    given = [file for file in (model, table) if file is not None]
+    root = Path.cwd() if model is None else model.absolute().parent
+    folder = folder_of(root, {file.name: file for file in given})
+    if model is not None and table is not None:
+        # A mistake in a file is reported here, and not only in the page.
+        folder.open(model.name, table.name)
+    run(folder, port, opens_browser=not no_browser, say=show_message)
+
+
+def need_studio() -> None:
+    """An error that names the extra, if it is not installed."""
+    from jensen.files.sources import needed
+
+    for module in ("starlette", "uvicorn"):
+        needed(module, "the local web page needs starlette and uvicorn", "studio")
+
+
+def folder_of(root: Path, given: Mapping[str, Path]) -> Folder:
+    """A folder whose models and tables are read as other commands read them."""
+    from jensen.studio.folder import Folder
+
+    def opened(model: Path, table: Path) -> tuple[Any, Any]:
+        found = open_rows(model, table, is_shown=False)
+        return found.estimator, found.X
+
+    return Folder(root, opened, given)

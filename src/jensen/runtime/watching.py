@@ -1,0 +1,67 @@
+"""What loops measure while they run, for somebody who watches.
+
+A loop calls `measured` after each step. Inside `watched` the numbers are kept in a list that another thread may read;
+otherwise nothing happens, so that a fit that nobody watches costs nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass
+class Watch:
+    """The steps of the loops so far.
+
+    Args:
+        title: what is fitted.
+        steps: for each step its loop, its number, how many there may be at most, and what was measured.
+        end: how it ended; None while it runs.
+    """
+
+    title: str
+    steps: list[dict[str, Any]] = field(default_factory=list)
+    end: str | None = None
+    # Whether a reader has seen the end.
+    is_end_read: bool = False
+
+    def since(self, seen: Any) -> dict[str, Any]:
+        """The steps after the first `seen` ones."""
+        if isinstance(seen, bool) or not isinstance(seen, int) or seen < 0:
+            raise ValueError(f"seen={seen!r} must be a whole number, 0 or more")
+        end = self.end  # before the steps, so that a reader who sees the end has all of them
+        found = {"title": self.title, "steps": self.steps[seen:], "end": end}
+        self.is_end_read = self.is_end_read or end is not None
+        return found
+
+
+WATCH: ContextVar[Watch | None] = ContextVar("watch", default=None)
+
+
+@contextmanager
+def watched(watch: Watch) -> Iterator[Watch]:
+    """Keep what the loops inside measure.
+
+    Example:
+        >>> from jensen.runtime.watching import Watch, measured, watched
+        >>> with watched(Watch("a fit")) as watch:
+        ...     measured("EM", 1, 100, {"objective": -2.5})
+        >>> watch.since(0)["steps"]
+        [{'loop': 'EM', 'step': 1, 'total': 100, 'objective': -2.5}]
+    """
+    token = WATCH.set(watch)
+    try:
+        yield watch
+    finally:
+        WATCH.reset(token)
+
+
+def measured(loop: str | None, step: int, total: int | None, values: Mapping[str, Any]) -> None:
+    """Keep the numbers of a step; loops without a name, such as short runs from several starts, are not kept."""
+    watch = WATCH.get()
+    if watch is not None and loop is not None:
+        watch.steps.append({"loop": loop, "step": step, "total": total, **values})

@@ -1,0 +1,1 @@
+"""`jensen studio`: a local web page with explainers, a fitted model to ask, and fits to watch."""
