@@ -218,7 +218,7 @@ class VAE(VariationalModel):
                 facts=lambda rows: with_frequencies(self, facts, data, rows),
                 phases=self._phases,
                 seed=seed,
-                default_steps=IMAGE_STEPS if is_image else None,
+                n_steps=IMAGE_STEPS if is_image else None,
             ),
         )
 
