@@ -84,7 +84,9 @@ def address_in(process):
 
 
 def test_a_fit_of_the_command_line_is_watched(tmp_path):
-    process = started("fit", "vae", "iris", "--label", "target", "--max-epochs", "40", "--watch", "-o", "v.jensen", cwd=tmp_path)
+    process = started(
+        "fit", "vae", "iris", "--label", "target", "--max-epochs", "40", "--watch", "-o", "v.jensen", cwd=tmp_path
+    )
     try:
         request = urllib.request.Request(
             f"{address_in(process)}api/watch", b'{"seen": 0}', {"content-type": "application/json"}

@@ -48,7 +48,14 @@ def fit_diffusion() -> Any:
     from jensen.nets.mlp import ResidualMLP
 
     model = Diffusion(
-        "cosine", 100, network=ResidualMLP(256), max_epochs=60, batch_size=64, learning_rate=3e-3, random_state=0, verbose=1
+        "cosine",
+        100,
+        network=ResidualMLP(256),
+        max_epochs=60,
+        batch_size=64,
+        learning_rate=3e-3,
+        random_state=0,
+        verbose=1,
     )
     X, y, _, _ = digits()
     return model.fit((16 * X).reshape(-1, 8, 8), y)

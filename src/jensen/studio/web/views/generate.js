@@ -10,12 +10,12 @@ export function draw(stage, v) {
     }))),
   });
   stage.images("rows", {
-    title: "More images of this class", shape, limits, isWhole: true, size: 4,
+    title: "The images at the end of all chains", shape, limits, isWhole: true, size: 4,
     tiles: v.rows.map((values, i) => ({ values, caption: "", label: `Image ${i + 1}` })),
   });
   stage.readings([
     ["steps", v.n_steps],
-    ["classified as this class, share of 24", v.agreed],
+    ["classified as this class, share", v.agreed],
     ["mean standard deviation of a pixel", v.spread],
   ]);
 }
