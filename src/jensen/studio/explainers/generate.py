@@ -25,7 +25,7 @@ def values(digit: int, guidance: float, sampler: str, seed: int) -> dict[str, An
     return {
         "chains": path[places, :CHAINS].transpose(1, 0, 2).round(1),
         "places": places,
-        "n_steps": len(path) - 2,
+        "n_steps": len(path) - 1,
         "rows": rows,
         "agreed": float((model.predict(rows.reshape(-1, 8, 8), budget=16) == digit).mean()),
         "spread": float(rows.std(0).mean()),

@@ -6,7 +6,7 @@ export function draw(stage, v) {
   stage.images("chains", {
     title: "Chains from noise (left) to an image (right)", shape, limits, isWhole: true, size: 4, columns: v.places.length,
     tiles: v.chains.flatMap((chain, i) => chain.map((values, j) => ({
-      values, caption: i === v.chains.length - 1 ? `step ${Math.min(v.places[j], v.n_steps)}` : "", label: `Chain ${i + 1}, step ${v.places[j]}`,
+      values, caption: i === v.chains.length - 1 ? `step ${v.places[j]}` : "", label: `Chain ${i + 1}, step ${v.places[j]}`,
     }))),
   });
   stage.images("rows", {
