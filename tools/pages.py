@@ -74,7 +74,11 @@ def page_of(file: str) -> str:
         return special[file]
     if file.startswith("docs/"):
         return file.removeprefix("docs/")
-    if file.startswith("examples/") and file.endswith(".py") and file != "examples/drawing.py":
+    if (
+        file.startswith("examples/")
+        and file.endswith(".py")
+        and file not in ("examples/drawing.py", "examples/moving.py")
+    ):
         return f"gallery/{Path(file).stem}.md"
     if file.startswith("notebooks/"):
         return file.removesuffix(".ipynb") + ".md"
