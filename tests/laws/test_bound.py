@@ -2,7 +2,12 @@
 
 import numpy as np
 import pytest
+import torch
 from numpy.testing import assert_allclose
+from scipy.special import xlogy
+
+from jensen.formulas.information import entropies
+from own_draws import own_draws
 
 pytestmark = pytest.mark.asks("score_samples")
 
@@ -56,9 +61,9 @@ def test_no_bound_lies_above_the_log_likelihood(case, model, scored_rows):
     for rows in scored_rows:
         bound, error = model.bound(rows).total, 0.0
         if case.is_sampled:
-            # An estimate is below on average over its draws, which are others for every copy of a row; five deviations
-            # of the average happen once in millions.
-            draws = model.bound(np.repeat(rows, 100, axis=0)).total.reshape(-1, 100)
+            # An estimate is below on average over its draws; five deviations of the average happen once in millions.
+            with own_draws():
+                draws = model.bound(np.repeat(rows, 100, axis=0)).total.reshape(-1, 100)
             bound, error = draws.mean(1), 1e-3 + 5 * draws.std(1) / np.sqrt(100)
         assert (bound <= case.log_likelihood(model, rows) + 1e-9 + error).all()
 
@@ -86,6 +91,29 @@ def test_any_other_q_lies_below_by_its_divergence_from_the_posterior(case, model
     log_posterior = log_joint - case.log_likelihood(model, case.x)[:, None]
     gap = (q * (np.log(q) - log_posterior)).sum(1)
     assert_allclose(model.score_samples(case.x) - bound.total, gap, rtol=1e-7, atol=1e-9)
+
+
+@pytest.mark.asks("ecll")
+def test_the_bound_is_the_expected_complete_log_likelihood_and_the_entropy_of_q(case, model, scored_rows):
+    """ELBO(q) = E_q[ln p(x, z)] + H(q), for the model's own q and, where z can be enumerated, for any other."""
+    rng = np.random.default_rng(3)
+    for rows in scored_rows:
+        posterior = model.posterior(rows)
+        found = model.ecll(rows)
+        # A row without observed values has 0 nats, up to the rounding of entropies of about 1.
+        assert_allclose(found + entropies(posterior).numpy(), model.bound(rows).total, rtol=1e-9, atol=1e-12)
+        if not isinstance(posterior, torch.distributions.Categorical):
+            continue
+        k = posterior.probs.shape[1]
+        one_hot, dense = np.eye(k)[rng.integers(k, size=len(rows))], rng.dirichlet(np.ones(k), size=len(rows))
+        log_joint = None if case.log_joint is None else case.log_joint(model, rows)
+        for q in (one_hot, dense):
+            found = model.ecll(rows, q)
+            assert_allclose(found - xlogy(q, q).sum(1), model.bound(rows, q).total, rtol=1e-9, atol=1e-12)
+            if log_joint is not None:
+                # A component without a row's value has log-joint -inf, and no part where q is 0.
+                expected = np.where(q > 0, q * log_joint, 0.0).sum(1)
+                assert_allclose(found, expected, rtol=1e-7, atol=1e-9)
 
 
 @pytest.mark.asks("exact", "predict_proba")

@@ -18,8 +18,9 @@ from jensen.files.records import write_record
 
 def write_model(model: Any, path: str | os.PathLike[str]) -> None:
     """Write a fitted model: its constructor's arguments, its parameters and its other fitted attributes."""
-    params, stored = model.get_params(deep=False), getattr(model, "_stored_params", dict)()
-    write_record(path, {"class": type(model).__name__, "params": params | stored, "fitted": fitted_record(model)})
+    stored: dict[str, Any] = getattr(model, "_stored_params", dict)()
+    params = model.get_params(deep=False) | stored
+    write_record(path, {"class": type(model).__name__, "params": params, "fitted": fitted_record(model)})
 
 
 def fitted_record(model: Any) -> dict[str, Any]:

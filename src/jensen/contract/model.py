@@ -39,8 +39,19 @@ from jensen.data.reader import (
     read_weights,
 )
 from jensen.files.scan import Scan
+from jensen.formulas.information import entropies
 from jensen.runtime.memory import need_memory
 from jensen.runtime.messages import levels_inside
+
+
+def takes_q(model: LatentVariableModel) -> bool:
+    """Whether `bound` takes a distribution of z."""
+    if "q" not in inspect.signature(model.bound).parameters:
+        raise AttributeError(
+            f"{type(model).__name__}.bound takes no q: z can neither be enumerated nor is its posterior a Gaussian; "
+            "see the terms of bound(X)"
+        )
+    return True
 
 
 class LatentVariableModel(BaseEstimator, ABC):
@@ -78,6 +89,35 @@ class LatentVariableModel(BaseEstimator, ABC):
     @abstractmethod
     def bound(self, X: Table) -> Bound:
         """The evidence lower bound of every row, term by term."""
+
+    @available_if(takes_q)  # type: ignore[untyped-decorator]
+    def ecll(self, X: Table, q: Any = None) -> Any:
+        """The expected complete log-likelihood E_q[ln p(x, z)] per row: `bound(X, q).total` less the entropy of q.
+
+        An M-step maximises its sum over rows. With one-hot q it is ln p(x, z).
+
+        Args:
+            X: rows.
+            q: a distribution of z for every row, as `bound` takes it; None is that of `bound(X)`.
+
+        Example:
+            >>> import numpy as np
+            >>> from jensen import GaussianMixture
+            >>> X = np.array([[0.0], [0.1], [5.0], [5.1]])
+            >>> model = GaussianMixture(2, random_state=0).fit(X)
+            >>> model.ecll(X, np.full((4, 2), 0.5)).shape
+            (4,)
+        """
+        total, own = self.bound(X, q).total, self.posterior(X)  # type: ignore[call-arg]
+        entropy = entropies(own)
+        if isinstance(q, torch.distributions.Distribution):
+            entropy = entropies(q)
+        elif q is not None:
+            share = torch.as_tensor(np.asarray(q.cpu() if isinstance(q, Tensor) else q, dtype=np.float64))
+            entropy = entropies(share)
+            if isinstance(own, torch.distributions.MixtureSameFamily):
+                entropy = entropy + (share * own.component_distribution.entropy()).sum(1)
+        return total - (entropy.to(total) if isinstance(total, Tensor) else entropy.numpy().astype(total.dtype))
 
     @abstractmethod
     def posterior(self, X: Table) -> torch.distributions.Distribution:

@@ -21,7 +21,10 @@ from jensen.runtime.messages import levels_inside
 
 @dataclass(frozen=True)
 class Given:
-    """Rows before encoding; `rows` returns those with some numbers, in ascending order, read and checked."""
+    """Rows before encoding; `rows` returns those with some numbers, in ascending order, read and checked.
+
+    `numbers` are all of them (n, d), flat, if they are an array in memory.
+    """
 
     n_rows: int
     shape: tuple[int, ...]
@@ -29,10 +32,13 @@ class Given:
     rows: Callable[[np.ndarray], Cells]
     is_in_memory: bool
     can_have_missing: bool = True
+    numbers: np.ndarray | None = None
 
     def subset(self, kept: np.ndarray) -> Given:
+        if len(kept) == self.n_rows:
+            return self
         rows = self.rows
-        return replace(self, n_rows=len(kept), rows=lambda i: rows(kept[i]))
+        return replace(self, n_rows=len(kept), rows=lambda i: rows(kept[i]), numbers=None)
 
 
 def open_rows(estimator: BaseEstimator, X: Table, *, reset: bool) -> Given:
@@ -45,7 +51,7 @@ def open_rows(estimator: BaseEstimator, X: Table, *, reset: bool) -> Given:
     check_finite(cells, names=None if cells.is_frame else known_names(estimator))
     # Scores of data frames are in double precision, whatever the columns are in.
     kind = replace(cells.kind, dtype="float64") if cells.is_frame else cells.kind
-    return Given(len(cells.numbers), cells.numbers.shape[1:], kind, cells.take, True)
+    return Given(len(cells.numbers), cells.numbers.shape[1:], kind, cells.take, True, numbers=cells.numbers)
 
 
 def open_array(estimator: BaseEstimator, X: Any, reset: bool) -> Given:
@@ -78,10 +84,17 @@ def open_array(estimator: BaseEstimator, X: Any, reset: bool) -> Given:
         len(array),
         array.shape[1:],
         kind,
-        lambda i: cells_of_block(array[i], kind, i, is_checked=is_in_memory or not is_float),
+        lambda i: cells_of_block(array[run_of(i)], kind, i, is_checked=is_in_memory or not is_float),
         is_in_memory=is_in_memory,
         can_have_missing=is_float,
+        numbers=array.reshape(len(array), -1) if is_in_memory else None,
     )
+
+
+def run_of(rows: np.ndarray) -> slice | np.ndarray:
+    """Rows with ascending numbers as a slice, which is read without a copy, if they follow one another."""
+    is_run = len(rows) and rows[-1] - rows[0] + 1 == len(rows)
+    return slice(rows[0], rows[-1] + 1) if is_run else rows
 
 
 def open_dataset(estimator: BaseEstimator, dataset: Any, reset: bool) -> Given:
@@ -113,8 +126,10 @@ def remember_width(estimator: BaseEstimator, shape: tuple[int, ...], reset: bool
 
 def remember_range(estimator: BaseEstimator, images: np.ndarray | None) -> None:
     """The least and the greatest value of pixels, to which pictures of samples are clipped."""
-    if images is not None and (seen := images[np.isfinite(images)]).size:
-        estimator.pixel_range_ = (float(seen.min()), float(seen.max()))
+    # Infinite values are refused before.
+    low, high = (np.nan, np.nan) if images is None else (np.fmin.reduce(images, None), np.fmax.reduce(images, None))
+    if low == low:
+        estimator.pixel_range_ = (float(low), float(high))
     elif hasattr(estimator, "pixel_range_"):
         del estimator.pixel_range_
 

@@ -11,6 +11,7 @@ import torch
 from sklearn.base import BaseEstimator
 from torch import Tensor
 
+from jensen.data.blocks import read_all, row_blocks
 from jensen.data.cells import Cells, cells_of_numbers
 from jensen.data.codes import Unseen, find_unseen, known_cells
 from jensen.data.columns import Columns
@@ -26,8 +27,6 @@ from jensen.data.scaled import columns_of_numbers, learn_scaled, with_grid
 
 # Rows from which scaling and levels are learnt if the rows stay on disk; any scaling gives a true density.
 N_LOOKED_AT = 50_000
-# Rows encoded at a time, which bounds the memory that double precision needs.
-BLOCK = 4_096
 # Deviations from the mean of its column beyond which a number is refused: networks compute in single precision, where
 # the square of 1e19 overflows, and the scale may be small.
 FARTHEST = 1e12
@@ -106,19 +105,17 @@ class Events(Described):
         read: the rows with these numbers, encoded (b, D) in single precision.
         is_in_memory: whether all of them may be read at once.
         can_have_missing: whether their type has missing values; integers have none.
+        numbers: the user's numbers (n, d) if they are in memory.
     """
 
     read: Callable[[np.ndarray], Tensor]
     is_in_memory: bool
     can_have_missing: bool = True
+    numbers: np.ndarray | None = None
 
     def all(self) -> Tensor:
-        """All rows (n, D)."""
-        out = torch.empty((self.n_rows, len(self.columns.names)))
-        for start in range(0, self.n_rows, BLOCK):
-            numbers = np.arange(start, min(start + BLOCK, self.n_rows))
-            out[start : start + BLOCK] = self.read(numbers)
-        return out
+        """All rows (n, D), not to be written to: where encoding changes nothing, they are the user's own memory."""
+        return read_all(self.read, (self.n_rows, len(self.columns.names)), self.numbers)
 
 
 def learn_events(
@@ -213,8 +210,8 @@ def read_fitted(estimator: BaseEstimator, X: Table, columns: Columns, shape: tup
     given, parts = open_fitted(estimator, X, shape), NetworkColumns.of(columns)
     x, missing, unseen = [], [], []
     found: Unseen | None = None
-    for start in range(0, given.n_rows, BLOCK):
-        cells = given.rows(np.arange(start, min(start + BLOCK, given.n_rows)))
+    for numbers in row_blocks(given.n_rows, len(columns.names)):
+        cells = given.rows(numbers)
         codes = columns.encoded(cells, is_refused=len(shape) > 1)
         refuse_far(codes.x, columns, cells)
         x.append(parts.split(codes.x).float())
@@ -247,8 +244,7 @@ def known_rows(
     """Which rows (n,) have a score: those that are not refused and, unless missing values are allowed, complete."""
     given, places = open_fitted(estimator, X, shape), list(NetworkColumns.of(columns).places)
     known = np.ones(given.n_rows, dtype=bool)
-    for start in range(0, given.n_rows, BLOCK):
-        numbers = np.arange(start, min(start + BLOCK, given.n_rows))
+    for numbers in row_blocks(given.n_rows, len(columns.names)):
         cells = given.rows(numbers)
         columns.check_names(cells)
         known[numbers] = known_cells(columns.scaling, cells, is_refused=len(shape) > 1).all(1)
@@ -316,9 +312,8 @@ def events_of(given: Given, columns: Columns) -> Events:
         refuse_far(values, columns, cells)
         return parts.split(values).float()
 
-    return Events(
-        given.n_rows, given.shape, columns, parts.inner, given.kind, read, given.is_in_memory, given.can_have_missing
-    )
+    described = given.n_rows, given.shape, columns, parts.inner, given.kind
+    return Events(*described, read, given.is_in_memory, given.can_have_missing, given.numbers)
 
 
 def refuse_far(values: Tensor, columns: Columns, cells: Cells) -> None:

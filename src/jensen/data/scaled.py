@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -21,6 +21,9 @@ from jensen.data.names import shown
 from jensen.data.reader import check_columns
 from jensen.data.rules import Found, Given, find_column, is_mostly_distinct, is_running_number
 from jensen.data.statistics import statistics_of_column
+
+# Numbers of which a copy in double precision is made at a time.
+MOST_AT_ONCE = 2**20
 
 
 def learn_scaled(
@@ -66,7 +69,8 @@ def learn_scaled(
         places = [place for place, column in enumerate(used) if column.kind in ("number", "date")]
         varies = np.array([not is_constant(cells, kept[place]) for place in places])
         scale[places] = pooled_scale(np.where(varies, scale[places], 0.0), n)
-    return columns_of(cells, found, kept, location, scale, n, (~np.isnan(cells.numbers)).sum(0))
+    n_observed = n - np.sum([np.isnan(part).sum(0) for part in row_parts(cells.numbers)], axis=0)
+    return columns_of(cells, found, kept, location, scale, n, n_observed)
 
 
 def network_columns_asked(
@@ -210,19 +214,30 @@ def scaling_of(
     return location, scale
 
 
+def row_parts(numbers: np.ndarray) -> Iterator[np.ndarray]:
+    """The rows of numbers (n, d), so many at a time that a copy of them is small."""
+    size = max(1, MOST_AT_ONCE // numbers.shape[1])
+    return (numbers[start : start + size] for start in range(0, len(numbers), size))
+
+
 def moments(numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Mean and standard deviation (d,) of the observed numbers (n, d), of any magnitude."""
     low, high = np.fmin.reduce(numbers), np.fmax.reduce(numbers)
     # Squares of 1e200 overflow: everything is first divided by a power of two, which is exact.
     unit = np.ldexp(1.0, np.frexp(np.maximum(-low, high))[1].clip(-1000, 1000))
-    seen = ~np.isnan(numbers)
-    count = seen.sum(axis=0)
-    scaled = numbers / unit
-    scaled[~seen] = 0.0
-    mean = scaled.sum(axis=0) / count
-    scaled -= mean
-    scaled[~seen] = 0.0
-    std = np.sqrt(np.einsum("ij,ij->j", scaled, scaled) / count)
+
+    def scaled(part: np.ndarray, mean: np.ndarray | float) -> np.ndarray:
+        """In these units about a mean, and 0 where missing."""
+        values: np.ndarray = part / unit
+        values -= mean
+        values[np.isnan(part)] = 0.0
+        return values
+
+    # Part by part: copies in double precision of all rows would need several times their memory.
+    count = np.sum([(~np.isnan(part)).sum(axis=0) for part in row_parts(numbers)], axis=0)
+    mean = np.sum([scaled(part, 0.0).sum(axis=0) for part in row_parts(numbers)], axis=0) / count
+    squares = [np.einsum("ij,ij->j", own, own) for own in (scaled(part, mean) for part in row_parts(numbers))]
+    std = np.sqrt(np.sum(squares, axis=0) / count)
     is_constant = low == high
     size = np.where(low == 0, 1.0, np.abs(low))
     spread = np.maximum(std * unit, np.finfo(np.float64).tiny)

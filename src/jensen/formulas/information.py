@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from torch.distributions import Distribution, kl_divergence
+from torch.distributions import Distribution, MixtureSameFamily, kl_divergence
 
 UNITS = {"nats": 1.0, "bits": math.log(2)}
 
@@ -102,6 +102,21 @@ def divergences(p: Tensor, q: Tensor) -> Tensor:
     near = p * (change - change.clamp(min=-0.5).log1p())
     apart = torch.special.xlogy(p, p) - torch.special.xlogy(p, q) - p + q
     return torch.where((change.abs() < 0.5) & (p > 0), near, apart).clamp(min=0)
+
+
+def entropies(q: Tensor | Distribution) -> Tensor:
+    """H(q) of every row (n,), of probabilities (n, K) or of a batch of distributions.
+
+    That of a mixture is of the pair of component and value: H(k) + Σ_k q_k H(z|k).
+    """
+    if isinstance(q, Tensor):
+        entropy: Tensor = -torch.special.xlogy(q, q).sum(-1)
+    elif isinstance(q, MixtureSameFamily):
+        share = q.mixture_distribution.probs
+        entropy = entropies(share) + (share * q.component_distribution.entropy()).sum(-1)
+    else:
+        entropy = q.entropy()
+    return entropy
 
 
 def are_distributions(p: Any, q: Any) -> bool:

@@ -83,6 +83,7 @@ class Bar:
         self, name: str | None, total: int | None = None, *, unit: str = "block", initial: int = 0, leave: bool = False
     ) -> None:
         self.name, self.total, self.unit, self.done, self.text = name, total, unit, initial, ""
+        self.left = ""
         self.display, self.began = DISPLAY.get(), time.monotonic()
         self.bar: Any = None
         if name is None:
@@ -122,7 +123,17 @@ class Bar:
         if values is not None:
             measured(self.name, self.done + 1, self.total, values)
         if self.bar is not None:
-            self.bar.set_postfix_str(text)
+            self.bar.set_postfix_str(", ".join(filter(None, (self.left, text))))
+
+    def expect_end(self, seconds: float) -> None:
+        """Show how long the rest takes, where one knows more than the number of steps."""
+        self.left = f"about {duration(seconds)} left"
+        self.note(self.text)
+
+    @property
+    def is_shown(self) -> bool:
+        """Whether somebody sees the bar or its lines."""
+        return self.bar is not None or (self.name is not None and self.display is not None)
 
     def say(self, text: str) -> None:
         """Print a line to standard error, above the bar."""
@@ -133,7 +144,7 @@ class Bar:
 
     def line(self) -> str:
         of = "" if self.total is None else f" of {self.total}"
-        return f"{self.name}, {self.unit} {self.done}{of}" + (f", {self.text}" if self.text else "")
+        return ", ".join(filter(None, (f"{self.name}, {self.unit} {self.done}{of}", self.left, self.text)))
 
     def close(self) -> None:
         if self.bar is not None:
@@ -146,6 +157,18 @@ class Bar:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.close()
+
+
+def duration(seconds: float) -> str:
+    """A time as people say it: 90 is 2 min."""
+    for unit, size in (("h", 3600), ("min", 60)):
+        if seconds >= 1.5 * size:
+            return (
+                f"{seconds / size:.1f} {unit}"
+                if unit == "h" and seconds < 10 * size
+                else f"{seconds / size:.0f} {unit}"
+            )
+    return f"{seconds:.0f} s"
 
 
 def progress(

@@ -104,15 +104,23 @@ class NumberedFeed(ABC):
 
 @dataclass(frozen=True)
 class TensorFeed(NumberedFeed):
-    """Rows in memory: tensors with one entry per row, or None. A batch has the rows in the order of its index."""
+    """Rows in memory: tensors with one entry per row, or None. A batch has the rows in the order of its index.
+
+    Args:
+        inputs, weight: of all rows.
+        numbers: of those that are in the feed; None if all are.
+    """
 
     inputs: tuple[Tensor | None, ...]
     weight: Tensor | None = None
+    numbers: Tensor | None = None
 
     def __len__(self) -> int:
-        return len(next(tensor for tensor in self.inputs if tensor is not None))
+        every = next(tensor for tensor in self.inputs if tensor is not None)
+        return len(every if self.numbers is None else self.numbers)
 
     def take(self, index: Tensor) -> Minibatch:
+        index = index if self.numbers is None else self.numbers[index]
         return Minibatch(tuple(rows(tensor, index) for tensor in self.inputs), rows(self.weight, index))
 
 

@@ -13,8 +13,10 @@ from jensen.data.network_columns import atom_pairs
 from jensen.data.rows import Events
 from jensen.engines.sgd.feeds import Feed, LabelledFeed, NumberedFeed, ReadFeed, TensorFeed
 
-# Rows that frequencies of levels and moments are estimated from, at most.
-MOST_FOR_FREQUENCIES = 20_000
+# Rows that frequencies of levels are estimated from, at most, and entries; wide rows need at least a thousand.
+MOST_FOR_FREQUENCIES, MOST_ENTRIES, LEAST_FOR_FREQUENCIES = 20_000, 2**21, 1000
+# Rows that are searched for missing values at a time.
+MOST_AT_ONCE = 4096
 # With fewer rows none are held out: the score of a handful of rows is too noisy to stop by.
 LEAST_ROWS = 40
 
@@ -49,7 +51,7 @@ class TrainingSet:
         """Whether values are missing. Rows on disk are not searched: they may have some, unless they are integers."""
         if not self.events.can_have_missing:
             return False
-        return not self.events.is_in_memory or bool(self.x.isnan().any())
+        return not self.events.is_in_memory or any(bool(part.isnan().any()) for part in self.x.split(MOST_AT_ONCE))
 
     def lacks_values(self) -> bool:
         """Whether values are missing, other than numbers at atoms."""
@@ -66,19 +68,27 @@ class TrainingSet:
 
     def some_rows(self, rows: np.ndarray) -> Tensor:
         """A part of the rows with these numbers, enough to estimate frequencies from."""
-        some = rows[:: max(1, len(rows) // MOST_FOR_FREQUENCIES)]
+        entries = MOST_ENTRIES // len(self.events.columns.names)
+        most = min(MOST_FOR_FREQUENCIES, max(entries, LEAST_FOR_FREQUENCIES))
+        some = rows[:: max(1, len(rows) // most)]
         return self.x[torch.from_numpy(some)] if self.events.is_in_memory else self.events.read(some)
 
     def feed(self, rows: np.ndarray, device: torch.device) -> NumberedFeed:
         """The rows with these numbers, in memory where they fit; their weights have mean 1."""
         index = torch.from_numpy(rows)
+        is_whole = len(rows) == self.events.n_rows
+        if self.events.is_in_memory and device.type == "cpu" and self.weight is None:
+            # A batch is copied from all rows: a part of them would be as much memory again.
+            return TensorFeed(
+                (self.x,) if self.extra is None else (self.x, self.extra), numbers=None if is_whole else index
+            )
         extra = () if self.extra is None else (self.extra[index].to(device),)
         weight = None if self.weight is None else self.weight[index].float().to(device)
         if weight is not None:
             weight = weight / weight.mean()
         if not self.events.is_in_memory:
             return ReadFeed(lambda numbers: self.events.read(rows[numbers]), np.arange(len(rows)), extra, weight)
-        x = self.x if len(rows) == self.events.n_rows else self.x[index]
+        x = self.x if is_whole else self.x[index]
         return TensorFeed((x.to(device), *extra), weight)
 
     def training_feed(self, rows: np.ndarray, device: torch.device) -> Feed:

@@ -10,11 +10,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from jensen.data.blocks import row_blocks
 from jensen.data.columns import Columns
 from jensen.data.expand import Plan, expand
 from jensen.data.names import listed, shown
 from jensen.data.network_columns import NetworkColumns, atom_pairs
-from jensen.data.rows import BLOCK
 from jensen.engines.sgd.streams import TrainingData
 from jensen.engines.sgd.training_set import TrainingSet
 
@@ -106,9 +106,8 @@ def check_training_set(data: TrainingData, places: Sequence[int], parts: Network
         raise ValueError("condition_on takes no scan; give an array or a data frame")
     if data.events.is_in_memory:
         return check_complete(data.x, places, parts)
-    for start in range(0, data.events.n_rows, BLOCK):
-        numbers = np.arange(start, min(start + BLOCK, data.events.n_rows))
-        check_complete(data.events.read(numbers), places, parts, start)
+    for numbers in row_blocks(data.events.n_rows, len(data.events.columns.names)):
+        check_complete(data.events.read(numbers), places, parts, int(numbers[0]))
 
 
 def table_of(given: Mapping[str | int, Any], names: Sequence[str | int], columns: Columns, n: int) -> Any:

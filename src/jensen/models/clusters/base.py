@@ -18,8 +18,10 @@ from jensen.bound import Bound
 from jensen.contract import EMEstimator, Stream, whole_number
 from jensen.contract.fitted import Fitted, Values, not_negative, positive, read_values
 from jensen.data.container import Kind, completed_frame
+from jensen.data.labels import read_posterior
 from jensen.data.reader import beside_model, read_array, read_weights
 from jensen.files.scan import Scan
+from jensen.formulas.information import entropies
 from jensen.models.clusters.centres import Pull
 from jensen.models.clusters.depot import Depot
 from jensen.models.clusters.inference import Assignment, Centres
@@ -70,11 +72,18 @@ class CentreModel(EMEstimator):
         found, kind = self._assign(X)
         return kind.scores(self._log_density(found) - math.log(self._n_features_out))
 
-    def bound(self, X: Any) -> Bound:
-        """The ELBO per row: ln p(x | μ_y), and KL(one-hot ‖ 1/K) = ln K."""
+    def bound(self, X: Any, q: Any = None) -> Bound:
+        """E_q[ln p(x | μ_z)] and KL(q ‖ 1/K) per row: q is one-hot at the row's own cluster unless given (n, K)."""
         found, kind = self._assign(X)
-        log_density = self._log_density(found)
-        kl = torch.full_like(log_density, math.log(self._n_features_out))
+        k = self._n_features_out
+        if q is None:
+            log_density = self._log_density(found)
+            kl = torch.full_like(log_density, math.log(k))
+        else:
+            share = read_posterior(q, len(found.label), k)
+            losses = self._metric.losses(self.theta_, self._read_array(X)[0])
+            each = self._metric.log_density(losses, found.n_observed[:, None], self.theta_.variance)
+            log_density, kl = (share * each).sum(1), math.log(k) - entropies(share)
         return Bound(kind.scores(log_density), {"cluster": kind.values(kl)}, is_exact=False)
 
     def posterior(self, X: Any) -> torch.distributions.Categorical:

@@ -81,6 +81,10 @@ class Metric(ABC):
     def distances(self, theta: Centres, x: Matrix) -> Tensor:
         """(n, K), as `transform` returns them."""
 
+    def losses(self, theta: Centres, x: Matrix) -> Tensor:
+        """The part of the loss (n, K) that a row would have with each centre."""
+        return self.distances(theta, x)
+
     def loss_beside(self, kind: Kind) -> Tensor | float:
         """The part of the loss (n,) in columns that were constant in the training rows; all centres share it."""
         if kind.constants is None or kind.beside is None:
@@ -129,6 +133,9 @@ class Euclidean(Metric):
 
     def distances(self, theta: Centres, x: Matrix) -> Tensor:
         return distances(theta, x)
+
+    def losses(self, theta: Centres, x: Matrix) -> Tensor:
+        return distances(theta, x).square_()
 
     def loss_of(self, differences: Tensor) -> Tensor:
         return differences.square().sum(1)

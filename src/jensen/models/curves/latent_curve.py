@@ -281,7 +281,7 @@ class LatentCurve(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EMEstimator
         def begin(generator: torch.Generator) -> CurveTheta:
             if not n_features:
                 return CurveTheta(torch.zeros(len(space.constant), 0, dtype=torch.float64), 1.0, space)
-            if given is not None:
+            if given is not None and isinstance(space, GivenCurve):
                 return verbs.project(around(points_in(frame, given), space))
             with threads_for(source.n_numbers):
                 return verbs.project(STARTS[self.init](verbs, rows, frame, source))

@@ -26,6 +26,7 @@ from jensen.engines.em.tournament import rounded, tournament
 from jensen.models.clusters.centres import moments_of
 from jensen.models.curves.em import CurveTheta, CurveVerbs
 from jensen.models.curves.given import GivenCurve
+from jensen.models.curves.mapping import LatentSpace
 
 NEIGHBOURS = (5, 10, 20)
 # Geodesic distances between n rows take n² numbers and n² ln n steps.
@@ -42,6 +43,7 @@ def straight(verbs: CurveVerbs, rows: Rows, frame: Frame, source: Source) -> Cur
     """
     values, axes = principal_axes(source)
     space = verbs.space
+    assert isinstance(space, LatentSpace)
     coefficients = torch.zeros(space.n_features, len(axes), dtype=torch.float64)
     # A uniform z in [0, 1] has variance 1/12.
     lengths = (12 * values[: space.n_latent]).sqrt()

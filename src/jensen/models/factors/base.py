@@ -35,6 +35,7 @@ from jensen.models.factors.fit import (
     one,
     stream_of,
 )
+from jensen.models.factors.inference import given_terms, read_gaussians
 from jensen.models.factors.principal import RowMoments, row_moments
 from jensen.models.factors.subspace import SubspaceGaussians, SubspaceStructure
 from jensen.models.mixtures.gaussians import FULL
@@ -142,12 +143,19 @@ class LinearLatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EMEst
     def _with_bound(self, verbs: MomentVerbs) -> MomentVerbs:
         return replace(verbs, is_scored=True)
 
-    def bound(self, X: Any) -> Bound:
-        """E_q[ln p(x|z)] and KL(q(z|x) ‖ N(0, I)) per row, with the posterior as q: exact."""
-        x, kind = self._read(X)
+    def bound(self, X: Any, q: torch.distributions.Distribution | None = None) -> Bound:
+        """E_q[ln p(x|z)] and KL(q ‖ N(0, I)) per row: exact with the posterior as q, a lower bound with any other.
 
-        reconstruction, kl = bound_terms(self.theta_, x)
-        return Bound(kind.scores(reconstruction), {"latent": kind.values(kl["latent"])}, is_exact=True)
+        A q is a Gaussian for every row, such as `posterior` returns: a batch of n MultivariateNormal of dimension m.
+        """
+        x, kind = self._read(X)
+        if q is None:
+            reconstruction, kl = bound_terms(self.theta_, x)
+            latent = kl["latent"]
+        else:
+            mean, cov = read_gaussians(q, len(x), self.theta_.components.n_latent)
+            reconstruction, latent = given_terms(self.theta_.components, x, mean, cov)
+        return Bound(kind.scores(reconstruction), {"latent": kind.values(latent)}, is_exact=q is None)
 
     def posterior(self, X: Any) -> torch.distributions.MultivariateNormal:
         """q(z|x), a Gaussian (n, m) per row."""
