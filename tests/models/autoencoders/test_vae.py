@@ -18,6 +18,8 @@ from jensen.bound import HeavyTailWarning
 from jensen.engines.sgd.feeds import TensorFeed
 from jensen.engines.sgd.loop import Phase, Plan, fit_sgd
 from jensen.models.autoencoders.inference import elbo
+from jensen.models.autoencoders.module import binary_draws
+from jensen.runtime.row_draws import RowDraws
 
 LINE = MLP(hidden=())
 ALL_ROWS = Trainer(validation_fraction=0.0, averaging=None)
@@ -622,8 +624,18 @@ def test_the_closed_form_terms_are_those_of_the_draws(curve):
     rows = torch.tensor(x[:10])
     encoded = model.columns_.encode(rows.numpy()).float()
     with torch.no_grad():
-        closed = elbo(model.module_, encoded, 4000, torch.Generator().manual_seed(0), torch.device("cpu"))
+        closed = elbo(model.module_, encoded, 4000, RowDraws.of(encoded, 0), torch.device("cpu"))
     drawn = np.mean([model.set_params(random_state=s).bound(x[:10], importance_samples=1).total for s in range(400)], 0)
     model.set_params(random_state=0)
     total = closed.reconstruction - closed.kl["latent"] + model.columns_.log_jacobian(~encoded.isnan())
     assert_allclose(drawn, total, atol=0.35)
+
+
+def test_drawn_pixels_have_their_grey_values_as_means():
+    p = torch.tensor([0.0, 0.2, 0.9, 1.0, torch.nan]).expand(20_000, -1)
+    torch.manual_seed(0)
+    draws = binary_draws(p)
+    assert set(draws.unique().tolist()) == {0.0, 1.0}
+    expected = torch.tensor([0.0, 0.2, 0.9, 1.0, 0.0])
+    # Four standard errors; 0 and 1 are certain, and a missing value is 0.
+    assert ((draws.mean(0) - expected).abs() <= 4 * (expected * (1 - expected) / 20_000).sqrt()).all()

@@ -24,6 +24,7 @@ from jensen.models.diffusion.build import decide, default_steps, image_network
 from jensen.models.diffusion.inference import all_levels, some_levels
 from jensen.models.diffusion.module import DiffusionModule, evaluation_levels, level_shares, training_levels
 from jensen.models.diffusion.space import Space
+from jensen.runtime.row_draws import streams_of
 from known_denoisers import MEANS, STD, known_module, mixture_log_density, mixture_rows
 
 CPU = torch.device("cpu")
@@ -35,10 +36,15 @@ def seeded(seed=0):
     return torch.Generator().manual_seed(seed)
 
 
+def streams(n, seed=0):
+    """Random numbers of n rows, each with a stream of its own."""
+    return streams_of(seeded(seed), n)
+
+
 @torch.inference_mode()
 def bound_of(module, x, n_levels=None, seed=0):
     rows = torch.as_tensor(x, dtype=torch.float32)
-    found = some_levels(module, rows, n_levels or module.schedule.n_levels, seeded(seed), CPU)
+    found = some_levels(module, rows, n_levels or module.schedule.n_levels, streams(len(rows), seed), CPU)
     return (found.reconstruction - found.prior - found.denoising).numpy(), found.standard_error.numpy()
 
 
@@ -233,7 +239,7 @@ def test_weighted_levels_of_a_row_estimate_the_sum(k):
     share = torch.tensor(level_shares(Schedule.linear(200)))
     value = torch.linspace(3, 1, 200).double()
     value[0] = -40.0
-    level, weight = evaluation_levels(share, 4000, k, seeded())
+    level, weight = evaluation_levels(share, 4000, k, streams(4000))
     estimates = (weight * value[level - 1]).sum(1)
     assert_allclose(estimates.mean(), value.sum(), atol=4 * float(estimates.std()) / math.sqrt(4000))
     assert (level[:, :2] == 1).all()
@@ -743,5 +749,5 @@ def test_an_unfitted_model():
 def test_all_levels_have_their_own_term():
     module = known_module(Schedule.linear(50))
     with torch.inference_mode():
-        profile = all_levels(module, torch.tensor(mixture_rows(3, 0), dtype=torch.float32), seeded(), CPU)
+        profile = all_levels(module, torch.tensor(mixture_rows(3, 0), dtype=torch.float32), streams(3), CPU)
     assert profile.nats.shape == profile.error.shape == (3, 50)
