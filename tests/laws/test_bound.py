@@ -7,7 +7,6 @@ from numpy.testing import assert_allclose
 from scipy.special import xlogy
 
 from jensen.formulas.information import entropies
-
 from own_draws import own_draws
 
 pytestmark = pytest.mark.asks("score_samples")
