@@ -12,6 +12,7 @@ from mkdocs.structure.files import File, Files
 
 import jensen
 from command_line import commands
+from explainers import explainer_index, explainer_pages
 from gallery import ORDER, example_page, examples, index_page, run
 from jensen.registry import MODELS
 from pages import (
@@ -41,11 +42,13 @@ GROUPS = {
 
 
 def on_config(config: Any) -> Any:
-    """Add the pages of the gallery and of the reference to the nav, and the version to the foot of every page."""
+    """Add generated pages to the nav, and the version to the foot of every page."""
     config.copyright = f"jensen {jensen.__version__}"
     for entry in config.nav:
         if "Gallery" in entry:
             entry["Gallery"] = ["gallery/index.md", *gallery_nav()]
+        if "Explainers" in entry:
+            entry["Explainers"] = ["explain/index.md"]
         if "Reference" in entry:
             models = [{name: f"api/models/{name}.md"} for name in sorted(MODELS.values())]
             rest = [{title: page} for title, page in GROUPS.items()]
@@ -75,10 +78,12 @@ def on_files(files: Files, config: Any) -> Files:
     for example in found:
         done = run(example, log.info)
         add(f"gallery/{example.name}.md", example_page(example, done.printed, pages, titles))
-        for path, end in ((done.picture, ".png"), (done.thumbnail, ".thumbnail.png")):
-            picture = f"gallery/pictures/{example.name}{end}"
-            files.append(File.generated(config, picture, abs_src_path=str(path)))
+        for end, path in done.pictures.items():
+            files.append(File.generated(config, f"gallery/pictures/{example.name}{end}", abs_src_path=str(path)))
     add("gallery/index.md", index_page(found))
+    add("explain/index.md", explainer_index())
+    for page, text in explainer_pages(log.info):
+        add(page, text)
     add("contributing.md", with_links(read("CONTRIBUTING.md"), "CONTRIBUTING.md", "contributing.md"))
     for name in MODELS.values():
         link = f"[{titles[pages[name]]}](../../{pages[name]})"

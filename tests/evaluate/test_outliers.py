@@ -26,6 +26,7 @@ from jensen import (
 from jensen.models.diffusion.inference import all_levels
 from jensen.models.diffusion.module import level_shares
 from jensen.models.diffusion.profile import band_levels, band_nats, profile
+from jensen.runtime.row_draws import RowDraws, streams_of
 from known_denoisers import known_module, mixture_rows
 
 CPU = torch.device("cpu")
@@ -94,7 +95,7 @@ class TestBands:
         x = torch.tensor(mixture_rows(12, seed=0), dtype=torch.float32)
         generator = torch.Generator().manual_seed(0)
         found = torch.stack([band_nats(module, x, n_steps, generator, False) for _ in range(n_draws)])
-        draws = torch.stack([all_levels(module, x, generator, CPU).nats for _ in range(n_draws)])
+        draws = torch.stack([all_levels(module, x, streams_of(generator, len(x)), CPU).nats for _ in range(n_draws)])
         level, _, band = band_levels(share_of(n_steps), n_steps)
         expected = torch.zeros(n_draws, 12, 10, dtype=torch.float64).index_add(2, band, draws[:, :, level - 1])
         error = ((found.var(0) + expected.var(0)) / n_draws).sqrt()
@@ -108,7 +109,7 @@ class TestBands:
         """Mean terms of a known denoiser: the middles of equal parts are off by a few per cent of a band."""
         module = known_module(Schedule.linear(500))
         x = torch.tensor(mixture_rows(1000, seed=1), dtype=torch.float32)
-        nats = all_levels(module, x, torch.Generator().manual_seed(0), CPU).nats.mean(0)
+        nats = all_levels(module, x, RowDraws.of(x, 0), CPU).nats.mean(0)
         sums = []
         for n_levels in (100, 500):
             level, weight, band = band_levels(share_of(500), n_levels)

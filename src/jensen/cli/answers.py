@@ -10,7 +10,6 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import count
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jensen.cli.arguments import value_of
@@ -77,12 +76,28 @@ class Predictions:
         return result
 
 
-def row_scores(estimator: Any, X: Any, y: Any, levels: str | None) -> np.ndarray:
+@dataclass(frozen=True)
+class Scoring:
+    """How a diffusion scores rows; None is its default.
+
+    Args:
+        levels: "all", or a number.
+        method: "bound" or "ode".
+    """
+
+    levels: str | None = None
+    method: str | None = None
+
+
+def row_scores(estimator: Any, X: Any, y: Any, scoring: Scoring) -> np.ndarray:
     """ln p, or a bound of it, of every row; of a regression that of y."""
     import numpy as np
 
+    levels, how = scoring.levels, options_for(estimator, "score_samples", method=scoring.method)
     if levels is None:
-        found = method(estimator, "score_samples")(*((X,) if y is None else (X, y)))
+        found = method(estimator, "score_samples")(*((X,) if y is None else (X, y)), **how)
+    elif scoring.method == "ode":
+        found = estimator.ode_log_prob(X, levels=value_of(levels, Any)).value
     else:
         found = estimator.bound(X, **options_for(estimator, "bound", levels=value_of(levels, Any))).total
     scores = np.asarray(found, dtype=np.float64)
@@ -98,10 +113,11 @@ def latent_vectors(estimator: Any, X: Any) -> pd.DataFrame:
     return values
 
 
-def with_classes(
-    estimator: Any, rows: Any, came_from: Any, output: Path | None, is_shown: bool
-) -> tuple[Any, dict[str, Any]]:
-    """Drawn rows with the class of each, and a summary: a column of a table; images are sorted by class."""
+def with_classes(estimator: Any, rows: Any, came_from: Any, is_shown: bool) -> tuple[Any, dict[str, Any]]:
+    """Drawn rows with the class of each, and a summary: a column of a table with names; images are sorted by class.
+
+    Columns without names are known by their number, so a model could not read its own rows with one more.
+    """
     import numpy as np
 
     from jensen.files.tables import as_frame
@@ -116,7 +132,7 @@ def with_classes(
         if is_shown:
             show_message(f"images are sorted by class: {counted}")
         return rows[order], {"classes": classes[order].tolist()}
-    if output is not None and output.suffix.lower() == ".npy":
+    if not hasattr(estimator, "feature_names_in_"):
         return rows, {"classes": classes.tolist()}
     frame = as_frame(rows)
     name = next(name for name in ("class", "class_drawn", *(f"class_{i}" for i in count())) if name not in frame)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from jensen.cli.answers import Predictions, latent_vectors, row_scores, with_classes
+from jensen.cli.answers import Predictions, Scoring, latent_vectors, row_scores, with_classes
 from jensen.cli.arguments import value_of
 from jensen.cli.checks import check_files, check_place, check_safe
 from jensen.cli.documents import Text, is_sparse_output, is_topics, units_of_documents, write_sparse, written_out
@@ -78,6 +78,12 @@ def score(
             metavar="all|N", help="Diffusion only: sum over all noise levels, or estimate the sum from N of them."
         ),
     ] = None,
+    method: Annotated[
+        str | None,
+        typer.Option(
+            metavar="bound|ode", help="Diffusion only: the bound (default), or ln p(x) estimated by the ODE, no bound."
+        ),
+    ] = None,
     keep: Keep = None,
     missing: Missing = None,
     header: Header = None,
@@ -99,6 +105,7 @@ def score(
       jensen score iris.jensen new.csv --keep id --output scores.csv --json
       jensen score price.jensen new.csv --label price
       jensen score digits.jensen digits --levels all --seed 1
+      jensen score m.jensen new.csv --method ode
       jensen score faces.jensen faces/
       jensen score topics.jensen new.csv --text body
       jensen score m.jensen rows/ --output scores.parquet
@@ -125,14 +132,14 @@ def score(
             seed=seed,
             is_shown=is_shown,
         )
-        return score_stream(stream, levels, output, as_json, safe_csv)
+        return score_stream(stream, Scoring(levels, method), output, as_json, safe_csv)
     opened = open_rows(
         model, data, text=text, label=label, needs_label=True, keep=keep, seed=seed, is_shown=is_shown, reading=reading
     )
     estimator, X, y = opened.estimator, opened.X, opened.y if is_regressor(opened.estimator) else None
     if label is not None and y is None:
         show_message(f"warning: {type(estimator).__name__} scores rows without their label; {named(label)} is left out")
-    scores = row_scores(estimator, X, y, levels)
+    scores = row_scores(estimator, X, y, Scoring(levels, method))
     summary = {
         **({} if y is None else {"r2": estimator.score(X, y)}),
         **units_of(estimator, X, scores),
@@ -183,8 +190,8 @@ def sample(
     as a grid to one .png, or, if the name has no suffix, to a folder of .png
     files. Counts can also be written as a sparse matrix, .npz.
 
-    A model fitted with --label draws a class for every row. In a table it is the
-    column class; images are sorted by class, and a message counts each class.
+    A model fitted with --label draws a class for every row. In a table with names
+    it is the column class; images are sorted by class, and a message counts them.
 
     Examples:
       jensen sample iris.jensen -n 100 --y setosa --seed 1 --output new.csv
@@ -216,7 +223,9 @@ def sample(
         return report(estimator, n_samples, {}, output, as_json)
     rows = written_out(estimator, rows)
     check_complete("sample", rows)
-    rows, summary = with_classes(estimator, rows, came_from, output, is_shown=not as_json)
+    summary: dict[str, Any] = {}
+    if wanted is None:
+        rows, summary = with_classes(estimator, rows, came_from, is_shown=not as_json)
     write_rows(estimator, rows, output, as_json, safe_csv, **summary)
 
 

@@ -47,6 +47,7 @@ from jensen.cli.output import report, show_message, summary_of_fit, wrote
 from jensen.cli.processes import is_first_process, is_one_of_several, run_together
 from jensen.cli.scans import BlockRows, Scanned, is_scanned, scan_for_fit, workers
 from jensen.cli.streams import summary_of_scan
+from jensen.cli.studio import check_watch, watching
 from jensen.cli.typed import asked_for, typed
 from jensen.files.places import is_stdin
 
@@ -83,6 +84,9 @@ def fit(
             help="Scheduler of dask whose workers read a table block by block; they must see its files.",
         ),
     ] = None,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Show in the browser how the objective rises, step by step.")
+    ] = False,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -117,7 +121,10 @@ def fit(
       jensen fit mixture counts.npz --families multinomial -o w.jensen
       jensen fit mixture rows/ --checkpoint m.ckpt -o m.jensen
       jensen fit gaussian-mixture 'rows/*.parquet' --processes 2 -o m.jensen
+      jensen fit vae digits --watch -o v.jensen
     """
+    if watch:
+        check_watch(as_json, quiet)
     check_writable(output)
     if checkpoint is not None:
         check_writable(checkpoint, "--checkpoint")
@@ -174,7 +181,12 @@ def fit(
         X, y, weights = split_columns(read, label_is_number=is_number, **options)
         X = typed(estimator, X)
     several = None if is_trained_by_gradients(estimator) else processes
-    with dense_rows_named(estimator, order.path), workers(several, dask) as executor:
+    title = f"{type(estimator).__name__} of {Path(order.path).name}"
+    with (
+        dense_rows_named(estimator, order.path),
+        workers(several, dask) as executor,
+        watching(title if watch and is_first_process() else None),
+    ):
         where = {} if executor is None else {"executor": executor}
         estimator.fit(X, y, sample_weight=weights, **kept, **where)
     if not is_first_process():

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from jensen.cli.answers import Scores, row_scores
+from jensen.cli.answers import Scores, Scoring, row_scores
 from jensen.cli.documents import check_text_option, is_topics, whole
 from jensen.cli.inputs import method, open_model, predicts_numbers
 from jensen.cli.output import entries_of, found_values, in_units, report, show_message, summary_of_fit, wrote
@@ -223,7 +223,7 @@ def deliver(
     return None
 
 
-def score_stream(stream: Stream, levels: str | None, output: Path | None, as_json: bool, is_safe: bool) -> None:
+def score_stream(stream: Stream, scoring: Scoring, output: Path | None, as_json: bool, is_safe: bool) -> None:
     """Print the mean score, and write that of every row if there is a file."""
     import pandas as pd
     from sklearn.base import is_regressor
@@ -238,7 +238,7 @@ def score_stream(stream: Stream, levels: str | None, output: Path | None, as_jso
         for piece in stream:
             with piece.place:
                 y = piece.y if takes_label else None
-                scores = row_scores(estimator, piece.X, y, levels)
+                scores = row_scores(estimator, piece.X, y, scoring)
             summed.add(piece.X, y, scores)
             yield pd.concat([piece.cells, pd.DataFrame({"log_likelihood": scores})], axis=1)
 

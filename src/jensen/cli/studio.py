@@ -5,7 +5,8 @@ Libraries are imported inside functions, so that `jensen --help` is fast.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,6 +15,9 @@ import typer
 from jensen.cli.checks import check_files
 from jensen.cli.inputs import open_rows
 from jensen.cli.output import show_message
+
+# Seconds in which the page of a fit that has ended may still ask for its last steps.
+LAST_LOOK = 2.0
 
 if TYPE_CHECKING:
     from jensen.studio.folder import Folder
@@ -67,3 +71,32 @@ def folder_of(root: Path, given: Mapping[str, Path]) -> Folder:
         return found.estimator, found.X
 
     return Folder(root, opened, given)
+
+
+def check_watch(as_json: bool, quiet: bool) -> None:
+    """An error if a fit cannot be watched."""
+    if as_json or quiet:
+        raise ValueError(f"--watch is for a reader; leave out {'--json' if as_json else '--quiet'}")
+    need_studio()
+
+
+@contextmanager
+def watching(title: str | None) -> Iterator[None]:
+    """Serve a page that shows the fit inside; None shows nothing."""
+    if title is None:
+        yield
+        return
+    from jensen.runtime.watching import Watch, watched
+    from jensen.studio.serve import Server, in_background, open_browser
+
+    watch = Watch(title)
+    with in_background(Server(folder_of(Path.cwd(), {}), watch=watch)) as server:
+        show_message(f"watch the fit: {server.address}#watch")
+        open_browser(server, "watch")
+        try:
+            with watched(watch):
+                yield
+            watch.end = "The fit has ended."
+        finally:
+            watch.end = watch.end or "The fit was stopped."
+            watch.wait_for_reader(LAST_LOOK)

@@ -44,7 +44,7 @@ from jensen.engines.sgd.processes import World, choose_device
 from jensen.engines.sgd.streams import StreamedSet, TrainingData
 from jensen.engines.sgd.training_set import TrainingSet
 from jensen.files.scan import Scan
-from jensen.nets.allowance import Allowance, check_weights
+from jensen.nets.allowance import Allowance, check_finite, check_weights
 from jensen.runtime.memory import allocating, keeping_memory
 from jensen.runtime.randomness import seeded
 from jensen.runtime.row_draws import RowDraws
@@ -53,8 +53,8 @@ from jensen.runtime.threads import threads_for
 if TYPE_CHECKING:
     from jensen.engines.sgd.history import History
 
-# Epochs if max_epochs is None: enough for this many steps, and at least this many passes over the rows.
-DEFAULT_STEPS, LEAST_EPOCHS = 5000, 20
+# What a fit that resumes may change.
+IGNORED = ("checkpoint", "device", "verbose", "max_epochs", "random_state", "accumulate", "shuffle_rows", "max_seconds")
 # A second thread pays off only above a number of products per step: a step of a small network takes a millisecond.
 FEW_PRODUCTS = 20
 # Entries of the tensors that are computed at a time: they stay in the caches, which doubles the speed of scoring.
@@ -195,9 +195,8 @@ class GradientEstimator(LatentVariableModel, Generic[F, M]):
                 module = (spec.build or self._build)(self._facts).to(world.device)
             if world.rank:
                 torch.manual_seed(seed + world.rank)
-            n_steps = max(len(rows) // given.batch_size, 1)
             plan = Plan(
-                max_epochs=given.max_epochs or max(LEAST_EPOCHS, -(-(spec.default_steps or DEFAULT_STEPS) // n_steps)),
+                max_epochs=given.max_epochs or spec.n_epochs(len(rows) // given.batch_size),
                 batch_size=given.batch_size,
                 learning_rate=given.learning_rate,
                 trainer=trainer,
@@ -254,11 +253,10 @@ class GradientEstimator(LatentVariableModel, Generic[F, M]):
 
     def _identity(self, data: TrainingData) -> dict[str, object]:
         """What a fit must share with a checkpoint to resume from it: everything that determines the weights."""
-        ignored = ("checkpoint", "device", "verbose", "max_epochs", "random_state", "accumulate", "shuffle_rows")
         arguments = {
             name: type(value).__name__ if isinstance(value, BaseEstimator) else repr(value)
             for name, value in self.get_params().items()
-            if name.split("__")[-1] not in ignored
+            if name.split("__")[-1] not in IGNORED
         }
         return {"model": type(self).__name__, **arguments, **data.identity()}
 
@@ -321,18 +319,14 @@ class GradientEstimator(LatentVariableModel, Generic[F, M]):
             raise ValueError(f"shape={self._shape} is not that of {d} columns; the file is damaged")
         if self.n_features_in_ != d:
             raise ValueError(f"n_features_in_={self.n_features_in_}, but there are {d} columns; the file is damaged")
-        with (
-            seeded(0, torch.device("cpu")),
-            Allowance(weights, record["facts"], len(inner.names) * max(inner.n_levels)),
-        ):
+        allowance = Allowance(weights, record["facts"], len(inner.names) * max(inner.n_levels))
+        with seeded(0, torch.device("cpu")), allowance:
             module = self._build(self._facts)
         try:
             check_weights(weights, module.state_dict())
         except ValueError as error:
             raise ValueError(f"the weights do not fit the model's networks: {error}; the file is damaged") from None
-        for name, weight in weights.items():
-            if not weight.isfinite().all():
-                raise ValueError(f"the weights hold NaN or infinity in {name}; the file is damaged")
+        check_finite(weights)
         module.load_state_dict(weights)
         return module.eval()
 

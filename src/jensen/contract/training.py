@@ -13,6 +13,8 @@ from jensen.engines.sgd.plan import Objective, Phase, Trainer
 
 # Names in files that differ from the names here.
 FILE_NAMES = {"has_missing": "has_holes"}
+# Epochs if max_epochs is None: enough for this many steps, and at least this many passes over the rows.
+DEFAULT_STEPS, LEAST_EPOCHS = 5000, 20
 # Left out of files by models without classes.
 ONLY_WITH_CLASSES = ("prior", "class_weight")
 
@@ -71,9 +73,10 @@ class TrainingSpec(Generic[F, M]):
         phases: returns the groups of parameters to train in turns; by default all are trained together.
         trained: returns the module whose forward is trained; by default the networks themselves.
         seed: None is the model's own.
-        default_steps: about the number of steps if the model has no max_epochs; None is that of all models.
         may_keep_start: whether the initial weights compete with those of every round on the held-out rows.
         is_skipped: whether to keep the initial weights without any training.
+        n_steps, least_epochs: with max_epochs=None as many epochs as have so many steps, and at least so many; None is
+            the number of all models.
     """
 
     objective: Objective
@@ -83,9 +86,14 @@ class TrainingSpec(Generic[F, M]):
     phases: Callable[[M], Sequence[Phase]] = all_together
     trained: Callable[[M], nn.Module] = itself
     seed: int | None = None
-    default_steps: int | None = None
     may_keep_start: bool = False
     is_skipped: bool = False
+    n_steps: int | None = None
+    least_epochs: int | None = None
+
+    def n_epochs(self, steps_per_epoch: int) -> int:
+        """Epochs of a model with max_epochs=None."""
+        return max(self.least_epochs or LEAST_EPOCHS, -(-(self.n_steps or DEFAULT_STEPS) // max(steps_per_epoch, 1)))
 
 
 def class_frequencies(counts: Tensor) -> list[float]:

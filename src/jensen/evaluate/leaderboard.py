@@ -164,7 +164,7 @@ class Leaderboard:
         if ax is None:
             import matplotlib.pyplot as plt
 
-            ax = plt.subplots()[1]
+            ax = plt.subplots(layout="constrained")[1]
         table = self.table[self.table["failure"] == ""].iloc[::-1]
         place = np.arange(len(table))
         reach = np.abs(table[["behind_low", "behind_high"]].to_numpy().T - table["behind"].to_numpy())
@@ -194,14 +194,14 @@ class Leaderboard:
 
     def plot_samples(self, n_samples: int = 12, random_state: Any = 0) -> Figure:
         """Draw held-out images, and below them a row of samples per model."""
-        from matplotlib.figure import Figure
+        from jensen.runtime.figures import Drawn
 
         if not self.held_out.footing.is_image:
             raise ValueError("rows of a table cannot be drawn as images; board.sample() returns the samples")
         real = as_array(self.held_out.rows)[:n_samples].astype(np.float64)
         limits = scale_of(float(np.nanmin(real)), float(np.nanmax(real)))
         lines = {"real": real, **self.sample(n_samples, random_state)}
-        fig = Figure(figsize=(1.6 + 0.62 * n_samples, 0.68 * len(lines)), dpi=150, layout="constrained")
+        fig = Drawn(figsize=(1.6 + 0.62 * n_samples, 0.68 * len(lines)), dpi=150, layout="constrained")
         axes = fig.subplots(len(lines), n_samples, squeeze=False)
         for panels, (name, images) in zip(axes, lines.items(), strict=True):
             for ax, image in zip(panels, images, strict=False):

@@ -80,5 +80,12 @@ def check_weights(given: dict[str, Tensor], own: dict[str, Tensor]) -> None:
             )
 
 
+def check_finite(weights: dict[str, Tensor]) -> None:
+    """Raise an error if a weight is NaN or infinite."""
+    for name, weight in weights.items():
+        if not weight.isfinite().all():
+            raise ValueError(f"the weights hold NaN or infinity in {name}; the file is damaged")
+
+
 def without_generator(kwargs: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in kwargs.items() if name not in ("generator", "out", "pin_memory")}

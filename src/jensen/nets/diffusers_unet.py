@@ -159,6 +159,11 @@ def check_halving(shape: tuple[int, ...], n_stages: int) -> None:
 def config_of(recipe: UNet) -> dict[str, Any]:
     """The configuration of the UNet2DModel that computes the same as a UNet."""
     channels, attention = list(recipe.channels), set(recipe.attention)
+    if recipe.patch != 1:
+        raise ValueError(
+            f"network=UNet(patch={recipe.patch}) works on patches, and diffusers' UNet2DModel on single pixels; fit "
+            "with UNet(patch=1)"
+        )
     if recipe.position_map:
         raise ValueError(
             "network=UNet(position_map=True) adds a learned image, but diffusers' UNet2DModel has none; fit with "

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 import time
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -15,6 +16,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, TypeVar
 
+from jensen.runtime.messages import own_filters
 from jensen.runtime.watching import measured
 
 Item = TypeVar("Item")
@@ -81,6 +83,7 @@ class Bar:
         self, name: str | None, total: int | None = None, *, unit: str = "block", initial: int = 0, leave: bool = False
     ) -> None:
         self.name, self.total, self.unit, self.done, self.text = name, total, unit, initial, ""
+        self.left = ""
         self.display, self.began = DISPLAY.get(), time.monotonic()
         self.bar: Any = None
         if name is None:
@@ -88,8 +91,7 @@ class Bar:
         if self.display is not None:
             self.display.running.append(self)
         if self.display is None or self.display.has_terminal:
-            from tqdm.auto import tqdm
-
+            tqdm = tqdm_of_here()
             # disable=None: no bar where there is no terminal.
             self.bar = tqdm(desc=name, total=total, initial=initial, unit=unit, leave=leave, disable=None, delay=DELAY)
 
@@ -121,20 +123,28 @@ class Bar:
         if values is not None:
             measured(self.name, self.done + 1, self.total, values)
         if self.bar is not None:
-            self.bar.set_postfix_str(text)
+            self.bar.set_postfix_str(", ".join(filter(None, (self.left, text))))
+
+    def expect_end(self, seconds: float) -> None:
+        """Show how long the rest takes, where one knows more than the number of steps."""
+        self.left = f"about {duration(seconds)} left"
+        self.note(self.text)
+
+    @property
+    def is_shown(self) -> bool:
+        """Whether somebody sees the bar or its lines."""
+        return self.bar is not None or (self.name is not None and self.display is not None)
 
     def say(self, text: str) -> None:
         """Print a line to standard error, above the bar."""
         if self.display is not None and not self.display.has_terminal:
             self.display.write(text)
         else:
-            from tqdm.auto import tqdm
-
-            tqdm.write(text, file=sys.stderr)
+            tqdm_of_here().write(text, file=sys.stderr)
 
     def line(self) -> str:
         of = "" if self.total is None else f" of {self.total}"
-        return f"{self.name}, {self.unit} {self.done}{of}" + (f", {self.text}" if self.text else "")
+        return ", ".join(filter(None, (f"{self.name}, {self.unit} {self.done}{of}", self.left, self.text)))
 
     def close(self) -> None:
         if self.bar is not None:
@@ -147,6 +157,18 @@ class Bar:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.close()
+
+
+def duration(seconds: float) -> str:
+    """A time as people say it: 90 is 2 min."""
+    for unit, size in (("h", 3600), ("min", 60)):
+        if seconds >= 1.5 * size:
+            return (
+                f"{seconds / size:.1f} {unit}"
+                if unit == "h" and seconds < 10 * size
+                else f"{seconds / size:.0f} {unit}"
+            )
+    return f"{seconds:.0f} s"
 
 
 def progress(
@@ -164,3 +186,13 @@ def counted(steps: Iterable[Item], bar: Bar) -> Iterator[Item]:
         for step in steps:
             yield step
             bar.update()
+
+
+def tqdm_of_here() -> Any:
+    """The bars of tqdm: widgets in a notebook that can show them, else text, without a warning about widgets."""
+    from tqdm import TqdmWarning
+
+    with own_filters():
+        warnings.simplefilter("ignore", TqdmWarning)
+        from tqdm.auto import tqdm
+    return tqdm

@@ -6,6 +6,7 @@ otherwise nothing happens, so that a fit that nobody watches costs nothing.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -26,7 +27,8 @@ class Watch:
     title: str
     steps: list[dict[str, Any]] = field(default_factory=list)
     end: str | None = None
-    # Whether a reader has seen the end.
+    # How often somebody read, and whether the end was read.
+    n_reads: int = 0
     is_end_read: bool = False
 
     def since(self, seen: Any) -> dict[str, Any]:
@@ -35,8 +37,15 @@ class Watch:
             raise ValueError(f"seen={seen!r} must be a whole number, 0 or more")
         end = self.end  # before the steps, so that a reader who sees the end has all of them
         found = {"title": self.title, "steps": self.steps[seen:], "end": end}
+        self.n_reads += 1
         self.is_end_read = self.is_end_read or end is not None
         return found
+
+    def wait_for_reader(self, seconds: float) -> None:
+        """Let somebody who reads read the end."""
+        until = time.monotonic() + seconds
+        while self.n_reads and not self.is_end_read and time.monotonic() < until:
+            time.sleep(0.02)
 
 
 WATCH: ContextVar[Watch | None] = ContextVar("watch", default=None)

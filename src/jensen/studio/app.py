@@ -21,6 +21,7 @@ from jensen.studio.catalogue import described, find
 from jensen.studio.folder import Folder
 from jensen.studio.guard import Guard
 from jensen.studio.page import KINDS, html, web_files
+from jensen.studio.trained import progress_of
 
 # Requests that are computed at the same time; the others wait.
 AT_ONCE = 4
@@ -61,7 +62,9 @@ def studio_app(token: str, port: int, folder: Folder, watch: Watch | None) -> Gu
         return {"explainers": described()}
 
     def explained(given: dict[str, Any], request: Request) -> Any:
-        return find(request.path_params["name"]).compute(given)
+        explainer = find(request.path_params["name"])
+        waiting = progress_of(explainer.needs)
+        return {"training": waiting} if waiting else explainer.compute(given)
 
     def filed(given: dict[str, Any], request: Request) -> Any:
         return folder.listed() | {"given": list(folder.given), "is_watched": watch is not None}

@@ -19,8 +19,11 @@ NAMES = (
     "topics",
     "ridge",
     "reparametrisation",
+    "latent_map",
     "noising",
     "levels",
+    "generate",
+    "classifier",
 )
 
 

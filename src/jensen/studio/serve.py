@@ -28,6 +28,8 @@ def bound_socket(port: int | None) -> socket.socket:
     found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         found.bind((LOOPBACK, port or 0))
+        # Who asks before the server runs waits in the queue of the socket.
+        found.listen(128)
     except OSError:
         found.close()
         raise ValueError(f"port {port} is in use; give another with --port, or none for a free one") from None
@@ -96,7 +98,5 @@ def run(folder: Folder, port: int | None, *, opens_browser: bool, say: Callable[
 
 def open_browser(server: Server, screen: str) -> None:
     """Show a screen in the user's browser, which may take a moment to start."""
-    # A browser that is faster than the server waits in the queue of the socket.
-    server.listening.listen(100)
     address = f"{server.address}#{screen}" if screen else server.address
     threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()

@@ -117,10 +117,10 @@ class Imputed:
 
     def plot(self) -> Figure:
         """How much better than the column's own mean, or most frequent level, every column is filled."""
-        from matplotlib.figure import Figure
+        from jensen.runtime.figures import Drawn
 
         names, gains = self.gains()
-        figure = Figure(figsize=(7, 1.2 + 0.32 * len(names)), layout="constrained")
+        figure = Drawn(figsize=(7, 1.2 + 0.32 * len(names)), layout="constrained")
         axes = figure.subplots()
         axes.barh(names, gains, color="C0")
         axes.invert_yaxis()

@@ -151,9 +151,9 @@ class Outliers:
 
     def plot(self) -> Figure:
         """Scores of all rows in order, with the odd ones marked, and the largest of them named."""
-        from matplotlib.figure import Figure
+        from jensen.runtime.figures import Drawn
 
-        figure = Figure(figsize=(7.5, 4), layout="constrained")
+        figure = Drawn(figsize=(7.5, 4), layout="constrained")
         axes = figure.add_subplot()
         number, odd = np.arange(len(self.scores)), self.is_outlier
         shown = np.minimum(self.scores, finite_end(self.scores))

@@ -128,17 +128,17 @@ class TestWhatIsLearnt:
 class TestSteps:
     def test_warm_up_rises_and_a_cosine_falls(self):
         trainer = Trainer(warm_up=4, decay="cosine")
-        rates = [trainer.rate(step, 100) for step in (0, 1, 3, 25, 50, 99, 100)]
+        rates = [trainer.rate(step, step / 100) for step in (0, 1, 3, 25, 50, 99, 100)]
         cosine = [0.5 * (1 + math.cos(math.pi * step / 100)) for step in (0, 1, 3, 25, 50, 99, 100)]
         assert_allclose(rates, np.array([0.25, 0.5, 1, 1, 1, 1, 1]) * cosine, atol=1e-15)
-        assert Trainer(warm_up=0, decay=None).rate(17, 100) == 1.0
+        assert Trainer(warm_up=0, decay=None).rate(17, 0.17) == 1.0
 
     def test_the_schedule_decides_about_every_step(self):
         module = Walk()
         trainer = Trainer(warm_up=10, averaging=None, clip=None)
         run = fit_sgd(module, ZEROS, height, plan(60, 4, 0.01, trainer))
-        assert module.theta.item() == pytest.approx(0.01 * sum(trainer.rate(t, 120) for t in range(120)), rel=1e-4)
-        assert run.history[-1]["learning_rate"] == pytest.approx(0.01 * trainer.rate(119, 120))
+        assert module.theta.item() == pytest.approx(0.01 * sum(trainer.rate(t, t / 120) for t in range(120)), rel=1e-4)
+        assert run.history[-1]["learning_rate"] == pytest.approx(0.01 * trainer.rate(119, 119 / 120))
 
     def test_the_average_is_the_formula(self):
         """θ̄ ← a θ̄ + (1 - a) θ, a = min(decay, (1 + t) / (10 + t)), with θ_t = (t + 1) · rate."""

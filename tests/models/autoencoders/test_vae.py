@@ -19,6 +19,7 @@ from jensen.engines.sgd.feeds import TensorFeed
 from jensen.engines.sgd.loop import Phase, Plan, fit_sgd
 from jensen.models.autoencoders.inference import elbo
 from jensen.models.autoencoders.module import binary_draws
+from jensen.runtime.row_draws import RowDraws
 
 LINE = MLP(hidden=())
 ALL_ROWS = Trainer(validation_fraction=0.0, averaging=None)
@@ -623,7 +624,7 @@ def test_the_closed_form_terms_are_those_of_the_draws(curve):
     rows = torch.tensor(x[:10])
     encoded = model.columns_.encode(rows.numpy()).float()
     with torch.no_grad():
-        closed = elbo(model.module_, encoded, 4000, torch.Generator().manual_seed(0), torch.device("cpu"))
+        closed = elbo(model.module_, encoded, 4000, RowDraws.of(encoded, 0), torch.device("cpu"))
     drawn = np.mean([model.set_params(random_state=s).bound(x[:10], importance_samples=1).total for s in range(400)], 0)
     model.set_params(random_state=0)
     total = closed.reconstruction - closed.kl["latent"] + model.columns_.log_jacobian(~encoded.isnan())

@@ -8,6 +8,7 @@ from scipy.stats import norm
 
 from cases import CASES, diffusion_step, standardisation
 from jensen.formulas.noising import Noising
+from own_draws import own_draws
 
 DRAWS = 20_000
 
@@ -41,7 +42,8 @@ def test_the_bound_is_what_its_formula_gives(name):
     beta = np.asarray(model.schedule)
     bar = np.cumprod(1 - beta)
     bar_before = np.append(1.0, bar[:-1])
-    found = model.bound(np.repeat(rows, DRAWS, axis=0), levels="all").total.reshape(len(rows), DRAWS)
+    with own_draws():
+        found = model.bound(np.repeat(rows, DRAWS, axis=0), levels="all").total.reshape(len(rows), DRAWS)
     for i, x0 in enumerate((rows - location) / scale):
         terms = [0.5 * (bar[-1] * x0**2 - bar[-1] - np.log(1 - bar[-1])).sum() + np.log(scale).sum() + np.zeros(DRAWS)]
         for t in range(1, len(beta) + 1):

@@ -12,6 +12,7 @@ from jensen import Diffusion, ResidualMLP, Schedule
 from jensen.models.diffusion.classifier import classify_rows
 from jensen.models.diffusion.module import DiffusionModule
 from jensen.models.diffusion.space import Space
+from jensen.runtime.row_draws import streams_of
 from known_denoisers import MEANS, STD, MixtureData, mixture_rows, unit_columns
 
 CPU = torch.device("cpu")
@@ -47,8 +48,8 @@ def known():
 def classified(module, x, budget, weighting="variational", prior=(0.5, 0.5), seed=0):
     rows = torch.tensor(x, dtype=torch.float32)
     log_prior = torch.tensor(prior, dtype=torch.float64).log()
-    generator = torch.Generator().manual_seed(seed)
-    return classify_rows(module, rows, log_prior, weighting, budget, generator, CPU, False)
+    draws = streams_of(torch.Generator().manual_seed(seed), len(rows))
+    return classify_rows(module, rows, log_prior, weighting, budget, draws, CPU, False)
 
 
 def exact_log_odds(x, prior=(0.5, 0.5)):

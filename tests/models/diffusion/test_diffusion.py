@@ -18,10 +18,13 @@ import jensen
 from jensen import MLP, Denoiser, Diffusion, ResidualMLP, Schedule, Trainer, UNet
 from jensen.data.infer import learn_columns
 from jensen.data.levels import Grid, find_grid
+from jensen.data.rows import learn_events
 from jensen.data.scaled import with_grid
+from jensen.models.diffusion.build import decide, default_steps, image_network
 from jensen.models.diffusion.inference import all_levels, some_levels
 from jensen.models.diffusion.module import DiffusionModule, evaluation_levels, level_shares, training_levels
 from jensen.models.diffusion.space import Space
+from jensen.runtime.row_draws import streams_of
 from known_denoisers import MEANS, STD, known_module, mixture_log_density, mixture_rows
 
 CPU = torch.device("cpu")
@@ -33,10 +36,15 @@ def seeded(seed=0):
     return torch.Generator().manual_seed(seed)
 
 
+def streams(n, seed=0):
+    """Random numbers of n rows, each with a stream of its own."""
+    return streams_of(seeded(seed), n)
+
+
 @torch.inference_mode()
 def bound_of(module, x, n_levels=None, seed=0):
     rows = torch.as_tensor(x, dtype=torch.float32)
-    found = some_levels(module, rows, n_levels or module.schedule.n_levels, seeded(seed), CPU)
+    found = some_levels(module, rows, n_levels or module.schedule.n_levels, streams(len(rows), seed), CPU)
     return (found.reconstruction - found.prior - found.denoising).numpy(), found.standard_error.numpy()
 
 
@@ -231,7 +239,7 @@ def test_weighted_levels_of_a_row_estimate_the_sum(k):
     share = torch.tensor(level_shares(Schedule.linear(200)))
     value = torch.linspace(3, 1, 200).double()
     value[0] = -40.0
-    level, weight = evaluation_levels(share, 4000, k, seeded())
+    level, weight = evaluation_levels(share, 4000, k, streams(4000))
     estimates = (weight * value[level - 1]).sum(1)
     assert_allclose(estimates.mean(), value.sum(), atol=4 * float(estimates.std()) / math.sqrt(4000))
     assert (level[:, :2] == 1).all()
@@ -587,6 +595,60 @@ def test_held_out_rows_are_not_looked_at(digits):
     assert (-model.history_["held_out"] < 1.1 * entropy).all()
 
 
+@pytest.mark.parametrize(
+    ("shape", "channels", "patch", "points", "steps"),
+    [
+        ((1, 8, 8), (32, 64), 1, (8, 8), (None, None)),
+        ((1, 16, 16), (32, 64), 1, (16, 16), (3000, 5)),
+        ((1, 28, 20), (32, 64), 2, (14, 10), (3000, 5)),
+        ((3, 33, 9), (48, 96), 4, (9, 3), (3000, 5)),
+        ((3, 128, 100), (48, 96), 8, (16, 13), (3000, 5)),
+    ],
+)
+def test_the_default_network_works_on_at_most_16_points_per_side(shape, channels, patch, points, steps):
+    assert image_network(shape) == (list(channels), patch)
+    network = UNet(channels, patch=patch).build(shape, shape)
+    assert network.position_map.shape[1:] == points
+    assert default_steps(shape) == steps
+
+
+def test_the_default_network_is_kept_in_the_file(tmp_path):
+    x = np.random.default_rng(0).integers(0, 4, (60, 18, 18))
+    model = Diffusion(n_steps=5, max_epochs=1, random_state=0).fit(x)
+    assert model.module_.network.patch == 2
+    model.save(tmp_path / "m.jensen")
+    found = jensen.load(tmp_path / "m.jensen")
+    assert found.module_.network.patch == 2
+    assert_allclose(found.sample(2, random_state=0)[0], model.sample(2, random_state=0)[0])
+
+
+def test_few_rows_of_many_values_with_many_levels_are_predicted_as_numbers():
+    rng = np.random.default_rng(0)
+    small, large = rng.integers(0, 256, (45, 3, 32, 32)), rng.integers(0, 256, (45, 3, 40, 40))
+    for x, prediction in ((small, "levels"), (large, "velocity"), (large // 16, "levels")):
+        assert decide(Diffusion(), grid_columns(x)).prediction == prediction
+
+
+def grid_columns(x):
+    return learn_events(Diffusion(), x, Diffusion()._column_rules())[0].columns
+
+
+@pytest.mark.parametrize("prediction", ["velocity", "noise"])
+def test_a_limit_of_the_guess_raises_no_term_but_that_of_the_first_level(digits, prediction):
+    """x_0 lies within the limit, and the projection of x̂_0 onto it is no farther away (L_0 keeps its x̂_0)."""
+    x = torch.tensor(digits[:40].reshape(40, -1)).float()
+    module = quick(max_epochs=1, prediction=prediction).fit(digits).module_.eval()
+    level, noise = torch.arange(40) % module.schedule.n_levels + 1, torch.randn(40, 64)
+    with torch.no_grad():
+        limited = module.terms(x, module.space.embed(x), level, noise)
+        assert module.space.clip == 1.0
+        module.space.clip = None
+        free = module.terms(x, module.space.embed(x), level, noise)
+    assert (limited.nats <= free.nats + 1e-5 * free.nats.abs()).all()
+    assert (limited.nats[level > 1] < free.nats[level > 1] - 1e-3).any()
+    assert limited.nats[level == 1].equal(free.nats[level == 1])
+
+
 def test_some_pixels_stand_for_all_in_a_training_step():
     """Of many levels a step takes the probabilities of some pixels, which have the mean of all of them."""
     x = np.random.default_rng(0).integers(0, 64, (48, 5, 6))
@@ -682,5 +744,5 @@ def test_an_unfitted_model():
 def test_all_levels_have_their_own_term():
     module = known_module(Schedule.linear(50))
     with torch.inference_mode():
-        profile = all_levels(module, torch.tensor(mixture_rows(3, 0), dtype=torch.float32), seeded(), CPU)
+        profile = all_levels(module, torch.tensor(mixture_rows(3, 0), dtype=torch.float32), streams(3), CPU)
     assert profile.nats.shape == profile.error.shape == (3, 50)

@@ -58,7 +58,7 @@ def clusters():
 def tilts(model, z, n_repeats):
     """ln p(z) - ln N(z; 0, I) of latent vectors (k, m), estimated so many times (k, n_repeats)."""
     rows = torch.as_tensor(z).float()[:, None, None].expand(-1, 1, n_repeats, -1)
-    return log_tilt(model.module_, 1000, torch.Generator().manual_seed(0), rows)[:, 0]
+    return log_tilt(model.module_, 1000, rows, torch.Generator().manual_seed(0))[:, 0]
 
 
 def paired(model, x, levels="all", n_repeats=1):

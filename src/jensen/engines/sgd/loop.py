@@ -31,6 +31,7 @@ from jensen.engines.sgd.objective import (
     row_mean,
     to_device,
 )
+from jensen.engines.sgd.pace import Pace, line_of
 from jensen.engines.sgd.plan import HistoryRow, Objective, Phase, Plan, Position, Run, Terms
 from jensen.engines.sgd.processes import World
 from jensen.nets.allowance import check_weights
@@ -115,7 +116,7 @@ class Training:
         self.batch_size = max(min(plan.batch_size, len(feed)) // world.size * world.size, world.size)
         self.steps_per_epoch = len(feed) // self.batch_size
         self.epochs_per_round = math.ceil(STEPS_PER_ROUND / self.steps_per_epoch)
-        self.n_steps = plan.max_epochs * self.steps_per_epoch
+        self.pace = Pace(plan.max_epochs * self.steps_per_epoch, plan.trainer.max_seconds, world)
         self.parameters = [p for p in module.parameters() if p.requires_grad]
         self.forward = world.wrap(Loss(module, objective)).train()
         # fused: one kernel for all parameters, three times as fast as the loop over them.
@@ -133,35 +134,39 @@ class Training:
     def run(self, interrupt: Interrupt) -> bool:
         """Train to the last epoch, or until the held-out score stops rising; returns whether Ctrl-C ended it."""
         at, plan, world = self.at, self.plan, self.world
-        name = plan.progress if world.is_main else None
-        bar = Bar(name, plan.max_epochs, unit="epoch", initial=at.epoch, leave=True)
-        began, written = time.monotonic() - at.seconds, time.monotonic()
+        bar = Bar(plan.progress if world.is_main else None, plan.max_epochs, unit="epoch", initial=at.epoch, leave=True)
+        began, written, is_cut = time.monotonic() - at.seconds, time.monotonic(), False
         try:
             if plan.may_keep_start and self.held_out is not None and not at.history and not at.epoch and not at.step:
                 self.score_start()
-            while at.epoch < plan.max_epochs and not at.is_done:
+            while at.epoch < plan.max_epochs and not at.is_done and not self.pace.is_over(at.seconds):
                 self.move(self.phase(at.epoch))
                 for batch in self.feed.batches(self.order()):
                     self.take_step(batch)
                     at.step += 1
                     bar.beat()
-                    now = time.monotonic()
-                    at.seconds = now - began
+                    now, at.seconds = time.monotonic(), self.pace.since(began)
+                    self.pace.show(bar, self.at.n_steps(self.steps_per_epoch), at.seconds)
                     if world.any(interrupt.is_set):
                         self.write()
                         return True
+                    if is_cut := self.pace.is_over(at.seconds) and at.step < self.steps_per_epoch:
+                        break
                     if now - written >= self.trainer.checkpoint_every:
                         self.write()
                         written = time.monotonic()
-                at.epoch, at.step = at.epoch + 1, 0
-                if at.epoch % self.epochs_per_round == 0 or at.epoch == plan.max_epochs:
+                if is_cut:
                     self.close_round()
-                    bar.note(self.line(), at.history[-1])
+                    break
+                at.epoch, at.step = at.epoch + 1, 0
+                is_over = at.epoch == plan.max_epochs or self.pace.is_over(at.seconds)
+                if at.epoch % self.epochs_per_round == 0 or is_over:
+                    self.close_round()
+                    bar.note(line_of(at.history[-1]), at.history[-1])
                 bar.update()
             if at.history and at.best_round < 0:
-                raise DivergenceError(
-                    f"the held-out bound is not finite after any of {len(at.history)} rounds; {self.way_out()}"
-                )
+                n = len(at.history)
+                raise DivergenceError(f"the held-out bound is not finite after any of {n} rounds; {self.way_out()}")
             self.write()
         finally:
             self.move(None)
@@ -173,10 +178,10 @@ class Training:
         return Order(self.plan.seed, self.at.epoch, self.at.step, self.batch_size, self.world.rank, self.world.size)
 
     def take_step(self, batch: Minibatch) -> None:
-        at, done = self.at, self.at.epoch * self.steps_per_epoch + self.at.step
+        at, step = self.at, self.at.n_steps(self.steps_per_epoch)
         for group in self.optimiser.param_groups:
-            group["lr"] = self.learning_rate(done)
-        names, (number, *amounts) = self.descend(batch, done / self.n_steps)
+            group["lr"] = self.learning_rate(step)
+        names, (number, *amounts) = self.descend(batch, self.pace.done(step, at.seconds))
         if self.trainer.clip is not None:
             length = clip_gradients(self.parameters, self.trainer.clip)
             if not math.isfinite(length):
@@ -184,7 +189,7 @@ class Training:
         self.optimiser.step()
         self.optimiser.zero_grad()
         if self.average is not None:
-            self.average.update(done)
+            self.average.update(step)
         for name, amount in zip(("objective", *names), (-number, *amounts), strict=True):
             at.sums[name] = at.sums.get(name, 0.0) + amount
         at.mass += 1.0 if batch.weight is None else float(batch.weight.mean())
@@ -208,7 +213,7 @@ class Training:
         return list(found[0]), numbers
 
     def learning_rate(self, step: int) -> float:
-        return self.plan.learning_rate * self.trainer.rate(step, self.n_steps)
+        return self.plan.learning_rate * self.trainer.rate(step, self.pace.done(step, self.at.seconds))
 
     def phase(self, epoch: int) -> Phase | None:
         phases = self.plan.phases
@@ -237,15 +242,16 @@ class Training:
 
     def close_round(self) -> None:
         """Add the round to the history and keep its weights if it is the best."""
-        at, phase, current = self.at, self.phase(self.at.epoch - 1), self.current()
+        at, current = self.at, self.current()
+        epoch = at.epoch + (at.step > 0)  # the time may run out within an epoch
+        phase = self.phase(epoch - 1)
         if self.world.any(not are_finite(current.state_dict())):
-            raise DivergenceError(f"training diverged in epoch {at.epoch}: a weight is not finite; {self.way_out()}")
-        row: HistoryRow = {"epoch": at.epoch, **({} if phase is None else {"phase": phase.name}), **self.means()}
+            raise DivergenceError(f"training diverged in epoch {epoch}: a weight is not finite; {self.way_out()}")
+        row: HistoryRow = {"epoch": epoch, **({} if phase is None else {"phase": phase.name}), **self.means()}
         value = float(len(at.history))  # without held-out rows the last round is kept
         if self.held_out is not None:
             value = row["held_out"] = self.held_out_mean(current, self.score)
-        last = at.epoch * self.steps_per_epoch - 1
-        row |= {"learning_rate": self.learning_rate(last), "seconds": at.seconds}
+        row |= {"learning_rate": self.learning_rate(self.at.n_steps(self.steps_per_epoch) - 1), "seconds": at.seconds}
         at.history.append(row)
         at.sums, at.mass = {}, 0.0
         if value > at.best:
@@ -275,12 +281,6 @@ class Training:
     def current(self) -> nn.Module:
         """The module with the weights that are scored: the averaged ones, if there are any."""
         return self.module if self.average is None else self.average.module
-
-    def line(self) -> str:
-        """The last round as a line of text."""
-        row = self.at.history[-1]
-        shown = [(name, value) for name, value in row.items() if name not in ("epoch", "learning_rate", "seconds")]
-        return ", ".join(f"{name} {value:.4g}" if isinstance(value, float) else str(value) for name, value in shown)
 
     def keep(self, *, is_last: bool) -> None:
         """Load the weights of the best round, or those of the last step if they are finite."""

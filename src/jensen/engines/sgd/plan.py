@@ -33,6 +33,8 @@ class Trainer(BaseEstimator):
         shuffle_rows: rows of a `jensen.scan` in memory, from which batches are drawn at random while files are read.
             Rows of one batch come from about so many rows, so more of them mix files that are sorted better. None is
             262 144 rows, or as many as have 256 MB. A scan with fewer rows is read once and held.
+        max_seconds: training ends after so many seconds, those before an interruption included, if it has not ended
+            before; the learning rate reaches 0 then. The weights depend on the speed of the machine. None is no limit.
 
     Example:
         >>> from jensen import Trainer
@@ -55,6 +57,7 @@ class Trainer(BaseEstimator):
         checkpoint_every: float = 60.0,
         accumulate: int = 1,
         shuffle_rows: int | None = None,
+        max_seconds: float | None = None,
     ) -> None:
         self.weight_decay = weight_decay
         self.warm_up = warm_up
@@ -66,6 +69,7 @@ class Trainer(BaseEstimator):
         self.checkpoint_every = checkpoint_every
         self.accumulate = accumulate
         self.shuffle_rows = shuffle_rows
+        self.max_seconds = max_seconds
 
     def check(self) -> None:
         """Raise an error for invalid values; the constructor only stores them."""
@@ -83,14 +87,16 @@ class Trainer(BaseEstimator):
             raise ValueError(f"Trainer(validation_fraction={self.validation_fraction!r}) must be 0 or more and below 1")
         if not (is_number(self.patience) and self.patience >= 1):
             raise ValueError(f"Trainer(patience={self.patience!r}) must be 1 or more")
+        if self.max_seconds is not None and not (is_number(self.max_seconds) and self.max_seconds > 0):
+            raise ValueError(f"Trainer(max_seconds={self.max_seconds!r}) must be a number above 0, or None")
         for name, count in {"accumulate": self.accumulate, "shuffle_rows": self.shuffle_rows or 1}.items():
             if not (is_whole(count) and count >= 1) or getattr(self, name) == 0:
                 raise ValueError(f"Trainer({name}={getattr(self, name)!r}) must be a whole number, 1 or more")
 
-    def rate(self, step: int, n_steps: int) -> float:
-        """The learning rate of a step, as a fraction of the largest."""
+    def rate(self, step: int, done: float) -> float:
+        """The learning rate of a step, when this fraction of the training is done, as a fraction of the largest."""
         rising = min(1.0, (step + 1) / self.warm_up) if self.warm_up else 1.0
-        falling = 0.5 * (1 + math.cos(math.pi * min(step / n_steps, 1.0))) if self.decay == "cosine" else 1.0
+        falling = 0.5 * (1 + math.cos(math.pi * min(done, 1.0))) if self.decay == "cosine" else 1.0
         return rising * falling
 
 
@@ -168,6 +174,10 @@ class Position:
     best_round: int = -1
     seconds: float = 0.0
     is_done: bool = False
+
+    def n_steps(self, per_epoch: int) -> int:
+        """The number of steps so far."""
+        return self.epoch * per_epoch + self.step
 
     def check(self) -> None:
         """Raise an error unless this is a possible position of a run."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import torch
@@ -17,7 +17,7 @@ from jensen.engines.sgd.streams import TrainingData
 from jensen.formulas.noising import QUOTIENTS
 from jensen.formulas.schedule import LARGEST_BETA, Schedule, gentle_beta
 from jensen.models.diffusion.module import DiffusionModule
-from jensen.models.diffusion.space import Space
+from jensen.models.diffusion.space import MOST_OUTPUTS, Space
 from jensen.nets.denoiser import Denoiser, build_denoiser
 from jensen.nets.mlp import ResidualMLP
 from jensen.nets.recipe import Recipe
@@ -26,6 +26,13 @@ from jensen.runtime.messages import levels_inside
 
 # Number of waves of x_t that distinguish neighbouring levels: those with the shortest periods.
 N_WAVES = 3
+# Default U-Net: pixels become patches until the larger side has at most so many points. From patches of 4x4 on, whose
+# points hold more, stages are wider.
+MOST_POINTS, CHANNELS, WIDER_FROM, WIDER_CHANNELS = 16, (32, 64), 4, (48, 96)
+# With more values per row, probabilities of many levels for each of them cost far more than the rest of the network.
+MANY_VALUES = 4096
+# Training steps, and passes over the rows at least, by default: of images with more than so many pixels.
+FEW_PIXELS, IMAGE_STEPS, IMAGE_EPOCHS = 64, 3000, 5
 # Smallest √ᾱ_t that x̂_0 is divided by: below it, noiseless and long steps keep the error of x̂_0.
 LEAST_SIGNAL = 0.1
 
@@ -95,6 +102,7 @@ class DiffusionFacts(Facts):
         has_missing: whether values may be missing.
         start: the initial logits of levels (L, J).
         clip: the limit of x̂_0, or None.
+        channels, patch: of the default network of images.
     """
 
     prediction: str
@@ -107,13 +115,30 @@ class DiffusionFacts(Facts):
     has_missing: bool = False
     start: Tensor | None = None
     clip: float | None = None
+    channels: list[int] = field(default_factory=lambda: list(CHANNELS))
+    patch: int = 1
+
+
+def image_network(shape: Sequence[int]) -> tuple[list[int], int]:
+    """Channels and patches of the default U-Net for images (c, h, w)."""
+    patch = 1
+    while max(shape[1:]) > MOST_POINTS * patch:
+        patch *= 2
+    return list(CHANNELS if patch < WIDER_FROM else WIDER_CHANNELS), patch
+
+
+def default_steps(shape: Sequence[int]) -> tuple[int | None, int | None]:
+    """Training steps by default, and the smallest number of passes over the rows; None is that of every model."""
+    is_small = len(shape) < 3 or math.prod(shape[1:]) <= FEW_PIXELS
+    return (None, None) if is_small else (IMAGE_STEPS, IMAGE_EPOCHS)
 
 
 def decide(model: Arguments, columns: Columns) -> DiffusionFacts:
     """The facts that follow from the arguments and the columns."""
     prediction = model.prediction
     if prediction == "auto":
-        prediction = "levels" if columns.is_grid else "velocity"
+        is_small = columns.is_grid and (columns.n_levels[0] <= MOST_OUTPUTS or len(columns.names) <= MANY_VALUES)
+        prediction = "levels" if is_small else "velocity"
     if prediction == "levels" and "number" in columns.kinds:
         raise ValueError(
             "prediction='levels' needs data on a grid, but X holds numbers between its levels; round X, give "
@@ -153,7 +178,7 @@ def decide(model: Arguments, columns: Columns) -> DiffusionFacts:
 def with_rows(facts: DiffusionFacts, data: TrainingData, rows: Any) -> DiffusionFacts:
     """The facts with the initial logits of levels and the limit of x̂_0, from the rows with these numbers."""
     space, x = Space(data.events.columns, facts.prediction, facts.variance, facts.level_variance), data.some_rows(rows)
-    clip = space.largest_number(x) if facts.least_signal else None
+    clip = space.largest_number(x) if facts.least_signal or (space.grid_levels and space.n_numbers) else None
     return replace(facts, start=space.marginal_start(x), clip=clip)
 
 
@@ -186,7 +211,7 @@ def build_module(
         facts.has_missing * (point[0] if is_image else len(columns.names)),
     )
     out_shape = (space.n_outputs // math.prod(point[1:]), *point[1:]) if is_image else (space.n_outputs,)
-    recipe = model.network or (UNet() if is_image else ResidualMLP())
+    recipe = model.network or (UNet(tuple(facts.channels), patch=facts.patch) if is_image else ResidualMLP())
     if isinstance(recipe, Denoiser):
         recipe.check_fits(schedule, facts.prediction)
     network = build_denoiser(recipe, view.in_shape, out_shape, facts.n_classes)

@@ -27,11 +27,19 @@ from sklearn.utils.validation import check_is_fitted
 from jensen.contract.gradient import GradientEstimator
 from jensen.contract.training import TrainingSpec
 from jensen.data.container import Table
-from jensen.data.rows import ColumnRules
+from jensen.data.rows import ColumnRules, image_shape
 from jensen.engines.sgd.plan import Trainer
 from jensen.formulas.schedule import LARGEST_BETA, Schedule
 from jensen.models.diffusion.base import DenoisingModel
-from jensen.models.diffusion.build import DiffusionFacts, build_module, decide, with_classes, with_rows
+from jensen.models.diffusion.build import (
+    DiffusionFacts,
+    build_module,
+    decide,
+    default_steps,
+    image_network,
+    with_classes,
+    with_rows,
+)
 from jensen.models.diffusion.module import DiffusionModule
 from jensen.models.diffusion.objective import denoising_bound, denoising_objective
 from jensen.models.diffusion.to_diffusers import check_arguments, write_pipeline
@@ -49,17 +57,19 @@ class Diffusion(DenoisingModel):
             because larger ones multiply the errors of the network.
         n_steps: T, the number of noise levels, at most a million; None is 1000, or the number that the schedule has.
         prediction: what the network predicts for numbers: "noise" (ε), "data" (x_0), "mean" (of x_{t-1}) or "velocity";
-            "levels" predicts the probability of each level of a grid. "auto" is "levels" for data on a grid and
-            "velocity" for others. For categories it always predicts probabilities. The errors of "noise" and "mean"
-            grow with the noise, so x̂_0 is then limited to the range of the rows wherever x_t is mostly noise.
+            "levels" predicts the probability of each level of a grid. "auto" is "velocity", but "levels" for data on a
+            grid, unless rows have more than 4096 values of more than 32 levels. For categories it always predicts
+            probabilities. The errors of "noise" and "mean" grow with the noise, so x̂_0 is then limited to the range of
+            the rows wherever x_t is mostly noise; on a grid x̂_0 is limited to it at every level but the first.
         objective: what training raises. "simple" is minus the mean squared error of the prediction (all ε- or
             x_0-weights set to 1), with the cross-entropy for levels; "variational" is the bound; "hybrid" is "simple"
             plus a small part of the bound, which trains a learned variance.
         variance: σ_t² of the reverse steps: "beta" for β_t, "posterior" for β̃_t, "learned" for a value between them.
             "auto" is "beta" for numbers and "posterior" for numbers on a grid; for levels it follows from their
             probabilities. "learned" is an error if every column has levels.
-        network: recipe of the network, such as UNet() or ResidualMLP(), or your own `Denoiser`; None is UNet() for
-            images and ResidualMLP() for tables.
+        network: recipe of the network, such as UNet() or ResidualMLP(), or your own `Denoiser`; None is
+            ResidualMLP() for tables and UNet() for images. Those larger than 16x16 get the smallest of the patches 2,
+            4, 8, ... with which the larger side has at most 16 points, and from 4 on channels (48, 96).
         data_levels: number of values of data on a grid, such as 256 for pixels, which are then scored by probability
             (discretised decoder); None treats numbers as continuous, scored by density. "auto" detects whole numbers
             with at most 256 levels and, in images, scaled ones.
@@ -69,7 +79,8 @@ class Diffusion(DenoisingModel):
         evaluation_levels: number of noise levels per row that scores are estimated from, or "all".
         scaling: "feature" standardises every column, "common" divides all columns by one number; None is "common" for
             images and "feature" for tables. Scores are in the units of the data in any case.
-        max_epochs: passes over the rows; None is enough for 5000 steps, at least 20.
+        max_epochs: passes over the rows; None is enough for 5000 steps, at least 20, and for images of more than 64
+            pixels for 3000 steps, at least 5.
         batch_size: rows per step.
         learning_rate: learning rate of Adam.
         trainer: the other options of the training, `Trainer(...)`.
@@ -168,12 +179,19 @@ class Diffusion(DenoisingModel):
         columns = data.events.columns
         n_classes = len(self.classes_) if data.has_labels else 0
         facts = replace(with_classes(decide(self, columns), data, n_classes), has_missing=data.lacks_values())
+        shape = image_shape(data.events.shape)
+        if len(shape) == 3 and self.network is None:
+            channels, patch = image_network(shape)
+            facts = replace(facts, channels=channels, patch=patch)
+        n_steps, least_epochs = default_steps(shape)
         self._train(
             data,
             TrainingSpec(
                 objective=denoising_objective(self.objective, denoising_bound, len(columns.names)),
                 score=denoising_bound,
                 facts=lambda rows: with_rows(facts, data, rows),
+                n_steps=n_steps,
+                least_epochs=least_epochs,
             ),
         )
         return self

@@ -56,8 +56,8 @@ class Space(nn.Module):
         start: added to the network's logits of levels (L, J), or None.
         is_trained_by_levels: whether levels get their gradient from the cross-entropy alone, not from the bound.
         least_signal: the smallest √ᾱ_t at which a chain of few steps, or without noise, starts.
-        clip: limit ± of x̂_0 of numbers in a trained network, or None. It applies at every level on a grid, which has no
-            points beyond it, and elsewhere where √ᾱ_t is below CLIPPED_SIGNAL.
+        clip: limit ± of x̂_0 of numbers in a trained network, or None. It applies at every level but the first on a
+            grid, which has no points beyond it, and elsewhere where √ᾱ_t is below CLIPPED_SIGNAL.
     """
 
     source: Tensor
@@ -169,7 +169,10 @@ class Space(nn.Module):
         if self.clip is None or self.training:
             return x0
         inside = x0.clamp(-self.clip, self.clip)
-        return inside if self.grid_levels else torch.where(at.signal < CLIPPED_SIGNAL, inside, x0)
+        # No L_{t-1} rises, because x_0 is inside. At the first level, where w_1 = 0, x̂_0 beyond the last level gives it
+        # more probability, up to 1, in the discretised decoder.
+        is_limited = at.of_noised > 0 if self.grid_levels else at.signal < CLIPPED_SIGNAL
+        return torch.where(is_limited, inside, x0)
 
     def largest_number(self, x: Tensor) -> float:
         """The largest absolute number in rows x (n, d), at least 1; on a grid it is 1."""

@@ -19,7 +19,6 @@ import torch
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
-from tqdm.auto import tqdm
 
 from jensen.contract import Problem, Rows
 from jensen.contract.fitted import Fitted
@@ -48,6 +47,7 @@ from jensen.models.factors.principal import (
 from jensen.models.factors.subspace import SubspaceStructure
 from jensen.models.mixtures.conjugate_prior import ConjugatePrior, prior_of_columns
 from jensen.runtime.messages import levels_inside
+from jensen.runtime.progress import tqdm_of_here
 from jensen.runtime.threads import threads_for
 
 # Where EM must run, the dimensions that are taken without being asked for: a step costs m² a row.
@@ -192,7 +192,7 @@ class ProbabilisticPCA(LinearLatentModel):
                 start = start_of_least_bic(problem, self._generator(), name).outside(frame)
             m, self.chosen_by_bic_ = start.components.n_latent, True
             if self.verbose:
-                tqdm.write(f"ProbabilisticPCA: n_components={m} of {d}, chosen by BIC", file=sys.stderr)
+                tqdm_of_here().write(f"ProbabilisticPCA: n_components={m} of {d}, chosen by BIC", file=sys.stderr)
         problem, frame = self._em_problem(rows, m, start)
         fitted = self._run(problem, self._generator(), n_init=1)
         self.lower_bound_, self.n_iter_, self.converged_ = fitted.objective, fitted.n_iter, fitted.converged

@@ -33,43 +33,74 @@ def evidence(
     draws: RowDraws,
     device: torch.device,
     is_shown: bool = False,
+    y: Tensor | None = None,
 ) -> Evidence:
     """The bound: the reconstruction from `n_draws` draws of z, the prior from `n_levels` levels with a draw each."""
-    parts = []
-    for rows, is_only in level_blocks(len(x), n_levels, is_shown):
-        found = evidence_of_block(module, x[rows], n_levels, n_draws, draws[rows], device, is_shown and is_only)
-        parts.append((found.reconstruction, found.kl["latent"], found.standard_error))
-    reconstruction, cost, error = (torch.cat(part) for part in zip(*parts, strict=True))
-    return Evidence(reconstruction, {"latent": cost}, error)
+    of_decoder = elbo(module.vae, x, n_draws, draws, device)
+    cost, error = latent_cost(module, x, n_levels, draws.apart(OF_PRIOR), device, is_shown, y)
+    of_draws = (of_decoder.standard_error.square() + error.square()).sqrt()
+    return Evidence(of_decoder.reconstruction, {"latent": cost}, of_draws)
 
 
-def evidence_of_block(
+def class_evidence(
     module: LatentModule,
     x: Tensor,
     n_levels: int,
     n_draws: int,
     draws: RowDraws,
     device: torch.device,
+    is_shown: bool = False,
+) -> Tensor:
+    """The bounds of ln p(x|y) of all classes (n, C), with the same draws for every class."""
+    of_decoder, found = elbo(module.vae, x, n_draws, draws, device), []
+    for number in progress(range(module.prior.n_classes), "Classes", is_shown):
+        y = torch.full((len(x),), number)
+        found.append(latent_cost(module, x, n_levels, draws.apart(OF_PRIOR), device, False, y)[0])
+    return of_decoder.reconstruction[:, None] - torch.stack(found, 1)
+
+
+def latent_cost(
+    module: LatentModule,
+    x: Tensor,
+    n_levels: int,
+    draws: RowDraws,
+    device: torch.device,
     is_shown: bool,
-) -> Evidence:
-    of_decoder = elbo(module.vae, x, n_draws, draws, device)
-    source = draws.apart(OF_PRIOR)
-    level, weight = evaluation_levels(module.prior.share.cpu(), len(x), n_levels, source)
+    y: Tensor | None,
+) -> tuple[Tensor, Tensor]:
+    """E_q[ln q(z|x) - bound of ln p(z|y)] of every row, and its standard error."""
+    parts = []
+    for rows, is_only in level_blocks(len(x), n_levels, is_shown):
+        label = None if y is None else y[rows]
+        parts.append(cost_of_block(module, x[rows], n_levels, draws[rows], device, is_shown and is_only, label))
+    cost, error = (torch.cat(part) for part in zip(*parts, strict=True))
+    return cost, error
+
+
+def cost_of_block(
+    module: LatentModule,
+    x: Tensor,
+    n_levels: int,
+    draws: RowDraws,
+    device: torch.device,
+    is_shown: bool,
+    y: Tensor | None,
+) -> tuple[Tensor, Tensor]:
+    level, weight = evaluation_levels(module.prior.share.cpu(), len(x), n_levels, draws)
     k, prior = level.shape[1], module.prior
     cost, error = [], []
     for rows in progress(list(blocks(len(x), k * prior.n_entries)), "Bound", is_shown):
-        latent = module.posterior(x[rows].to(device))
-        own = source[rows]
-        noise = own.normal(k, latent.mean.shape[1]).transpose(0, 1).to(device)
+        latent, source = module.posterior(x[rows].to(device)), draws[rows]
+        noise = source.normal(k, latent.mean.shape[1]).transpose(0, 1).to(device)
         z = module.standardised(latent.draw(noise)).transpose(0, 1).flatten(0, 1)
+        label = None if y is None else y[rows].repeat_interleave(k).to(device)
         row, number = np.divmod(np.arange(len(z)), k)
-        nats = prior.evaluate(z, level[rows].reshape(-1, 1).to(device), None, own.own(row, number))[0]
+        nats = prior.evaluate(z, level[rows].reshape(-1, 1).to(device), label, source.own(row, number))[0]
         # Each of the k draws contributes a k-th of L_T.
         terms = nats.view(-1, k).cpu() * weight[rows] + prior_kl(z, prior.schedule).view(-1, k).cpu() / k
         cost.append(terms.sum(1) - latent.entropy().cpu())
         error.append(pair_error(terms))
-    of_draws = (of_decoder.standard_error.square() + torch.cat(error).square()).sqrt()
-    return Evidence(of_decoder.reconstruction, {"latent": torch.cat(cost)}, of_draws)
+    return torch.cat(cost), torch.cat(error)
 
 
 def tilt_of(module: LatentModule, n_levels: int) -> Tilt:

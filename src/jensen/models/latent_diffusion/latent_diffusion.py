@@ -1,7 +1,7 @@
 """Latent diffusion: a variational autoencoder whose prior over latent vectors is a diffusion.
 
     z ~ a reverse chain,  x | z ~ p(x | decoder(z)),   q(z|x) = N(μ(x), L(x) L(x)ᵀ)
-    ln p(x) ≥ E_q[ln p(x|z) + bound of ln p(z) - ln q(z|x)]
+    ln p(x) ≥ E_q[ln p(x|z) + bound of ln p(z) - ln q(z|x)],   ln p(x|y) with the bound of ln p(z|y)
 A VAE samples z from N(0, I), but the latent vectors of the data are not distributed like that; the diffusion closes
 this gap. With variance β_t and velocity 0 its chain is N(0, I) for every schedule, so training begins at the bound of
 the autoencoder. Vahdat, Kreis & Kautz (2021); Rombach et al. (2022). A bound, never exact.
@@ -11,15 +11,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 import torch
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
+from sklearn.base import clone
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from jensen.bound import Bound
 from jensen.contract import warn_unused, whole_number
 from jensen.contract.gradient import GradientEstimator
 from jensen.contract.scanning import without_labels
@@ -31,15 +29,18 @@ from jensen.formulas.schedule import Schedule
 from jensen.models.autoencoders import inference as vae_answers
 from jensen.models.autoencoders.build import build_module as build_vae
 from jensen.models.autoencoders.vae import VAE
+from jensen.models.diffusion.build import with_classes
 from jensen.models.diffusion.diffusion import Diffusion
-from jensen.models.diffusion.inference import chain_of, number_of_levels, sample
+from jensen.models.diffusion.inference import chain_of, sample
 from jensen.models.diffusion.objective import denoising_objective
 from jensen.models.latent_diffusion import inference as answers
+from jensen.models.latent_diffusion.base import LatentModel
 from jensen.models.latent_diffusion.module import (
     FirstStage,
     LatentFacts,
     LatentModule,
     build_prior,
+    copy_features,
     decide_prior,
     latent_moments,
     try_prior,
@@ -50,8 +51,8 @@ from jensen.models.latent_diffusion.objective import bound, minus_latent
 IMPUTATION_LEVELS = 20
 
 
-class LatentDiffusion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, GradientEstimator[LatentFacts, LatentModule]):
-    """Variational autoencoder with a diffusion as its prior.
+class LatentDiffusion(LatentModel):
+    """Variational autoencoder with a diffusion as its prior, which may have classes.
 
     Args:
         vae: recipe of the autoencoder, an unfitted `VAE(...)`; None is VAE().
@@ -74,6 +75,7 @@ class LatentDiffusion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Gradien
         history_: data frame of the second stage with one row per round. Round 0 is the start, which is kept unless a
             later round scores better on the held-out rows.
         columns_: kind, levels, atoms and scaling of every column.
+        classes_: the classes, after a fit with labels.
         n_iter_: number of epochs of the second stage.
         pixel_range_: for images, the smallest and the largest value of a pixel; sampled images are clipped to it.
         lower_bound_: mean objective per row of the second stage at the weights that were kept.
@@ -87,8 +89,6 @@ class LatentDiffusion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Gradien
         >>> model.transform(X).shape, model.sample(5)[0].shape
         ((150, 2), (5, 4))
     """
-
-    capabilities = replace(GradientEstimator.capabilities, score="bound", missing_in_score=True)
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "vae": [VAE, None],
@@ -130,7 +130,8 @@ class LatentDiffusion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Gradien
         Args:
             X: table (n, d), images (n, h, w) or (n, c, h, w), memory-mapped array, torch Dataset or `jensen.scan`;
                 NaN, None and empty cells are missing values.
-            y: ignored.
+            y: labels (n,) for the prior, with -1, None or NaN where unknown; None ignores labels. A scan has them in a
+                column. The autoencoder has no classes.
             sample_weight: weight of every row: 2 counts the row twice, 0 leaves it out.
         """
         self._validate_params()
@@ -138,6 +139,8 @@ class LatentDiffusion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Gradien
         vae, recipe, is_joint = self._recipe_of_vae(), self._training_arguments(), self.training == "joint"
         of_prior = decide_prior(recipe, is_joint)
         data = vae._training_set(without_labels(X), None, sample_weight)
+        labelled = self._with_labels(data, X, y, sample_weight)
+        of_prior = with_classes(of_prior, labelled, len(self.classes_) if labelled.has_labels else 0)
         try_prior(recipe, vae._derived_facts(data).n_latent, of_prior)
         # Both stages have the same seed and so hold out the same rows.
         seed = self._seed()
@@ -146,7 +149,7 @@ class LatentDiffusion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Gradien
         stage = FirstStage(vae._history, vae.n_iter_, vae.lower_bound_)
 
         def facts(rows: Any) -> LatentFacts:
-            location, scale = latent_moments(vae.theta_, data.some_rows(rows), recipe.scaling)
+            location, scale = latent_moments(vae.theta_, labelled.some_rows(rows), recipe.scaling)
             return LatentFacts(vae._facts, stage, of_prior, location, scale)
 
         def build(facts: LatentFacts) -> LatentModule:
@@ -156,7 +159,7 @@ class LatentDiffusion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Gradien
 
         of_prior_alone = denoising_objective(recipe.objective, minus_latent, vae.theta_.n_latent)
         self._train(
-            data,
+            labelled,
             TrainingSpec(
                 objective=bound if is_joint else of_prior_alone,
                 score=bound,
@@ -195,38 +198,6 @@ class LatentDiffusion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Gradien
         check_is_fitted(self)
         return self.theta_.prior.schedule
 
-    def score_samples(self, X: Table) -> Any:
-        """The bound of ln p(x) per row, over its observed values; `bound` has its standard error.
-
-        To see the gain from the diffusion, compare with `vae_.bound(X)`: scores of `vae_` are importance-weighted, and
-        tighter.
-        """
-        return self.bound(X).total
-
-    def describe_score(self) -> str:
-        return f"bound, {self._training_arguments().evaluation_levels} levels"
-
-    def bound(self, X: Table, *, levels: str | int | None = None) -> Bound:
-        """The evidence lower bound (ELBO): reconstruction E_q ln p(x|z), and a bound of KL(q(z|x) ‖ p(z)).
-
-        Args:
-            X: rows.
-            levels: "all", or the number of levels per row that the prior's bound is estimated from; None is the
-                recipe's `evaluation_levels`. Every level has its own draw of z.
-        """
-        rows = self._read_fitted(X)
-        x, kind = rows.x, rows.kind
-        n_levels = self._training_arguments().evaluation_levels if levels is None else levels
-        n_levels, n_draws = number_of_levels(n_levels, self.schedule_), self._recipe_of_vae().evaluation_samples
-        with self._inference() as (module, device):
-            found = answers.evidence(module, x, n_levels, n_draws, self._draws(x), device, bool(self.verbose))
-        return Bound(
-            kind.values(found.reconstruction + self._parts.inner.log_jacobian(~x.isnan()) + rows.log_unseen),
-            {name: kind.values(value) for name, value in found.kl.items()},
-            is_exact=False,
-            standard_error=kind.values(found.standard_error),
-        )
-
     def posterior(self, X: Table) -> torch.distributions.Distribution:
         """q(z|x), a Gaussian per row."""
         return self.vae_.posterior(X)
@@ -252,27 +223,28 @@ class LatentDiffusion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Gradien
         steps: int | None = None,
         sampler: str = "ancestral",
         eta: float = 0.0,
+        guidance: float = 0.0,
         mean: bool = False,
     ) -> tuple[Any, Any]:
         """New rows, and the latent vector of each.
 
         Args:
             n_samples: number of rows.
-            y: None; there are no classes.
+            y: after a fit with labels, the class of all rows, or one per row; None samples without a class.
             random_state: seed or RandomState; None is the model's own.
             steps: number of number of levels to use; None uses all.
             sampler: "ancestral" samples the model whose bound is scored; "ddim" and "dpm" need few steps.
             eta: the fraction of the noise that "ddim" keeps, 0 for none.
+            guidance: strength of classifier-free guidance of the prior towards the class y.
             mean: whether rows are the decoder's means and most probable levels, without the noise of p(x|z).
         """
         check_is_fitted(self)
-        if y is not None:
-            raise ValueError(f"y={y!r} asks for a class, but a latent diffusion has none; pass y=None")
         n, generator = self._n_samples(n_samples), self._generator(random_state)
-        chain = chain_of(self.schedule_, steps, sampler, eta)
+        label = self._classes_to_draw(y, n, guidance)
+        chain = chain_of(self.schedule_, steps, sampler, eta, guidance)
         with self._inference() as (module, device):
             noise = torch.randn((n, module.vae.n_latent), generator=generator)
-            drawn = sample(module.prior, chain, noise, generator, device, None, bool(self.verbose))
+            drawn = sample(module.prior, chain, noise, generator, device, label, bool(self.verbose))
             z = module.restored(drawn.to(device)).cpu()
         decoded = self.vae_._decoded(z, None, None if mean else generator)
         return self._present(decoded, self._kind, is_expected=mean), self._kind.values(z)
@@ -339,12 +311,3 @@ class LatentDiffusion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Gradien
 
     def _facts_from(self, record: dict[str, Any]) -> LatentFacts:
         return LatentFacts.from_record(record)
-
-
-def copy_features(source: BaseEstimator, target: BaseEstimator) -> None:
-    """Copy the attributes about X."""
-    for name in ("n_features_in_", "feature_names_in_", "pixel_range_"):
-        if hasattr(source, name):
-            setattr(target, name, getattr(source, name))
-        elif hasattr(target, name):
-            delattr(target, name)

@@ -1,7 +1,7 @@
 """The networks of a latent diffusion; forward returns the terms of its bound.
 
     z ~ a reverse chain,  x | z ~ p(x | decoder(z)),   q(z|x) as in the autoencoder
-    ln p(x) ≥ E_q[ln p(x|z)] - E_q[ln q(z|x) - bound of ln p(z)]
+    ln p(x) ≥ E_q[ln p(x|z)] - E_q[ln q(z|x) - bound of ln p(z)],   ln p(x|y) with the bound of ln p(z|y)
 The second term is at least KL(q(z|x) ‖ p(z)); one draw of z, of a level and of the noise estimates it.
 """
 
@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import torch
+from sklearn.base import BaseEstimator
 from torch import Tensor, nn
 
 from jensen.contract.training import Facts
@@ -88,8 +89,10 @@ class LatentModule(nn.Module):
         self.register_buffer("location", columns.location.float(), persistent=False)
         self.register_buffer("scale", columns.scale.float(), persistent=False)
 
-    def forward(self, x: Tensor) -> dict[str, Tensor]:
-        """Terms per row (b,); while the decoder is not trained, training does not compute its output."""
+    def forward(self, x: Tensor, label: Tensor | None = None) -> dict[str, Tensor]:
+        """Terms per row (b,), of ln p(x|y) where there is a label; while the decoder is not trained, training does not
+        compute its output.
+        """
         vae = self.vae
         with torch.set_grad_enabled(self.is_joint and torch.is_grad_enabled()):
             x, observed = vae.given(x)
@@ -100,7 +103,7 @@ class LatentModule(nn.Module):
                 outputs = vae.decode(z, x)
                 log_prob = vae.emission.log_prob(outputs, x if observed is None else x.nan_to_num(), observed)
                 terms["reconstruction"] = log_prob + vae.emission.log_jacobian(observed)
-        of_z = self.prior(self.standardised(z))
+        of_z = self.prior(self.standardised(z), label)
         bound_of_z = of_z["reconstruction"] - of_z["prior"] - of_z["denoising"]
         return terms | {"latent": -latent.entropy() - bound_of_z, "simple": of_z["simple"]}
 
@@ -186,3 +189,12 @@ def latent_columns(location: Tensor, scale: Tensor) -> Columns:
         dtypes=("float32",) * m,
         container="numpy",
     )
+
+
+def copy_features(source: BaseEstimator, target: BaseEstimator) -> None:
+    """Copy the attributes about X."""
+    for name in ("n_features_in_", "feature_names_in_", "pixel_range_"):
+        if hasattr(source, name):
+            setattr(target, name, getattr(source, name))
+        elif hasattr(target, name):
+            delattr(target, name)

@@ -28,13 +28,14 @@ def draw_topics(table: pd.DataFrame, classes: Sequence[str]) -> Figure:
     """A panel of bars per topic, largest share first; the colour of a bar is the lift of its word."""
     from matplotlib.cm import ScalarMappable
     from matplotlib.colors import LogNorm
-    from matplotlib.figure import Figure
+
+    from jensen.runtime.figures import Drawn
 
     groups = sorted((group for _, group in table.groupby("topic")), key=lambda group: -group["share"].iloc[0])
     n, n_words = len(groups), max(map(len, groups))
     n_columns = min(n, PER_ROW)
     n_rows = -(-n // n_columns)
-    fig = Figure(figsize=(2.5 * n_columns + 0.9, n_rows * (0.55 + 0.21 * n_words) + 0.4), layout="constrained")
+    fig = Drawn(figsize=(2.5 * n_columns + 0.9, n_rows * (0.55 + 0.21 * n_words) + 0.4), layout="constrained")
     lift = table["lift"].to_numpy()
     most = max(2.0, float(np.quantile(lift, 0.95)))
     scale = ScalarMappable(LogNorm(1.0, most), "viridis_r")

@@ -63,8 +63,10 @@ EXPLAINER = Explainer(
         "More draws per logarithm, k, raise the bound towards ln p(x) for every q.",
     ),
     controls=(
-        Slider("q", "q(1), your probability of z = 1", 0.02, 0.98, 0.02, 0.9),
-        Slider("x", "x, the number observed", -2, 4, 0.25, 2.0, still=(0, 1, 2, 3)),
+        Slider(
+            "q", "q(1), your probability of z = 1", 0.02, 0.98, 0.02, 0.9, still=tuple(i / 50 for i in range(1, 50, 2))
+        ),
+        Slider("x", "x, the number observed", -2, 4, 0.25, 2.0, still=(0, 1, 2)),
         Slider("share", "π, prior probability of z = 1", 0.1, 0.9, 0.1, 0.6, still=(0.3, 0.6)),
         Slider("draws", "k, draws per logarithm", 1, 50, 1, 1, still=(1, 10)),
     ),

@@ -49,8 +49,8 @@ EXPLAINER = Explainer(
         "Set μ₁ = μ₂: x says nothing about z, and the posterior is the prior π everywhere.",
     ),
     controls=(
-        Slider("mean_1", "μ₁, mean of the first", -4, 4, 0.5, 0.0, still=(-2, 0, 1, 2)),
-        Slider("mean_2", "μ₂, mean of the second", -4, 4, 0.5, 1.0, still=(1, 2, 3)),
+        Slider("mean_1", "μ₁, mean of the first", -4, 4, 0.5, 0.0, still=(-1, 0, 1)),
+        Slider("mean_2", "μ₂, mean of the second", -4, 4, 0.5, 1.0, still=(1, 2)),
         Slider("std", "σ, standard deviation", 0.25, 3, 0.25, 1.0, still=(0.5, 1, 2)),
         Slider("share", "π, prior probability of the first", 0.05, 0.95, 0.05, 0.8, still=(0.2, 0.5, 0.8)),
         Slider("x", "x, the number observed", -6, 6, 0.5, 3.0, still=(-1, 0, 1, 2, 3)),

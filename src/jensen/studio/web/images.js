@@ -19,13 +19,18 @@ function pixels(values, shape, [low, high], label) {
 /**
  * Draws images in a figure.
  *
- * @param {object} options title; tiles, each with values and a caption; shape and limits of an image; a note; size in em.
+ * @param {object} options title; tiles, each with values and a caption; shape and limits of an image; a note; size in em; columns of a grid.
  */
-export function images(host, { title, tiles, shape, limits, note, size = 5.2, describe }) {
+export function images(host, { title, tiles, shape, limits, note, size = 5.2, columns, describe }) {
   const list = el("div", { class: "tiles" }, ...tiles.map(({ values, caption, label }) => {
     const tile = el("div", {}, pixels(values, shape, limits, label ?? `${describe ?? title}: ${caption}`), caption);
     tile.style.width = `${size}rem`;
     return tile;
   }));
+  if (columns) {
+    list.classList.add("grid");
+    list.style.gridTemplateColumns = `repeat(${columns}, minmax(0, ${size}rem))`;
+    for (const tile of list.children) tile.style.width = "auto";
+  }
   host.replaceChildren(el("figcaption", {}, title), list, note ? el("p", {}, note) : "");
 }

@@ -67,11 +67,11 @@ def points(clusters: Described, name: str) -> Any:
 
 def draw(clusters: Described) -> Figure:
     """Dots by cluster, and a matrix of distances."""
-    from matplotlib.figure import Figure
+    from jensen.runtime.figures import Drawn
 
     chosen, table = two_columns(clusters), distances(clusters).iloc[:MOST_COLUMNS]
     height = max(3.8, 1.6 + 0.3 * len(table))
-    fig = Figure(figsize=(11, height) if chosen else (6, height), layout="constrained")
+    fig = Drawn(figsize=(11, height) if chosen else (6, height), layout="constrained")
     axes = fig.subplots(1, 2 if chosen else 1, squeeze=False)[0]
     if chosen:
         ax, x, y = axes[0], *(points(clusters, name) for name in chosen)

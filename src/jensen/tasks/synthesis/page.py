@@ -15,6 +15,7 @@ from jensen.report import charts
 from jensen.report.html import table
 from jensen.report.page import article, document
 from jensen.report.panels import Panel
+from jensen.runtime.figures import Drawn
 from jensen.tasks.synthesis.maker import Maker
 from jensen.tasks.synthesis.quality import Quality
 
@@ -32,7 +33,7 @@ def draw_columns(maker: Maker, real: np.ndarray, new: np.ndarray) -> Figure:
     names = maker.columns.names[:MOST_COLUMNS]
     n_across = min(4, len(names))
     n_down = -(-len(names) // n_across)
-    figure = Figure(figsize=(3.2 * n_across, 2.4 * n_down + 0.5), layout="constrained")
+    figure = Drawn(figsize=(3.2 * n_across, 2.4 * n_down + 0.5), layout="constrained")
     axes = np.ravel(figure.subplots(n_down, n_across, squeeze=False))
     for j, name in enumerate(names):
         draw_column(axes[j], maker, j, real[:, j], new[:, j])
