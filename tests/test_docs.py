@@ -332,6 +332,12 @@ class TestMarkdown:
             '=== "Python"\n\n    ```python\n    b\n    ```\n\n=== "Shell"\n\n    ```sh\n    c\n    ```\n\n'
         )
 
+    def test_a_moving_picture_stands_still_for_those_who_ask(self):
+        example = next(example for example in examples() if example.is_moving)
+        page = example_page(example, "", {}, {})
+        assert f'<source srcset="pictures/{example.name}.png" media="(prefers-reduced-motion: reduce)">' in page
+        assert f'src="pictures/{example.name}.gif" alt="{example.title}"' in page
+
     def test_public_names_are_shown_where_they_live(self):
         assert "::: jensen.models.autoencoders.vae.VAE\n" in with_api("::: jensen.VAE", jensen._HOMES)
 

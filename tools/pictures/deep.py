@@ -30,7 +30,7 @@ def autoencoder() -> Figure:
     model = Autoencoder(64, noise=1.0, encoder=network, decoder=network, **options).fit(X[300:])
     noisy = X[:10] + X.std(0).mean() * 1.3 * rng.normal(size=(10, 64))
     rows = {"digits": X[:10], "with noise": noisy, "reconstructed": model.reconstruct(noisy)}
-    fig = figure(6, 2.0)
+    fig = figure(6, 1.65)
     image_rows(fig.subplots(), {name: images.reshape(-1, 8, 8) for name, images in rows.items()}, 16)
     return fig
 
@@ -42,7 +42,7 @@ def vae() -> Figure:
     z, y = model.transform(digits.data[:300]), digits.target[:300]
     n, side = 11, norm.ppf(np.linspace(0.03, 0.97, 11))
     grid = np.stack(np.meshgrid(side, side[::-1]), -1).reshape(-1, 2)
-    images = model.inverse_transform(grid).reshape(n, n, 8, 8)
+    images = np.pad(model.inverse_transform(grid).reshape(n, n, 8, 8), [(0, 0), (0, 0), (1, 1), (0, 0)])
     fig = figure(6, 3.1)
     left, right = fig.subplots(1, 2)
     left.scatter(*z.T, s=1, alpha=0)
@@ -50,7 +50,8 @@ def vae() -> Figure:
     for place, digit in zip(z, y, strict=True):
         left.text(*place, str(digit), color=colours[digit], fontsize=8, ha="center")
     left.set(title="z of new images: a map", xticks=[], yticks=[], xlabel="z₁", ylabel="z₂")
-    right.imshow(images.transpose(0, 2, 1, 3).reshape(8 * n, 8 * n), cmap="gray_r", vmin=0, vmax=16)
+    right.imshow(images.transpose(0, 2, 1, 3).reshape(10 * n, 8 * n), cmap="gray_r", vmin=0, vmax=16)
+    right.set_aspect("auto")
     right.set(title="what each z decodes to", xticks=[], yticks=[], xlabel="z₁", ylabel="z₂")
     return fig
 
@@ -71,7 +72,7 @@ def diffusion() -> Figure:
     order = np.argsort(path[-1][:, 0])
     colour = np.empty(len(order))
     colour[order] = np.linspace(0, 1, len(order))
-    fig = figure(6, 1.55)
+    fig = figure(6, 1.25)
     for ax, level in zip(fig.subplots(1, 5, sharex=True, sharey=True), (60, 30, 14, 5, 0), strict=True):
         ax.scatter(*path[60 - level].T, c=colour, cmap="turbo", s=2, lw=0)
         ax.set(xlim=(-2.2, 3.2), ylim=(-1.9, 2.4), xticks=[], yticks=[], aspect="equal")
