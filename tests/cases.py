@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 from scipy.special import gammaln, logsumexp, psi
-from scipy.stats import bernoulli, beta, dirichlet, expon, laplace, multivariate_normal, norm, poisson
+from scipy.stats import bernoulli, beta, dirichlet, expon, laplace, logistic, multivariate_normal, norm, poisson
 from sklearn.base import is_classifier
 from sklearn.datasets import load_iris, make_blobs
 
@@ -82,6 +82,7 @@ class Case:
         has_location: whether the data may have any offset; positive numbers have none.
         has_units: whether the data may have any scale; counts and levels have none.
         has_means: whether missing entries are imputed by their mean; levels have the most probable one instead.
+        takes_any: whether the model takes all that its class takes; a likelihood that is asked for does not.
         is_placed: whether something given lies among the rows, so that they have a place and units, and every column
             a part in the model.
         tables: names of attributes that are dictionaries of parameters.
@@ -116,6 +117,7 @@ class Case:
     has_location: bool = True
     has_units: bool = True
     has_means: bool = True
+    takes_any: bool = True
     is_placed: bool = False
     tables: tuple[str, ...] = ()
     classes: tuple[type, ...] = ()
@@ -174,8 +176,8 @@ class Case:
     def offers(self, what: str) -> bool:
         """A method or attribute by name, or: holes, scores_holes, sparse, exact, raises_bound, needs_distinct,
         iterates, untrained (not by gradients), trained (by them), computed (scores are no estimates), numbers (no
-        columns of text), units, means (imputed by them), mean_score (score is the mean of scores), fits_without_labels,
-        constants (a column with one value has no part in the model; one of words has).
+        columns of text), units, means (imputed by them), any (kind of column), mean_score (score is their mean),
+        fits_without_labels, constants (a column with one value has no part in the model; one of words has).
         """
         model = self.make()
         tags = model.__sklearn_tags__().input_tags
@@ -193,6 +195,7 @@ class Case:
             "numbers": not tags.string,
             "units": self.has_units and not self.is_placed,
             "means": self.has_means,
+            "any": self.takes_any,
             "mean_score": not is_classifier(model),
             "constants": model.capabilities.values != "words" and not self.is_placed,
             "fits_without_labels": model.capabilities.labels != "needed",
@@ -678,6 +681,102 @@ def vae(name: str, *, y: np.ndarray | None = None) -> Case:
         y=y,
         by_labels=("predict", "predict_proba"),
         expected_failed_checks=SAMPLED,
+    )
+
+
+def along_line(model: VAE) -> np.ndarray:
+    """p(z) dz on the grid (G,)."""
+    return norm.pdf(LINE[:, 0]) * (LINE[1] - LINE[0])
+
+
+def counts_log_joint(model: VAE, x: np.ndarray) -> np.ndarray:
+    of_x = seen_as(x, poisson.logpmf(np.nan_to_num(x)[:, None], model.inverse_transform(LINE)))
+    return np.nansum(of_x, 2) + np.log(along_line(model))
+
+
+def draw_counts(model: VAE, n: int, rng: np.random.Generator) -> np.ndarray:
+    return rng.poisson(model.inverse_transform(rng.normal(size=(n, 1)))).astype(float)
+
+
+def pixel_shares(model: VAE) -> np.ndarray:
+    """P(level) of every pixel on the grid of z (G, d, 3), from the distribution function of the logistic."""
+    emission = model.module_.emission
+    with torch.no_grad():
+        [(family, outputs)] = emission.split(model.module_.decode(torch.tensor(LINE, dtype=torch.float32)))
+        location, scale = (part.double().numpy()[..., None] for part in family.parameters_of(outputs))
+    below = logistic.cdf(np.array([-np.inf, -0.5, 0.5, np.inf]), location, scale)
+    # A share of 1/(nd+1) is uniform.
+    n = three_levels().size
+    return (n * np.diff(below) + 1 / 3) / (n + 1)
+
+
+def pixels_log_joint(model: VAE, x: np.ndarray) -> np.ndarray:
+    shares = pixel_shares(model)
+    at = np.nan_to_num(x).astype(int)[:, None, :, None]
+    chosen = np.take_along_axis(np.broadcast_to(shares, (len(x), *shares.shape)), at, -1)[..., 0]
+    return np.nansum(seen_as(x, np.log(chosen)), 2) + np.log(along_line(model))
+
+
+def pixel_moments(model: VAE) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The prior of z, and the mean and variance of every pixel there."""
+    mean, variance = zip(*(level_moments(shares) for shares in pixel_shares(model).transpose(1, 0, 2)), strict=True)
+    return along_line(model), np.stack(mean, 1), np.stack(variance, 1)
+
+
+def pixel_mean(model: VAE) -> tuple[np.ndarray, np.ndarray]:
+    share, mean, _ = pixel_moments(model)
+    return np.ones(1), (share @ mean)[None]
+
+
+def pixel_spread(model: VAE) -> np.ndarray:
+    share, mean, variance = pixel_moments(model)
+    return spread_around(share, mean, share @ variance)
+
+
+def draw_pixels(model: VAE, n: int, rng: np.random.Generator) -> np.ndarray:
+    shares = pixel_shares(model)[rng.choice(len(LINE), n, p=along_line(model) / along_line(model).sum())]
+    return (rng.random(shares.shape[:2])[..., None] > shares.cumsum(-1)).sum(-1).astype(float)
+
+
+def discrete_vae(name: str, likelihood: str, x: np.ndarray, **arguments: Any) -> Case:
+    """A VAE of counts, or of pixels that are on a grid of levels."""
+    case = vae(name)
+
+    def make() -> VAE:
+        return case.make().set_params(likelihood=likelihood)
+
+    limits = dict.fromkeys(("has_location", "has_units", "has_means", "takes_any"), False)
+    return replace(case, make=make, x=x, **limits, **arguments)
+
+
+def vae_of_counts() -> Case:
+    def mean(model: VAE) -> tuple[np.ndarray, np.ndarray]:
+        return np.ones(1), (along_line(model) @ model.inverse_transform(LINE))[None]
+
+    def spread(model: VAE) -> np.ndarray:
+        means = model.inverse_transform(LINE)
+        return spread_around(along_line(model), means, along_line(model) @ means)
+
+    return discrete_vae(
+        "vae-counts",
+        "poisson",
+        some_counts(),
+        log_joint=counts_log_joint,
+        components=mean,
+        spreads=spread,
+        draw_rows=draw_counts,
+    )
+
+
+def vae_of_pixels() -> Case:
+    return discrete_vae(
+        "vae-pixels",
+        "logistic",
+        three_levels(),
+        log_joint=pixels_log_joint,
+        components=pixel_mean,
+        spreads=pixel_spread,
+        draw_rows=draw_pixels,
     )
 
 
@@ -1411,6 +1510,8 @@ CASES = [
     autoencoder(),
     vae("vae"),
     vae("vae-labels", y=some_labels()),
+    vae_of_counts(),
+    vae_of_pixels(),
     diffusion("diffusion"),
     diffusion("diffusion-learned", variance="learned", objective="variational", prediction="noise"),
     diffusion("diffusion-labels", y=some_labels()),

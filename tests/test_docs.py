@@ -209,9 +209,9 @@ class TestExercises:
 
     @pytest.mark.parametrize("name", [name for name in NAMES if name.startswith("docs/exercises/")])
     def test_no_sign_of_a_formula_is_read_as_emphasis(self, name):
-        """Python-Markdown takes a star, or an underscore after a combining accent, for the begin of emphasis."""
+        """Python-Markdown takes a star, or an underscore after an accent or a prime, for the begin of emphasis."""
         prose = re.sub(r"^```.*?^```$|^    .*?$|`[^`\n]*`", "", read(name), flags=re.MULTILINE | re.DOTALL)
-        assert not re.search(r"[\u0300-\u036f]_|[βθμ]\*(?!\*)", prose)
+        assert not re.search(r"[\u0300-\u036f']_|[βθμ]\*(?!\*)", prose)
 
     def test_the_index_lists_every_page(self):
         listed = {target for _, target, _ in links(read("docs/exercises/index.md"))}
@@ -331,6 +331,12 @@ class TestMarkdown:
             "```python\na\n```\n\ntext\n\n"
             '=== "Python"\n\n    ```python\n    b\n    ```\n\n=== "Shell"\n\n    ```sh\n    c\n    ```\n\n'
         )
+
+    def test_a_moving_picture_stands_still_for_those_who_ask(self):
+        example = next(example for example in examples() if example.is_moving)
+        page = example_page(example, "", {}, {})
+        assert f'<source srcset="pictures/{example.name}.png" media="(prefers-reduced-motion: reduce)">' in page
+        assert f'src="pictures/{example.name}.gif" alt="{example.title}"' in page
 
     def test_public_names_are_shown_where_they_live(self):
         assert "::: jensen.models.autoencoders.vae.VAE\n" in with_api("::: jensen.VAE", jensen._HOMES)

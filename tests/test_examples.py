@@ -17,15 +17,17 @@ from pathlib import Path
 import matplotlib
 import pytest
 import torch
+from PIL import Image
 
 import jensen
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
-SCRIPTS = sorted(path for path in EXAMPLES.glob("*.py") if path.name != "drawing.py")
+SCRIPTS = sorted(path for path in EXAMPLES.glob("*.py") if path.name not in ("drawing.py", "moving.py"))
 # These take ten seconds or more: `make test-slow` and `make docs` run them.
 LONG = {
     "diffusion_curve",
     "diffusion_digits",
+    "em_moving",
     "inpainting",
     "larger_than_memory",
     "latent_diffusion",
@@ -35,8 +37,10 @@ LONG = {
     "naive_bayes_kl",
     "number_of_clusters",
     "outlier_levels",
+    "reverse_chain_moving",
     "shapeless_latent",
     "stores",
+    "training_moving",
     "vae_digits",
 }
 RUNS = [pytest.param(path, marks=[pytest.mark.slow] if path.stem in LONG else []) for path in SCRIPTS]
@@ -52,6 +56,7 @@ def as_if_alone(monkeypatch):
         yield
     torch.set_num_threads(n_threads)
     sys.modules.pop("drawing", None)
+    sys.modules.pop("moving", None)
 
 
 def assert_is_a_picture(path: Path) -> None:
@@ -64,14 +69,27 @@ def assert_is_a_picture(path: Path) -> None:
     assert 30_000 < len(content) < 1_000_000
 
 
+def assert_moves(path: Path) -> None:
+    assert path.stat().st_size < 1_500_000
+    with Image.open(path) as picture:
+        assert picture.n_frames > 10
+        assert 400 < picture.size[0] < 1000
+
+
 @pytest.mark.parametrize("script", RUNS, ids=lambda path: path.stem)
 def test_an_example_runs_and_draws_its_picture(script, tmp_path, monkeypatch, capsys, as_if_alone):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "argv", [str(script)])
     runpy.run_path(str(script), run_name="__main__")
+    is_moving = script.stem.endswith("_moving")
     picture = tmp_path / f"{script.stem}.png"
-    assert capsys.readouterr().out.splitlines()[-1] == f"picture: {picture.resolve()}"
-    assert_is_a_picture(picture)
+    written = picture.with_suffix(".gif") if is_moving else picture
+    assert capsys.readouterr().out.splitlines()[-1] == f"picture: {written.resolve()}"
+    if is_moving:
+        assert_moves(written)
+    else:
+        assert_is_a_picture(picture)
+    assert picture.exists(), "a moving picture has one that stands still beside it"
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)

@@ -2,7 +2,8 @@
 
 A run is cached in `build/gallery` under the hash of the script and of drawing.py; only scripts that have changed run
 again. `make clean` deletes the cache. With JENSEN_GALLERY=cached nothing is run: examples that are not in the cache
-have an empty frame in place of a figure. The tests of the site use it.
+have an empty frame in place of a figure. The tests of the site use it. An example whose name ends in "_moving" writes a
+GIF, and beside it the last frame as a picture for readers who have asked their system for less motion.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ __all__ = ["EXAMPLES", "ORDER", "Example", "Run", "example_page", "examples", "i
 ROOT = Path(__file__).resolve().parent.parent
 EXAMPLES = ROOT / "examples"
 SHARED = EXAMPLES / "drawing.py"
+MODULES = (SHARED, EXAMPLES / "moving.py")
 CACHE = ROOT / "build" / "gallery"
 THUMBNAIL = 640
 SECONDS = 900
@@ -95,19 +97,22 @@ class Example:
     def name(self) -> str:
         return self.path.stem
 
+    @property
+    def is_moving(self) -> bool:
+        return self.name.endswith("_moving")
+
 
 @dataclass(frozen=True)
 class Run:
-    """Result of a run: figure, thumbnail and printed output."""
+    """Result of a run: figures by their ending, the last one being the thumbnail, and printed output."""
 
-    picture: Path
-    thumbnail: Path
+    pictures: dict[str, Path]
     printed: str
 
 
 def examples() -> list[Example]:
     """All scripts of the folder, sorted by name."""
-    return [read(path) for path in sorted(EXAMPLES.glob("*.py")) if path != SHARED]
+    return [read(path) for path in sorted(EXAMPLES.glob("*.py")) if path not in MODULES]
 
 
 def read(path: Path) -> Example:
@@ -140,31 +145,32 @@ def prose(text: str) -> str:
 def run(example: Example, report: Callable[[str], None]) -> Run:
     """Run a script with one thread in a separate process, unless the cache has this version."""
     key = hashlib.sha256(SHARED.read_bytes() + b"\0" + example.source.encode()).hexdigest()[:16]
-    done = Run(*(CACHE / key / f"{example.name}{end}" for end in (".png", ".thumbnail.png")), "")
+    endings = [".gif"] * example.is_moving + [".png", ".thumbnail.png"]
+    pictures = {ending: CACHE / key / f"{example.name}{ending}" for ending in endings}
     printed = CACHE / key / f"{example.name}.txt"
     if not printed.exists() and os.environ.get("JENSEN_GALLERY") == "cached":
-        return empty()
+        return Run(dict.fromkeys(pictures, empty()), "")
     if not printed.exists():
         report(f"gallery: running {example.path.name}")
         begin = time.perf_counter()
-        done.picture.parent.mkdir(parents=True, exist_ok=True)
-        output = call(example.path, done.picture)
-        with Image.open(done.picture) as picture:
+        printed.parent.mkdir(parents=True, exist_ok=True)
+        output = call(example.path, pictures[endings[0]])
+        with Image.open(pictures[".png"]) as picture:
             picture.thumbnail((THUMBNAIL, THUMBNAIL))
-            picture.convert("RGB").quantize(128).save(done.thumbnail, optimize=True)
+            picture.convert("RGB").quantize(128).save(pictures[".thumbnail.png"], optimize=True)
         # Written last, so that an interrupted run does not count as complete.
         printed.write_text(output, encoding="utf-8")
         report(f"gallery: {example.path.name} took {time.perf_counter() - begin:.0f} s")
-    return Run(done.picture, done.thumbnail, printed.read_text(encoding="utf-8"))
+    return Run(pictures, printed.read_text(encoding="utf-8"))
 
 
-def empty() -> Run:
+def empty() -> Path:
     """A frame of the shape of most figures."""
     path = CACHE / "empty.png"
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
         Image.new("RGB", (THUMBNAIL, THUMBNAIL // 2), "#dddddd").save(path)
-    return Run(path, path, "")
+    return path
 
 
 def call(script: Path, picture: Path) -> str:
@@ -193,13 +199,26 @@ def example_page(example: Example, printed: str, page_of_name: dict[str, str], t
         "---\nhide: [toc]\n---",
         f"# {example.title}",
         example.text,
-        f"[![{alt(example)}](pictures/{example.name}.png){{ .picture }}](pictures/{example.name}.png)",
+        moving_picture(example) if example.is_moving else still_picture(example),
         "Guides: " + ", ".join(f"[{titles[page]}](../{page})" for page in models) if models else "",
         f"```sh\n{example.usage}\n```" if example.usage else "",
         f"## Output\n\n```text\n{printed}\n```" if printed else "",
         f'## Script\n\n```python title="examples/{example.path.name}"\n{example.source.strip()}\n```',
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def still_picture(example: Example) -> str:
+    return f"[![{alt(example)}](pictures/{example.name}.png){{ .picture }}](pictures/{example.name}.png)"
+
+
+def moving_picture(example: Example) -> str:
+    """A GIF that a browser replaces by its last frame where the reader has asked for less motion."""
+    place = f"pictures/{example.name}"
+    return (
+        f'<picture><source srcset="{place}.png" media="(prefers-reduced-motion: reduce)">'
+        f'<img class="picture" src="{place}.gif" alt="{alt(example)}"></picture>'
+    )
 
 
 def index_page(found: list[Example]) -> str:

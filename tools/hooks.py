@@ -42,7 +42,7 @@ GROUPS = {
 
 
 def on_config(config: Any) -> Any:
-    """Add the pages of the gallery, of the explainers and of the reference to the nav, and the version to the foot of every page."""
+    """Add generated pages to the nav, and the version to the foot of every page."""
     config.copyright = f"jensen {jensen.__version__}"
     for entry in config.nav:
         if "Gallery" in entry:
@@ -78,9 +78,8 @@ def on_files(files: Files, config: Any) -> Files:
     for example in found:
         done = run(example, log.info)
         add(f"gallery/{example.name}.md", example_page(example, done.printed, pages, titles))
-        for path, end in ((done.picture, ".png"), (done.thumbnail, ".thumbnail.png")):
-            picture = f"gallery/pictures/{example.name}{end}"
-            files.append(File.generated(config, picture, abs_src_path=str(path)))
+        for end, path in done.pictures.items():
+            files.append(File.generated(config, f"gallery/pictures/{example.name}{end}", abs_src_path=str(path)))
     add("gallery/index.md", index_page(found))
     add("explain/index.md", explainer_index())
     for page, text in explainer_pages(log.info):

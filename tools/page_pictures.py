@@ -15,7 +15,7 @@ from PIL import Image
 ROOT = Path(__file__).resolve().parent.parent
 ASSETS = ROOT / "docs" / "assets"
 # 960 pixels: sharp in a column of text, and letters can still be read on a phone.
-DPI, N_COLOURS = 160, 48
+DPI, N_COLOURS = 160, 256
 
 
 def write(name: str, folder: Path = ASSETS) -> Path:

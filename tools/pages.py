@@ -74,7 +74,8 @@ def page_of(file: str) -> str:
         return special[file]
     if file.startswith("docs/"):
         return file.removeprefix("docs/")
-    if file.startswith("examples/") and file.endswith(".py") and file != "examples/drawing.py":
+    shared = ("examples/drawing.py", "examples/moving.py")
+    if file.startswith("examples/") and file.endswith(".py") and file not in shared:
         return f"gallery/{Path(file).stem}.md"
     if file.startswith("notebooks/"):
         return file.removesuffix(".ipynb") + ".md"

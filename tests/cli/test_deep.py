@@ -111,6 +111,21 @@ class TestMixedTables:
         assert json.loads(succeed("score", folder / "people.jensen", tmp_path / "s.csv", "--json"))["rows"] == 40
         assert "p.npy cannot hold text" in fail("sample", folder / "people.jensen", "-o", tmp_path / "p.npy")
 
+    def test_samples_have_the_class_that_was_drawn(self, folder, tmp_path):
+        succeed("sample", folder / "people.jensen", "-n", 40, "--seed", 1, "-o", tmp_path / "s.csv")
+        sample = read_dataset(tmp_path / "s.csv")
+        assert sample.columns.tolist() == [*COLUMNS, "class"]
+        drawn = jensen.load(folder / "people.jensen").sample(40, random_state=1)[1][1]
+        assert sample["class"].tolist() == list(drawn)
+        assert json.loads(succeed("score", folder / "people.jensen", tmp_path / "s.csv", "--json"))["rows"] == 40
+
+    def test_means_of_the_decoder(self, folder, tmp_path):
+        sample = ("sample", folder / "people.jensen", "-n", 40, "--seed", 1, "-o")
+        succeed(*sample, tmp_path / "means.csv", "--mean")
+        model = jensen.load(folder / "people.jensen")
+        means = model.sample(40, random_state=1, mean=True)[0]
+        np.testing.assert_allclose(read_dataset(tmp_path / "means.csv")["age"], means["age"])
+
     def test_predict_and_transform(self, folder, people):
         model = jensen.load(folder / "people.jensen")
         out = succeed("predict", folder / "people.jensen", folder / "people.csv", "--proba")

@@ -383,6 +383,10 @@ class TestOtherModels:
         for flag, value in (("--steps", 5), ("--sampler", "ddim"), ("--eta", 0.0)):
             message = f"{flag} is for diffusions, which GaussianMixture is not; leave it out"
             assert message in fail("sample", mixture, flag, value)
+        message = (
+            "--mean is for models with a decoder (vae, latent-diffusion), which GaussianMixture is not; leave it out"
+        )
+        assert message in fail("sample", mixture, "--mean")
         message = "--levels is for diffusions, which GaussianMixture is not; leave it out"
         assert message in fail("score", mixture, folder / "holes.csv", "--levels", "all")
         assert "GaussianMixture was fitted on a table" in fail("sample", mixture, "-o", tmp_path / "a.png")

@@ -46,6 +46,7 @@ def test_missing_values(case, model):
     assert can.scores_complete_rows_only == (can.score is not None and can.missing_in_fit and not can.missing_in_score)
 
 
+@pytest.mark.asks("any")
 def test_kinds_of_rows(case):
     model, x = case.brief(), case.x
     text = pd.DataFrame(x).assign(word=np.where(np.arange(len(x)) % 2, "yes", "no")).rename(columns=str)
@@ -67,6 +68,7 @@ def test_labels_and_what_is_predicted(case):
     )
 
 
+@pytest.mark.asks("any")
 def test_values(case):
     """Negative numbers and fractions are refused by the models that say so, and by no other."""
     can, rows = case.make().capabilities, np.abs(case.x)

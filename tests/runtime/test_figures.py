@@ -13,6 +13,7 @@ def test_a_figure_is_a_picture_of_itself():
 
 
 def test_it_needs_no_pyplot():
-    code = "import sys; from jensen.runtime.figures import Drawn; Drawn()._repr_png_(); print('matplotlib.pyplot' in sys.modules)"
+    code = "import sys; from jensen.runtime.figures import Drawn; Drawn()._repr_png_(); "
+    code += "print('matplotlib.pyplot' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"

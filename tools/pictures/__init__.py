@@ -36,6 +36,8 @@ PICTURES: dict[str, Callable[[], Figure]] = {
     "vae": deep.vae,
     "diffusion": deep.diffusion,
     "latent-diffusion": deep.latent_diffusion,
+    "first-image-model": deep.first_image_model,
+    "deep-trouble": deep.mean_and_draw,
     "imputation": jobs.imputation,
     "outliers": jobs.outliers,
     "synthesize": jobs.synthesize,

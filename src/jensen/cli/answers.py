@@ -10,7 +10,6 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import count
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jensen.cli.arguments import value_of
@@ -114,10 +113,11 @@ def latent_vectors(estimator: Any, X: Any) -> pd.DataFrame:
     return values
 
 
-def with_classes(
-    estimator: Any, rows: Any, came_from: Any, output: Path | None, is_shown: bool
-) -> tuple[Any, dict[str, Any]]:
-    """Drawn rows with the class of each, and a summary: a column of a table; images are sorted by class."""
+def with_classes(estimator: Any, rows: Any, came_from: Any, is_shown: bool) -> tuple[Any, dict[str, Any]]:
+    """Drawn rows with the class of each, and a summary: a column of a table with names; images are sorted by class.
+
+    Columns without names are known by their number, so a model could not read its own rows with one more.
+    """
     import numpy as np
 
     from jensen.files.tables import as_frame
@@ -132,7 +132,7 @@ def with_classes(
         if is_shown:
             show_message(f"images are sorted by class: {counted}")
         return rows[order], {"classes": classes[order].tolist()}
-    if output is not None and output.suffix.lower() == ".npy":
+    if not hasattr(estimator, "feature_names_in_"):
         return rows, {"classes": classes.tolist()}
     frame = as_frame(rows)
     name = next(name for name in ("class", "class_drawn", *(f"class_{i}" for i in count())) if name not in frame)

@@ -190,8 +190,8 @@ def sample(
     as a grid to one .png, or, if the name has no suffix, to a folder of .png
     files. Counts can also be written as a sparse matrix, .npz.
 
-    A model fitted with --label draws a class for every row. In a table it is the
-    column class; images are sorted by class, and a message counts each class.
+    A model fitted with --label draws a class for every row. In a table with names
+    it is the column class; images are sorted by class, and a message counts them.
 
     Examples:
       jensen sample iris.jensen -n 100 --y setosa --seed 1 --output new.csv
@@ -223,7 +223,9 @@ def sample(
         return report(estimator, n_samples, {}, output, as_json)
     rows = written_out(estimator, rows)
     check_complete("sample", rows)
-    rows, summary = with_classes(estimator, rows, came_from, output, is_shown=not as_json)
+    summary: dict[str, Any] = {}
+    if wanted is None:
+        rows, summary = with_classes(estimator, rows, came_from, is_shown=not as_json)
     write_rows(estimator, rows, output, as_json, safe_csv, **summary)
 
 

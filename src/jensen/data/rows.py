@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,6 +11,7 @@ import torch
 from sklearn.base import BaseEstimator
 from torch import Tensor
 
+from jensen.data.blocks import read_all, row_blocks
 from jensen.data.cells import Cells, cells_of_numbers
 from jensen.data.codes import Unseen, find_unseen, known_cells
 from jensen.data.columns import Columns
@@ -26,8 +27,6 @@ from jensen.data.scaled import columns_of_numbers, learn_scaled, with_grid
 
 # Rows from which scaling and levels are learnt if the rows stay on disk; any scaling gives a true density.
 N_LOOKED_AT = 50_000
-# Rows, and entries, that are encoded at a time: they need double precision, and stay in the caches.
-MOST_ROWS, MOST_ENTRIES = 4_096, 2**19
 # Deviations from the mean of its column beyond which a number is refused: networks compute in single precision, where
 # the square of 1e19 overflows, and the scale may be small.
 FARTHEST = 1e12
@@ -116,34 +115,7 @@ class Events(Described):
 
     def all(self) -> Tensor:
         """All rows (n, D), not to be written to: where encoding changes nothing, they are the user's own memory."""
-        own, shape = self.numbers, (self.n_rows, len(self.columns.names))
-        is_shared = own is not None and own.dtype == np.float32 and own.shape == shape and is_plain(own)
-        out = torch.from_numpy(own) if is_shared and own is not None else torch.empty(shape)
-        for numbers in row_blocks(*shape):
-            block, part = self.read(numbers), slice(numbers[0], numbers[-1] + 1)
-            if is_shared and same_bits(block, out[part]):
-                continue
-            if is_shared:
-                is_shared, before = False, out
-                out = torch.empty(shape)
-                out[: part.start] = before[: part.start]
-            out[part] = block
-        return out
-
-
-def row_blocks(n_rows: int, n_columns: int) -> Iterator[np.ndarray]:
-    """The numbers of all rows, as many at a time as are encoded together."""
-    size = max(1, min(MOST_ROWS, MOST_ENTRIES // max(n_columns, 1)))
-    return (np.arange(start, min(start + size, n_rows)) for start in range(0, n_rows, size))
-
-
-def is_plain(numbers: np.ndarray) -> bool:
-    """Whether a tensor can take over the memory of an array as it is."""
-    return bool(numbers.flags.c_contiguous and numbers.flags.writeable)
-
-
-def same_bits(one: Tensor, other: Tensor) -> bool:
-    return torch.equal(one.view(torch.int32), other.view(torch.int32))
+        return read_all(self.read, (self.n_rows, len(self.columns.names)), self.numbers)
 
 
 def learn_events(

@@ -272,7 +272,11 @@ def deep_entrants(
         from jensen.nets.unet import UNet
 
         return Diffusion(
-            network=UNet(channels=effort.channels) if diffused.is_unet else ResidualMLP(effort.width),
+            network=(
+                UNet(effort.channels, dropout=0.0, patch=diffused.patch)
+                if diffused.is_unet
+                else ResidualMLP(effort.width)
+            ),
             prediction="auto" if diffused.has_levels else "velocity",
             max_epochs=epochs(diffused),
             batch_size=diffused.batch_size,

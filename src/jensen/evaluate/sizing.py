@@ -5,11 +5,13 @@ result on every machine. Work is counted in seconds of one thread, with constant
 for n rows of d entries:
 
     a row in a network   f = P RATE + d ENTRY                    P weights
-    a row in a U-Net     f = h w Σ_c (c PIXEL + c² FILTER)       h w pixels, layers of c channels
-    a row of a grid      d G CELL beside it, in training half    G levels; all levels of an entry are added up
+    a row in a U-Net     f = m Σ_c (c PIXEL + c² FILTER) + d ENTRY    m points, of a pixel or a patch; c channels
+    a row of a grid      d G CELL beside it, in training half    G levels; all levels of an entry are added up, in
+                                                                 training those of some entries if G is large
     training             steps (STEP + 3 b f)                    batches of b rows; the rows that stop it beside it
     levels of a score    n L f                                   L levels
     factor analysis      em_steps 22 (2 d + m) d m RATE          m latent dimensions; of n < d rows 10 (n + m) d m RATE
+    mixtures of them     STARTS EM_STEPS K d m (2 (n + m) RATE + LOADING), where wide rows have more loadings than rows
     a latent curve       100 n d² RATE
     topics, words        n w K TOPIC, n w K WORD                 w words that occur in a row; K topics, K components
     mixtures             STARTS EM_STEPS n d K 8 RATE            K components; with full covariances d for 8
@@ -32,6 +34,8 @@ from jensen.evaluate.footing import Footing
 # filter at a pixel of a U-Net, a level of an entry on a grid. A step of a small network, and of a small U-Net.
 RATE, ENTRY, PIXEL, FILTER, CELL = 5e-11, 3e-8, 2.8e-8, 1e-9, 1.1e-8
 STEP, UNET_STEP = 3e-3, 1.2e-2
+# An entry of the loadings in an M-step, of which all tensors of that size are read a few times.
+LOADING = 1.5e-7
 # Hidden layers of a VAE, and of the blocks and times of a diffusion for tables, as squares of their width.
 VAE_LAYERS, DENOISER_LAYERS = 2, 11
 # A fit of topics, and of a mixture of words, per word that occurs in a document and topic.
@@ -43,10 +47,12 @@ BATCH, SMALLER_BATCHES = 128, (128, 64, 32, 16)
 # Of the steps that an effort has for images a U-Net needs this share, or else a network of tables is trained.
 ENOUGH = 0.25
 FEWEST_STEPS, FEWEST_LEVELS, MOST_LEVELS = 50, 10, 100
+# Of a diffusion, whose score of a row then has an error of a few nats, far less than rows differ.
+MOST_NOISE_LEVELS = 40
 # Fewer rows are not worth training on, or do not rank models.
 FEWEST_ROWS, FEWEST_HELD_OUT = 200, 100
 # With as many steps some rows are held out to stop the training, and scored at so many levels every so many steps.
-STEPS_TO_STOP, STOPPING_ROWS, STOPPING_LEVELS, ROUND = 200, 0.1, 16, 50
+STEPS_TO_STOP, STOPPING_ROWS, ROUND = 200, 0.1, 50
 # Outputs per entry of a diffusion on a grid, at most.
 MOST_OUTPUTS = 32
 
@@ -120,7 +126,7 @@ def curve_work(n: int, d: int) -> float:
 
 
 def subspaces_work(n: int, d: int, k: int, m: int) -> float:
-    return STARTS * EM_STEPS * k * 2 * (n + m) * d * m * RATE
+    return STARTS * EM_STEPS * k * d * m * (2 * (n + m) * RATE + LOADING)
 
 
 def words_work(n: int, held: float, k: int, per_word: float) -> float:
@@ -136,6 +142,7 @@ class Training:
         levels: of the score of every row.
         is_unet: whether the network is a U-Net.
         has_levels: whether a diffusion on a grid adds up the levels of every entry.
+        patch: of the U-Net.
     """
 
     steps: int
@@ -143,6 +150,7 @@ class Training:
     levels: int
     is_unet: bool = False
     has_levels: bool = True
+    patch: int = 1
 
     @property
     def is_stopped(self) -> bool:
@@ -159,21 +167,28 @@ def table_training(d: int, n_outputs: int, n_scored: int, effort: Effort) -> Tra
 
 def diffusion_training(footing: Footing, n_trained: int, n_scored: int, effort: Effort) -> Training:
     """Of a U-Net for images, or of a network of tables where a U-Net could not be trained enough."""
+    from jensen.models.diffusion.build import image_network
+    from jensen.models.diffusion.module import held_out_levels
+
     d, n_levels = footing.n_entries, footing.n_levels
     cells = d * n_levels * CELL
     # One pass over the rows, and their score, have to be paid in any case.
     has_levels = max(1.5 * n_trained, FEWEST_LEVELS * n_scored) * cells <= effort.share
     cells = cells if has_levels else 0.0
+    work = Work(cells, min(1.0, MOST_OUTPUTS / max(n_levels, 1)), held_out_levels(d))
     if footing.is_image:
-        row = math.prod(footing.shape[-2:]) * sum(c * PIXEL + c**2 * FILTER for c in effort.channels)
-        steps, batch_size = affordable_steps(row, cells, UNET_STEP, n_trained, effort.image_steps, effort)
+        _, patch = image_network((1, *footing.shape[-2:]))
+        n_points = math.prod(-(-side // patch) for side in footing.shape[-2:])
+        row = n_points * sum(c * PIXEL + c**2 * FILTER for c in effort.channels) + (patch > 1) * d * ENTRY
+        steps, batch_size = affordable_steps(row, work, UNET_STEP, n_trained, effort.image_steps, effort)
         if steps >= ENOUGH * effort.image_steps:
-            levels = affordable_levels(row + cells, n_scored, effort)
-            return Training(bounded(steps, FEWEST_STEPS, effort.image_steps), batch_size, levels, True, has_levels)
+            n_steps = bounded(steps, FEWEST_STEPS, effort.image_steps)
+            levels = affordable_levels(row + cells, n_scored, effort, MOST_NOISE_LEVELS)
+            return Training(n_steps, batch_size, levels, True, has_levels, patch)
     n_outputs = d * (min(n_levels, MOST_OUTPUTS) if has_levels and n_levels else 1)
     row = network_work(d, n_outputs, DENOISER_LAYERS, effort)
-    steps, batch_size = affordable_steps(row, cells, STEP, n_trained, effort.steps, effort)
-    levels = affordable_levels(row + cells, n_scored, effort)
+    steps, batch_size = affordable_steps(row, work, STEP, n_trained, effort.steps, effort)
+    levels = affordable_levels(row + cells, n_scored, effort, MOST_NOISE_LEVELS)
     return Training(bounded(steps, FEWEST_STEPS, effort.steps), batch_size, levels, False, has_levels)
 
 
@@ -182,12 +197,27 @@ def network_work(d: int, n_outputs: int, n_layers: int, effort: Effort) -> float
     return effort.width * (d + n_layers * effort.width + n_outputs) * RATE + d * ENTRY
 
 
-def affordable_steps(row: float, cells: float, step: float, n: int, wanted: int, effort: Effort) -> tuple[float, int]:
+@dataclass(frozen=True)
+class Work:
+    """Work of a diffusion's row beside that of its network.
+
+    Args:
+        cells: of all levels of all entries.
+        some: the share of the entries whose levels a training step adds up.
+        stopping_levels: of the rows that stop the training.
+    """
+
+    cells: float
+    some: float
+    stopping_levels: int
+
+
+def affordable_steps(row: float, work: Work, step: float, n: int, wanted: int, effort: Effort) -> tuple[float, int]:
     """Steps and the size of their batches, for n rows of this work each."""
-    trained = 3 * (row + cells / 2)
+    trained = 3 * (row + work.some * work.cells / 2)
     for batch_size in SMALLER_BATCHES:
-        to_stop = STOPPING_LEVELS * STOPPING_ROWS * n / max(ROUND, n / batch_size)
-        steps = effort.share / (step + batch_size * trained + to_stop * (row + cells))
+        to_stop = work.stopping_levels * STOPPING_ROWS * n / max(ROUND, n / batch_size)
+        steps = effort.share / (step + batch_size * trained + to_stop * (row + work.cells))
         if steps >= wanted:
             break
     if steps < STEPS_TO_STOP:
@@ -195,8 +225,8 @@ def affordable_steps(row: float, cells: float, step: float, n: int, wanted: int,
     return steps, batch_size
 
 
-def affordable_levels(row: float, n_scored: int, effort: Effort) -> int:
-    return bounded(0.5 * effort.share / (n_scored * row), FEWEST_LEVELS, MOST_LEVELS)
+def affordable_levels(row: float, n_scored: int, effort: Effort, most: int = MOST_LEVELS) -> int:
+    return bounded(0.5 * effort.share / (n_scored * row), FEWEST_LEVELS, most)
 
 
 def bounded(value: float, low: int, high: int) -> int:
@@ -213,6 +243,6 @@ def reduction(of_table: Training, diffused: Training, is_image: bool, effort: Ef
     elif diffused.steps < (effort.image_steps if is_image else effort.steps):
         parts.append(f"{diffused.steps} training steps of the diffusion")
     levels = min(of_table.levels, diffused.levels)
-    if levels < MOST_LEVELS:
+    if of_table.levels < MOST_LEVELS or diffused.levels < MOST_NOISE_LEVELS:
         parts.append(f"scores from {levels} levels")
     return f"networks are sized to the effort: {', '.join(parts)}" if parts else ""

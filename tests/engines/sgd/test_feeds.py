@@ -69,6 +69,15 @@ def test_a_batch_from_disk_comes_in_the_order_of_the_file_with_what_belongs_to_i
     assert batch.weight.tolist() == [3, 7, 50]
 
 
+def test_a_part_of_rows_in_memory_is_taken_by_their_numbers():
+    feed = TensorFeed((torch.from_numpy(X), Y), torch.arange(float(N)), torch.arange(0, N, 2))
+    batch = feed.take(torch.tensor([7, 3, 50]))
+    assert len(feed) == len(range(0, N, 2))
+    np.testing.assert_array_equal(batch.inputs[0], X[[14, 6, 100]])
+    assert torch.equal(batch.inputs[1], Y[[14, 6, 100]])
+    assert batch.weight.tolist() == [14, 6, 100]
+
+
 def test_a_batch_from_memory_comes_in_the_order_asked():
     feed = TensorFeed((None, torch.from_numpy(X)), torch.arange(float(N)))
     batch = feed.take(torch.tensor([7, 3, 50]))

@@ -18,6 +18,7 @@ from jensen.bound import HeavyTailWarning
 from jensen.engines.sgd.feeds import TensorFeed
 from jensen.engines.sgd.loop import Phase, Plan, fit_sgd
 from jensen.models.autoencoders.inference import elbo
+from jensen.models.autoencoders.module import binary_draws
 from jensen.runtime.row_draws import RowDraws
 
 LINE = MLP(hidden=())
@@ -628,3 +629,13 @@ def test_the_closed_form_terms_are_those_of_the_draws(curve):
     model.set_params(random_state=0)
     total = closed.reconstruction - closed.kl["latent"] + model.columns_.log_jacobian(~encoded.isnan())
     assert_allclose(drawn, total, atol=0.35)
+
+
+def test_drawn_pixels_have_their_grey_values_as_means():
+    p = torch.tensor([0.0, 0.2, 0.9, 1.0, torch.nan]).expand(20_000, -1)
+    torch.manual_seed(0)
+    draws = binary_draws(p)
+    assert set(draws.unique().tolist()) == {0.0, 1.0}
+    expected = torch.tensor([0.0, 0.2, 0.9, 1.0, 0.0])
+    # Four standard errors; 0 and 1 are certain, and a missing value is 0.
+    assert ((draws.mean(0) - expected).abs() <= 4 * (expected * (1 - expected) / 20_000).sqrt()).all()

@@ -105,15 +105,9 @@ def plan_networks(
     return Networks(table, model.encoder or MLP(), model.decoder or MLP(), table.shape, (n_outputs,))
 
 
-# The dimension of z by default, at most.
-MOST_LATENT, MOST_LATENT_OF_IMAGES = 8, 16
-
-
-def choose_n_latent(
-    n_components: int | None, n_columns: int, way_out: str | None = "lower n_components", most: int = MOST_LATENT
-) -> int:
+def choose_n_latent(n_components: int | None, n_columns: int, way_out: str | None = "lower n_components") -> int:
     """The dimension of z; warns with this remedy if it is no smaller than that of x, unless the remedy is None."""
-    m = int(n_components or min(most, max(1, n_columns // 2)))
+    m = int(n_components or min(8, max(1, n_columns // 2)))
     if m >= n_columns > 1 and way_out is not None:
         warnings.warn(
             f"n_components={m} is not less than the {n_columns} features of X, so z does not compress x; {way_out}",

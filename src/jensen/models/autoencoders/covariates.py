@@ -10,11 +10,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from jensen.data.blocks import row_blocks
 from jensen.data.columns import Columns
 from jensen.data.expand import Plan, expand
 from jensen.data.names import listed, shown
 from jensen.data.network_columns import NetworkColumns, atom_pairs
-from jensen.data.rows import row_blocks
 from jensen.engines.sgd.streams import TrainingData
 from jensen.engines.sgd.training_set import TrainingSet
 

@@ -38,14 +38,7 @@ from jensen.engines.sgd.streams import TrainingData
 from jensen.engines.sgd.training_set import TrainingSet
 from jensen.files.scan import Scan
 from jensen.models.autoencoders.base import VariationalModel
-from jensen.models.autoencoders.build import (
-    MOST_LATENT,
-    MOST_LATENT_OF_IMAGES,
-    VAEFacts,
-    build_module,
-    choose_n_latent,
-    with_frequencies,
-)
+from jensen.models.autoencoders.build import VAEFacts, build_module, choose_n_latent, with_frequencies
 from jensen.models.autoencoders.covariates import check_names, check_training_set, places_of
 from jensen.models.autoencoders.module import VAEModule
 from jensen.models.autoencoders.objective import Elbo, reconstruction, semi_supervised, true_bound
@@ -66,8 +59,7 @@ class VAE(VariationalModel):
     classifier.
 
     Args:
-        n_components: m, the dimension of z; None is half the number of features, at most 8, or 16 for
-            images.
+        n_components: m, the dimension of z; None is half the number of features, at most 8.
         likelihood: distribution of the columns given z. "auto" chooses by the type of each column: numbers are
             Gaussian, text and categories categorical, true/false Bernoulli, counts that `columns` names negative
             binomial, and images whose pixels are on a grid of levels discretised logistic. "gaussian", "bernoulli",
@@ -295,8 +287,7 @@ class VAE(VariationalModel):
         names = check_names(self.condition_on, data.events.table)
         if names:
             check_training_set(data, places_of(names, parts), parts)
-        most = MOST_LATENT_OF_IMAGES if len(data.events.shape) > 1 else MOST_LATENT
-        m = choose_n_latent(self.n_components, len(parts.places) - len(names), most=most)
+        m = choose_n_latent(self.n_components, len(parts.places) - len(names))
         if not data.has_labels:
             return VAEFacts(m, 0, data.has_missing(), condition_on=names)
         counts = data.class_counts(len(self.classes_))

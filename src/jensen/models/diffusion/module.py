@@ -110,8 +110,7 @@ class DiffusionModule(nn.Module):
             found = self.terms(x, x0, level[:, 0], torch.randn_like(x0), y)
             nats, simple = found.nats[:, None], found.simple[:, None]
         else:
-            n_levels = HELD_OUT_LEVELS_OF_IMAGES if self.space.n_dims >= MANY_VALUES else HELD_OUT_LEVELS
-            level, weight = evaluation_levels(self.share, len(x), n_levels)
+            level, weight = evaluation_levels(self.share, len(x), held_out_levels(self.space.n_dims))
             nats, simple, _ = self.evaluate(x, level, y)
         nats, observed = nats * weight.to(nats), self.observed(x)
         seen = None if observed is None else self.space.spread(observed)
@@ -233,6 +232,11 @@ class DiffusionModule(nn.Module):
 def belief_at(belief: Belief, rows: Tensor) -> Belief:
     levels = None if belief.log_levels is None else belief.log_levels[rows]
     return Belief(belief.mean[rows], levels, belief.log_variance[rows])
+
+
+def held_out_levels(n_values: int) -> int:
+    """The levels at which a held-out row of so many values is scored for early stopping."""
+    return HELD_OUT_LEVELS_OF_IMAGES if n_values >= MANY_VALUES else HELD_OUT_LEVELS
 
 
 def level_shares(schedule: Schedule) -> np.ndarray:
