@@ -24,7 +24,13 @@ __all__ = ["contents_of", "faults_of"]
 
 ROOT = Path(__file__).resolve().parent.parent
 DIST = ROOT / "dist"
-NEEDED = ("jensen/py.typed", "jensen/__init__.pyi", "jensen/report/page.css", "jensen/report/page.js")
+NEEDED = (
+    "jensen/py.typed",
+    "jensen/__init__.pyi",
+    "jensen/report/page.css",
+    "jensen/report/page.js",
+    "jensen/studio/web/index.html",
+)
 UNWANTED = re.compile(r"(^|/)(tests|benchmarks|examples|site|build|\.venv|__pycache__)/|\.(jensen|ckpt|pyc)$")
 # For developers, not for users.
 NOT_TRIED = {"dev", "docs", "bench"}

@@ -33,8 +33,8 @@ def studio(
 ) -> None:
     """Open a page in the browser that explains the models and answers about yours.
 
-    The page is served by this machine to this machine alone, under an address that
-    nobody guesses, and needs no network. Ctrl-C ends it.
+    This machine serves the page to itself alone, under an address that nobody
+    guesses, and needs no network. Ctrl-C ends it.
 
     Examples:
       jensen studio

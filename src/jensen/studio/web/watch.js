@@ -8,6 +8,7 @@ const POLL_MS = 400;
 // What is about a step, and no term of the bound.
 const ABOUT = ["loop", "step", "total", "epoch", "phase", "learning_rate", "seconds"];
 const MOST_POINTS = 1500;
+const MOST_DOTS = 30;
 
 /** Shows the fit until it ends. */
 export async function openWatch(host) {
@@ -45,6 +46,12 @@ export async function openWatch(host) {
   await look();
 }
 
+/** Lines with a dot for each step, as long as there are few: one step alone is no line. */
+function withDots(lines) {
+  const short = lines.filter(({ x }) => x.length <= MOST_DOTS);
+  return [...lines, ...short.map(({ x, y, tone }) => ({ kind: "points", x, y, tone, r: 3.5 }))];
+}
+
 function thinned(rows) {
   const every = Math.ceil(rows.length / MOST_POINTS);
   return rows.filter((_, i) => i % every === 0 || i === rows.length - 1);
@@ -56,10 +63,10 @@ function show(stage, steps) {
   const last = steps.at(-1);
   const held = last.held_out !== undefined;
   const names = held ? ["objective", "held_out"] : ["objective"];
-  const lines = loops.flatMap(([loop, rows], i) => names.map((name, j) => ({
+  const lines = withDots(loops.flatMap(([loop, rows], i) => names.map((name, j) => ({
     kind: "line", x: thinned(rows).map(at), y: thinned(rows).map((row) => row[name] ?? null), tone: loops.length > 1 ? i + 1 : j + 1,
     dash: name === "held_out" ? "5 3" : null, name: `${loop}${held ? `, ${name.replace("_", " ")}` : ""}`,
-  })));
+  }))));
   // The first steps from the start are far below: without them the rest can be seen.
   const values = loops.flatMap(([, rows]) => rows.slice(rows.length > 20 ? Math.ceil(rows.length / 20) : 0).flatMap((row) => names.map((name) => row[name]))).filter(Number.isFinite);
   const [low, high] = [Math.min(...values), Math.max(...values)];
@@ -68,9 +75,9 @@ function show(stage, steps) {
   const terms = Object.keys(last).filter((name) => !ABOUT.includes(name) && !names.includes(name) && Number.isFinite(last[name]));
   if (terms.length) {
     const rows = thinned(loops.at(-1)[1]);
-    stage.chart("terms", { title: "Terms", x: "epochs", y: "per row", isWhole: true, ratio: 0.28 }, terms.map((name, i) => ({
+    stage.chart("terms", { title: "Terms", x: "epochs", y: "per row", isWhole: true, ratio: 0.28 }, withDots(terms.map((name, i) => ({
       kind: "line", x: rows.map(at), y: rows.map((row) => row[name] ?? null), tone: i + 1, name,
-    })));
+    }))));
   }
   stage.readings([
     [last.epoch === undefined ? "step" : "epoch", at(last)],
