@@ -1,6 +1,6 @@
 """The simple loss against the bound as a training objective, with a network that predicts the noise: samples and bits.
 
-    python benchmarks/diffusion_objectives.py [--epochs 120] [--n 50] [--steps 250] [--seeds 0 1] [--picture samples.png]
+    python benchmarks/diffusion_objectives.py [--epochs 120] [--n 50] [--steps 250] [--seeds 0 1] [--picture FILE]
 scikit-learn's digits, 1437 training and 360 test images, stratified by class, with labels. A U-Net with 16 and 32
 channels, a linear schedule of 1000 levels, variance "posterior", 120 epochs and the same seeds for both objectives;
 early stopping is off, so that both take the same number of steps.

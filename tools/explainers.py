@@ -58,8 +58,8 @@ def explainer_index() -> str:
         "# Explainers",
         "",
         "Each page has a picture with controls, the formula beside it, and numbers that the library computed. "
-        "[jensen studio](../studio.md) has the same pages with every setting, with points that can be dragged, and with "
-        "your own models.",
+        "[jensen studio](../studio.md) has the same pages with every setting, with points that can be dragged, and "
+        "with your own models.",
     ]
     group = None
     for name in NAMES:

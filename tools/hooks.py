@@ -42,7 +42,7 @@ GROUPS = {
 
 
 def on_config(config: Any) -> Any:
-    """Add the pages of the gallery, of the explainers and of the reference to the nav, and the version to the foot of every page."""
+    """Add generated pages to the nav, and the version to the foot of every page."""
     config.copyright = f"jensen {jensen.__version__}"
     for entry in config.nav:
         if "Gallery" in entry:

@@ -52,11 +52,13 @@ class TestFolders:
 
     def test_samples_are_a_folder_that_can_be_read(self, model, tmp_path):
         result = run("sample", model, "-n", 12, "--seed", 1, "-o", f"{tmp_path}/new/")
-        assert result.stderr == f"wrote 12 images to {tmp_path / 'new'}\n"
+        drawn, (_, classes) = jensen.load(model).sample(12, random_state=1)
+        counted = [f"{(classes == name).sum()} of {name}" for name in sorted(set(classes))]
+        order = f"images are sorted by class: {', '.join(counted)}"
+        assert result.stderr == f"{order}\nwrote 12 images to {tmp_path / 'new'}\n"
         assert sorted(file.name for file in (tmp_path / "new").iterdir()) == [f"{i:02}.png" for i in range(12)]
-        drawn, _ = jensen.load(model).sample(12, random_state=1)
         # The scale of the files that it was fitted on: what lies beyond it is cut off.
-        shades = np.rint(np.clip(drawn, 0, 255))
+        shades = np.rint(np.clip(drawn[np.argsort(classes, kind="stable")], 0, 255))
         np.testing.assert_array_equal(read_dataset(tmp_path / "new", images=True), shades)
         assert json.loads(succeed("score", model, tmp_path / "new", "--json"))["rows"] == 12
         assert "is a folder with files in it; give a new" in fail("sample", model, "-o", tmp_path / "new")

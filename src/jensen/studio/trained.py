@@ -125,10 +125,10 @@ def progress_of(names: Sequence[str]) -> dict[str, Any] | None:
             # The next request tries again.
             del RUNNING[missing]
             raise ValueError(f"{watch.title} could not be trained: {watch.end}")
-    last = watch.steps[-1] if watch.steps else {"epoch": 0, "total": None}
-    far = f"Epoch {last['epoch']} of {last['total']}." if watch.steps else "This takes up to a minute."
+    last = watch.steps[-1] if watch.steps else {"step": 0, "total": None}
+    far = f"Step {last['step']} of {last['total']}." if watch.steps else "This takes up to a minute."
     text = f"Training {watch.title}, which is done once and kept. {far}"
-    return {"text": text, "done": last["epoch"], "total": last["total"]}
+    return {"text": text, "done": last["step"], "total": last["total"]}
 
 
 def train_watched(name: str, watch: Watch) -> None:

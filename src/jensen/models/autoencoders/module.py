@@ -93,7 +93,8 @@ class VAEModule(nn.Module):
         points = z.reshape(-1, z.shape[-1])
         # Hidden layers need far more memory than the draws; with gradients all of it is kept anyway.
         parts = (points,) if torch.is_grad_enabled() else points.split(MOST_ROWS)
-        flat = torch.cat([self.decoder(part).flatten(1) for part in parts])
+        found = [self.decoder(part).flatten(1) for part in parts]
+        flat: Tensor = found[0] if len(found) == 1 else torch.cat(found)
         return flat.reshape(*z.shape[:-1], -1)
 
     def latents(self, x: Tensor) -> tuple[LatentGaussian, Tensor]:

@@ -60,7 +60,7 @@ class Diffusion(DenoisingModel):
             "levels" predicts the probability of each level of a grid. "auto" is "velocity", but "levels" for data on a
             grid, unless rows have more than 4096 values of more than 32 levels. For categories it always predicts
             probabilities. The errors of "noise" and "mean" grow with the noise, so x̂_0 is then limited to the range of
-            the rows wherever x_t is mostly noise; on a grid x̂_0 is limited to it at every level but the first.
+            the rows wherever x_t is mostly noise, and that of numbers on a grid with every prediction.
         objective: what training raises. "simple" is minus the mean squared error of the prediction (all ε- or
             x_0-weights set to 1), with the cross-entropy for levels; "variational" is the bound; "hybrid" is "simple"
             plus a small part of the bound, which trains a learned variance.

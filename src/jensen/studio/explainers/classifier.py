@@ -35,8 +35,9 @@ EXPLAINER = Explainer(
     name="classifier",
     title="The diffusion classifier",
     group="Diffusion",
-    lead="A diffusion with classes also classifies. Noise is added to the image, and the network removes it once for each "
-    "class. The right class makes this easiest: it has the largest bound on ln p(x | class), and Bayes' rule does the rest.",
+    lead="A diffusion with classes also classifies. Noise is added to the image, and the network removes it once for "
+    "each class. The right class makes this easiest: it has the largest bound on ln p(x | class), and Bayes' rule does "
+    "the rest.",
     formula="p(c|x) ∝ p(c) exp(bound of ln p(x|c))\n"
     "all classes see the same levels and the same noise;\n"
     "classes far behind are dropped early",

@@ -9,26 +9,26 @@ import numpy as np
 from jensen.studio.explainer import Choice, Explainer, Slider
 from jensen.studio.trained import trained
 
-SAMPLES = 5
+SAMPLES, CHAINS = 14, 4
 # Places along the chain that are shown, from noise to image.
 SHOWN = 9
 
 
 def values(digit: int, guidance: float, sampler: str, seed: int) -> dict[str, Any]:
-    """Several chains to one class, and more images of it."""
+    """Several chains to one class, and the images at the end of all."""
     model = trained("digits-diffusion")
     steps = None if sampler == "ancestral" else 25
     how = {"y": digit, "guidance": guidance, "sampler": sampler, "steps": steps}
     path = np.array(model.sample_path(SAMPLES, random_state=seed, **how), dtype=np.float64).reshape(-1, SAMPLES, 64)
     places = np.unique(np.linspace(0, len(path) - 1, SHOWN).round().astype(int))
-    rows = model.sample(24, random_state=seed + 1000, **how)[0]
+    rows = path[-1]
     return {
-        "chains": path[places].transpose(1, 0, 2).round(1),
+        "chains": path[places, :CHAINS].transpose(1, 0, 2).round(1),
         "places": places,
-        "n_steps": len(path) - 2,
-        "rows": rows.reshape(len(rows), -1),
-        "agreed": float((model.predict(rows, budget=16) == digit).mean()),
-        "spread": float(rows.reshape(len(rows), -1).std(0).mean()),
+        "n_steps": len(path) - 1,
+        "rows": rows,
+        "agreed": float((model.predict(rows.reshape(-1, 8, 8), budget=16) == digit).mean()),
+        "spread": float(rows.std(0).mean()),
     }
 
 
@@ -36,8 +36,8 @@ EXPLAINER = Explainer(
     name="generate",
     title="From noise to a digit",
     group="Diffusion",
-    lead="A small diffusion with classes was trained on 1437 images of digits. A chain starts with noise. At each level "
-    "the network estimates the noise in the image, a little of it is removed, and a little new noise is added.",
+    lead="A small diffusion with classes was trained on 1437 images of digits. A chain starts with noise. At each "
+    "level the network estimates the noise in the image, a little of it is removed, and a little new noise is added.",
     formula="x_T ~ N(0, I)\n"
     "x₍ₜ₋₁₎ = (xₜ − βₜ/√(1−ᾱₜ) ε_θ(xₜ, t, c)) / √αₜ + σₜ z\n"
     "guidance w:  ε = (1+w) ε_θ(xₜ, t, c) − w ε_θ(xₜ, t)",

@@ -53,8 +53,8 @@ EXPLAINER = Explainer(
     name="latent_map",
     title="The latent map of a VAE",
     group="Autoencoders",
-    lead="A variational autoencoder with two latent numbers was trained on 1437 images of digits. Every place on the map "
-    "decodes to an image. The encoder gives each held-out digit a posterior: a small Gaussian on the map.",
+    lead="A variational autoencoder with two latent numbers was trained on 1437 images of digits. Every place on the "
+    "map decodes to an image. The encoder gives each held-out digit a posterior: a small Gaussian on the map.",
     formula="z ~ N(0, I),   x | z ~ N(decoder(z), σ² I)\n"
     "q(z|x) = N(μ(x), diag σ²(x)),  by the encoder\n"
     "ln p(x) ≥ E_q[ln p(x|z)] − KL(q(z|x) ‖ N(0, I))\n"

@@ -77,9 +77,10 @@ async function showSubject(body, pair, subject) {
     const host = body.closest(".host");
     host.dataset.answered = Number(host.dataset.answered ?? 0) + 1;
   });
-  const editor = cellsEditor(editorBox, subject.columns, subject.takes_missing, (name) => {
+  const editor = cellsEditor(editorBox, subject.columns, subject.takes_missing, (name, isFocus) => {
+    const isSame = column === name;
     column = name;
-    update(false);
+    if (!isFocus || !isSame) update(false);
   });
   const fresh = () => {
     editor.reset();

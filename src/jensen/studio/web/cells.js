@@ -4,7 +4,7 @@ import { el, shown } from "studio/build.js";
 
 const STEPS = 200;
 
-/** Builds an editor; `changed(column)` is called after each change. Returns functions to show and to read cells. */
+/** Builds an editor; `changed(column, isFocus)` is called after each change, and when a cell gets the focus. Returns functions to show and to read cells. */
 export function cellsEditor(host, columns, takesMissing, changed) {
   const own = {};
   let edited = {};
@@ -27,7 +27,7 @@ export function cellsEditor(host, columns, takesMissing, changed) {
       changed(column.name);
     };
     input.addEventListener("input", take);
-    input.addEventListener("focus", () => changed(column.name));
+    input.addEventListener("focus", () => changed(column.name, true));
     missing.addEventListener("change", take);
     own[column.name] = {
       blame,

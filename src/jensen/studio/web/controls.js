@@ -18,7 +18,8 @@ export function controlsFor(form, controls, isStill, changed) {
       show(value);
       set(value, isQuiet);
     };
-    if (element) form.append(element);
+    // A static page has no control that cannot be moved.
+    if (!isStill || control.kind === "points" || control.still.length > 1) form.append(element);
     if (isStill && control.kind === "slider") now[control.name] = nearest(control.still, control.value);
   }
   return { parameters: () => ({ ...now }), set: (name, value, isQuiet) => setters[name](value, isQuiet) };

@@ -175,10 +175,12 @@ const DRAWN = {
     ? svg("line", { x1: x(xlim[0]), x2: x(xlim[1]), y1: y(mark.y), y2: y(mark.y), ...stroke(mark) })
     : svg("line", { x1: x(mark.x), x2: x(mark.x), y1: y(ylim[0]), y2: y(ylim[1]), ...stroke(mark) })),
   segments: (mark, { x, y }) => svg("path", { d: mark.from.map(([a, b], i) => `M${x(a)} ${y(b)}L${x(mark.to[i][0])} ${y(mark.to[i][1])}`).join(""), ...stroke(mark) }),
-  text: (mark, { x, y }) => svg("text", {
-    class: "strong", x: x(mark.x) + (mark.dx ?? 0), y: y(mark.y) + (mark.dy ?? 0), "text-anchor": mark.anchor ?? "middle",
-    fill: colour(mark.tone ?? "ink"),
-  }, mark.text),
+  text: (mark, { x, y }) => {
+    const text = svg("text", { class: "strong", x: x(mark.x) + (mark.dx ?? 0), y: y(mark.y) + (mark.dy ?? 0), "text-anchor": mark.anchor ?? "middle" }, mark.text);
+    // The style sheet has the colour of other texts.
+    text.style.fill = colour(mark.tone ?? "ink");
+    return text;
+  },
 };
 
 function cross(x, y, r) {

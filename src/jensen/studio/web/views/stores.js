@@ -19,7 +19,7 @@ export function draw(stage, v, set) {
     ...v.stores.map((store, k) => ({ kind: "crosses", x: [store[0]], y: [store[1]], tone: k + 1, r: 8 })),
   ]);
   const top = Math.max(...v.costs) * 1.08;
-  stage.chart("cost", { title: "Cost after every step", x: "steps", y: "cost", ylim: [0, top], xlim: [0, 8] }, [
+  stage.chart("cost", { title: "Cost after every step", x: "steps", y: "cost", ylim: [0, top], xlim: [-0.3, 8.3] }, [
     { kind: "line", x: v.costs.map((_, i) => i), y: v.costs, tone: 1 },
     { kind: "points", x: v.costs.map((_, i) => i), y: v.costs, tone: 1, r: 4 },
   ]);
