@@ -33,6 +33,7 @@ __all__ = ["on_config", "on_files", "on_page_markdown", "on_post_build"]
 log = logging.getLogger("mkdocs.hooks.jensen")
 LANGUAGES = {".py": "python", ".toml": "toml", ".yml": "yaml"}
 GROUPS = {
+    "Jobs": "api/jobs.md",
     "Evaluation": "api/evaluation.md",
     "Networks and likelihoods": "api/networks.md",
     "Training, schedules and priors": "api/training.md",
