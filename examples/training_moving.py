@@ -21,10 +21,10 @@ PICTURE = picture_path(__doc__).with_suffix(".gif")
 EPOCHS = (1, 2, 3, 4, 6, 8, 11, 15, 20, 28, 38, 52, 72, 100)
 N_GRID = 9
 digits = load_digits()
-X, test, y = digits.data[400:], digits.data[:400], digits.target[:400]
+X, test, y = digits.images[400:], digits.images[:400], digits.target[:400]
 network = MLP((128,), "relu")
-options = {"encoder": network, "decoder": network, "scaling": "common", "learning_rate": 2e-3, "random_state": 0}
-options["trainer"] = Trainer(decay=None, validation_fraction=0)
+options = {"likelihood": "gaussian", "encoder": network, "decoder": network, "scaling": "common"}
+options |= {"learning_rate": 2e-3, "trainer": Trainer(decay=None, validation_fraction=0), "random_state": 0}
 models = [VAE(2, max_epochs=n_epochs, **options).fit(X) for n_epochs in EPOCHS]
 bounds = np.array([float(model.bound(test).total.mean()) for model in models])
 for n_epochs, bound in zip(EPOCHS, bounds, strict=True):

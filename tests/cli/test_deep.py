@@ -380,4 +380,4 @@ def test_a_latent_diffusion_from_recipes(folder, people, tmp_path):
     np.testing.assert_array_equal(filled["age"][known], people["age"][known])
     succeed("transform", file, folder / "people.csv", "-o", tmp_path / "z.csv")
     assert pd.read_csv(tmp_path / "z.csv").shape == (150, 2)
-    assert "a latent diffusion has none" in fail("sample", file, "--y", "young")
+    assert "the model was fitted without labels" in fail("sample", file, "--y", "young")

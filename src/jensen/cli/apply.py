@@ -223,9 +223,7 @@ def sample(
         return report(estimator, n_samples, {}, output, as_json)
     rows = written_out(estimator, rows)
     check_complete("sample", rows)
-    summary: dict[str, Any] = {}
-    if wanted is None:
-        rows, summary = with_classes(estimator, rows, came_from, is_shown=not as_json)
+    rows, summary = with_classes(estimator, rows, came_from, is_shown=not as_json) if wanted is None else (rows, {})
     write_rows(estimator, rows, output, as_json, safe_csv, **summary)
 
 
@@ -236,9 +234,7 @@ def predict(
     output: Output = None,
     proba: Annotated[bool, typer.Option("--proba", help="Add the probability of each class or component.")] = False,
     std: Annotated[bool, typer.Option("--std", help="Regression only: add the standard deviation.")] = False,
-    budget: Annotated[
-        int | None, typer.Option(help="Diffusion only: maximum number of noise levels per class.")
-    ] = None,
+    budget: Annotated[int | None, typer.Option(help="Diffusion only: most noise levels per class.")] = None,
     weighting: Annotated[
         str | None,
         typer.Option(metavar="variational|simple", help="Diffusion only: compare classes by bound or by simple loss."),

@@ -381,7 +381,7 @@ class TestReproducibility:
 class TestWhatIsShown:
     def test_history_and_bar_have_every_term(self, monkeypatch):
         told = []
-        monkeypatch.setattr(sgd.Bar, "note", lambda self, text: told.append(text))
+        monkeypatch.setattr(sgd.Bar, "note", lambda self, text, values=None: told.append(text))
         run = fit_sgd(Fragile(math.inf), ZEROS, both, plan(60, 8, 0.01, progress="fit"), held_out=ZEROS)
         first = run.history[0]
         assert list(first) == ["epoch", "objective", "height", "depth", "held_out", "learning_rate", "seconds"]

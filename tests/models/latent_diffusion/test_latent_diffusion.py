@@ -193,10 +193,6 @@ class TestAnswers:
         rows, _ = clusters.sample(1000, sampler=sampler, steps=20)
         assert_allclose(rows.mean(0), two_clusters(0).mean(0), atol=0.5)
 
-    def test_classes_are_not_known(self, at_start):
-        with pytest.raises(ValueError, match="y=1 asks for a class, but a latent diffusion has none"):
-            at_start.sample(3, y=1)
-
     def test_imputation_weighs_draws_by_the_diffusion(self, clusters):
         """Quadrature of p(z | the first number), with the bound of ln p(z) that the tilt says, on a grid of z."""
         row = np.array([[0.4, np.nan, np.nan]])
