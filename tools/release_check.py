@@ -35,7 +35,7 @@ UNWANTED = re.compile(r"(^|/)(tests|benchmarks|examples|site|build|\.venv|__pyca
 # For developers, not for users.
 NOT_TRIED = {"dev", "docs", "bench"}
 # A module that each extra brings.
-BROUGHT = {"scale": "dask.array", "files": "openpyxl", "diffusers": "diffusers"}
+BROUGHT = {"scale": "dask.array", "files": "openpyxl", "diffusers": "diffusers", "studio": "uvicorn"}
 SMOKE = """
 import sys
 from importlib.metadata import version

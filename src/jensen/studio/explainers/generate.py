@@ -50,7 +50,7 @@ EXPLAINER = Explainer(
         Slider("digit", "class", 0, 9, 1, 3),
         Slider("guidance", "w, guidance", 0, 4, 0.5, 0.0, still=(0, 2)),
         Choice("sampler", "Sampler", {"ancestral": "ancestral, all steps", "ddim": "DDIM, 25 steps"}, "ancestral"),
-        Slider("seed", "seed", 0, 20, 1, 0, still=(0, 1)),
+        Slider("seed", "seed", 0, 20, 1, 0, still=(0,)),
     ),
     values=values,
     guide="diffusion.html",

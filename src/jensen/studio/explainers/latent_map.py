@@ -33,7 +33,7 @@ def values(z1: float, z2: float, digit: int, seed: int) -> dict[str, Any]:
     model, (_, _, X, y) = trained("digits-vae"), digits()
     row = X[np.flatnonzero(y == digit)[0]][None]
     q, bound = model.posterior(row), model.bound(row)
-    draws = q.mean + q.stddev * np.random.default_rng(seed).normal(size=(6, 2))
+    draws = q.mean.numpy() + q.stddev.numpy() * np.random.default_rng(seed).normal(size=(6, 2))
     return constant() | {
         "z": [z1, z2],
         "decoded": np.asarray(model.inverse_transform([[z1, z2]]))[0],
@@ -41,7 +41,7 @@ def values(z1: float, z2: float, digit: int, seed: int) -> dict[str, Any]:
         "reconstructed": np.asarray(model.reconstruct(row))[0],
         "mean": q.mean.numpy()[0],
         "std": q.stddev.numpy()[0],
-        "draws": np.asarray(model.inverse_transform(draws.numpy())),
+        "draws": np.asarray(model.inverse_transform(draws)),
         "reconstruction": float(bound.reconstruction[0]),
         "kl": float(sum(term[0] for term in bound.kl.values())),
         "bound": float(bound.total[0]),
