@@ -28,6 +28,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
+from jensen.contract.image_sizes import held_out_levels, image_network
 from jensen.evaluate.footing import Footing
 
 # Seconds of one thread (benchmarks/effort.py --constants), forward: a multiply-add, an entry of a row, a channel and a
@@ -167,9 +168,6 @@ def table_training(d: int, n_outputs: int, n_scored: int, effort: Effort) -> Tra
 
 def diffusion_training(footing: Footing, n_trained: int, n_scored: int, effort: Effort) -> Training:
     """Of a U-Net for images, or of a network of tables where a U-Net could not be trained enough."""
-    from jensen.models.diffusion.build import image_network
-    from jensen.models.diffusion.module import held_out_levels
-
     d, n_levels = footing.n_entries, footing.n_levels
     cells = d * n_levels * CELL
     # One pass over the rows, and their score, have to be paid in any case.

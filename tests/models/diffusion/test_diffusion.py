@@ -16,11 +16,12 @@ from torch.utils.data import TensorDataset
 
 import jensen
 from jensen import MLP, Denoiser, Diffusion, ResidualMLP, Schedule, Trainer, UNet
+from jensen.contract.image_sizes import default_steps, image_network
 from jensen.data.infer import learn_columns
 from jensen.data.levels import Grid, find_grid
 from jensen.data.rows import learn_events
 from jensen.data.scaled import with_grid
-from jensen.models.diffusion.build import decide, default_steps, image_network
+from jensen.models.diffusion.build import decide
 from jensen.models.diffusion.inference import all_levels, some_levels
 from jensen.models.diffusion.module import DiffusionModule, evaluation_levels, level_shares, training_levels
 from jensen.models.diffusion.space import Space

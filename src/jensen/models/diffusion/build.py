@@ -11,6 +11,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
+from jensen.contract.image_sizes import CHANNELS
 from jensen.contract.training import Facts, class_frequencies
 from jensen.data.columns import Columns
 from jensen.engines.sgd.streams import TrainingData
@@ -26,13 +27,8 @@ from jensen.runtime.messages import levels_inside
 
 # Number of waves of x_t that distinguish neighbouring levels: those with the shortest periods.
 N_WAVES = 3
-# Default U-Net: pixels become patches until the larger side has at most so many points. From patches of 4x4 on, whose
-# points hold more, stages are wider.
-MOST_POINTS, CHANNELS, WIDER_FROM, WIDER_CHANNELS = 16, (32, 64), 4, (48, 96)
 # With more values per row, probabilities of many levels for each of them cost far more than the rest of the network.
 MANY_VALUES = 4096
-# Training steps, and passes over the rows at least, by default: of images with more than so many pixels.
-FEW_PIXELS, IMAGE_STEPS, IMAGE_EPOCHS = 64, 3000, 5
 # Smallest √ᾱ_t that x̂_0 is divided by: below it, noiseless and long steps keep the error of x̂_0.
 LEAST_SIGNAL = 0.1
 
@@ -117,20 +113,6 @@ class DiffusionFacts(Facts):
     clip: float | None = None
     channels: list[int] = field(default_factory=lambda: list(CHANNELS))
     patch: int = 1
-
-
-def image_network(shape: Sequence[int]) -> tuple[list[int], int]:
-    """Channels and patches of the default U-Net for images (c, h, w)."""
-    patch = 1
-    while max(shape[1:]) > MOST_POINTS * patch:
-        patch *= 2
-    return list(CHANNELS if patch < WIDER_FROM else WIDER_CHANNELS), patch
-
-
-def default_steps(shape: Sequence[int]) -> tuple[int | None, int | None]:
-    """Training steps by default, and the smallest number of passes over the rows; None is that of every model."""
-    is_small = len(shape) < 3 or math.prod(shape[1:]) <= FEW_PIXELS
-    return (None, None) if is_small else (IMAGE_STEPS, IMAGE_EPOCHS)
 
 
 def decide(model: Arguments, columns: Columns) -> DiffusionFacts:

@@ -25,6 +25,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from jensen.contract.gradient import GradientEstimator
+from jensen.contract.image_sizes import default_steps, image_network
 from jensen.contract.training import TrainingSpec
 from jensen.data.container import Table
 from jensen.data.rows import ColumnRules, image_shape
@@ -35,8 +36,6 @@ from jensen.models.diffusion.build import (
     DiffusionFacts,
     build_module,
     decide,
-    default_steps,
-    image_network,
     with_classes,
     with_rows,
 )

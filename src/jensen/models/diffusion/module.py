@@ -19,6 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from jensen.contract.gradient import blocks
+from jensen.contract.image_sizes import held_out_levels
 from jensen.formulas.noising import Noising, kl_entries, observed_sum, prior_kl, simple_weight
 from jensen.formulas.schedule import Schedule
 from jensen.models.diffusion.completion import with_atoms
@@ -28,9 +29,6 @@ from jensen.runtime.row_draws import RowDraws
 
 # Fraction of the labels that a training step hides; Ho & Salimans (2022).
 HIDDEN_LABELS = 0.1
-# Levels per held-out row for early stopping, which otherwise takes as long as the training: the term of a level is an
-# average over the values of a row, of which images have many.
-HELD_OUT_LEVELS, HELD_OUT_LEVELS_OF_IMAGES, MANY_VALUES = 16, 4, 256
 # Rough number of hidden units per input of the network: it decides how many pairs fit into memory.
 N_HIDDEN = 32
 
@@ -232,11 +230,6 @@ class DiffusionModule(nn.Module):
 def belief_at(belief: Belief, rows: Tensor) -> Belief:
     levels = None if belief.log_levels is None else belief.log_levels[rows]
     return Belief(belief.mean[rows], levels, belief.log_variance[rows])
-
-
-def held_out_levels(n_values: int) -> int:
-    """The levels at which a held-out row of so many values is scored for early stopping."""
-    return HELD_OUT_LEVELS_OF_IMAGES if n_values >= MANY_VALUES else HELD_OUT_LEVELS
 
 
 def level_shares(schedule: Schedule) -> np.ndarray:
