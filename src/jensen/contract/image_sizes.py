@@ -12,7 +12,7 @@ from collections.abc import Sequence
 # points hold more, stages are wider.
 MOST_POINTS, CHANNELS, WIDER_FROM, WIDER_CHANNELS = 16, (32, 64), 4, (48, 96)
 # Training steps, and passes over the rows at least, by default: of images with more than so many pixels.
-FEW_PIXELS, IMAGE_STEPS, IMAGE_EPOCHS = 64, 3000, 5
+FEW_PIXELS, IMAGE_STEPS, IMAGE_EPOCHS = 64, 1800, 5
 # Levels per held-out row for early stopping, which otherwise takes as long as the training: the term of a level is an
 # average over the values of a row, of which images have many.
 HELD_OUT_LEVELS, HELD_OUT_LEVELS_OF_IMAGES, MANY_VALUES = 16, 4, 256

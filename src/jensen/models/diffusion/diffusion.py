@@ -79,7 +79,7 @@ class Diffusion(DenoisingModel):
         scaling: "feature" standardises every column, "common" divides all columns by one number; None is "common" for
             images and "feature" for tables. Scores are in the units of the data in any case.
         max_epochs: passes over the rows; None is enough for 5000 steps, at least 20, and for images of more than 64
-            pixels for 3000 steps, at least 5.
+            pixels for 1800 steps, at least 5.
         batch_size: rows per step.
         learning_rate: learning rate of Adam.
         trainer: the other options of the training, `Trainer(...)`.
