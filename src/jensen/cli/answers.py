@@ -9,7 +9,7 @@ import inspect
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from itertools import count
+from itertools import chain, count
 from typing import TYPE_CHECKING, Any
 
 from jensen.cli.arguments import value_of
@@ -135,7 +135,8 @@ def with_classes(estimator: Any, rows: Any, came_from: Any, is_shown: bool) -> t
     if not hasattr(estimator, "feature_names_in_"):
         return rows, {"classes": classes.tolist()}
     frame = as_frame(rows)
-    name = next(name for name in ("class", "class_drawn", *(f"class_{i}" for i in count())) if name not in frame)
+    names = chain(("class", "class_drawn"), (f"class_{i}" for i in count()))
+    name = next(name for name in names if name not in frame)
     return frame.assign(**{name: classes}), {}
 
 
