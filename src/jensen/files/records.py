@@ -87,7 +87,10 @@ def to_4(record: Record) -> Record:
 
     def renamed(value: Any) -> Any:
         if isinstance(value, dict):
-            return {NOISE_OF_3.sub("numbers.", key): renamed(item) for key, item in value.items()}
+            return {
+                NOISE_OF_3.sub("numbers.", key) if isinstance(key, str) else key: renamed(item)
+                for key, item in value.items()
+            }
         return value
 
     renamed_record: Record = renamed(record)

@@ -54,13 +54,16 @@ class OdeLogProb:
 
 
 def check_columns(columns: Columns) -> None:
-    """Raise an error if some column has levels without an order, where a path of numbers has no density."""
+    """Raise an error if some column has levels, of which a path of numbers has no density."""
     if columns.is_grid:
-        return
+        raise ValueError(
+            f"method='ode' needs columns of numbers, but X is on a grid of {columns.n_levels[0]} levels, for which the "
+            "estimate can be far too high; choose method='bound', or fit with data_levels=None for a density"
+        )
     names = [name for name, kind in zip(columns.names, columns.kinds, strict=True) if kind != "number"]
     if names:
         raise ValueError(
-            f"method='ode' needs columns of numbers or data on a grid, but {', '.join(map(repr, names[:3]))} "
+            f"method='ode' needs columns of numbers, but {', '.join(map(repr, names[:3]))} "
             f"{'has' if len(names) == 1 else 'have'} levels, whose probabilities the ODE does not give; choose "
             "method='bound'"
         )
