@@ -963,6 +963,7 @@ def latent_diffusion(name: str, **arguments: Any) -> Case:
         for_checks=lambda: make().set_params(vae__max_epochs=1, diffusion__max_epochs=1),
         needs_distinct=False,
         is_sampled=True,
+        by_labels=("predict", "predict_proba", "class_bounds"),
         has_sampled_kl=True,
         expected_failed_checks=SAMPLED,
     )

@@ -26,10 +26,11 @@ def estimates(case, model, rows):
         # Fewer steps than the default of a diffusion, which rounding would carry far.
         few = {"steps": 3, "resamplings": 2} if hasattr(model, "sample_path") else {}
         found["impute"] = model.impute(holed, **few)
-    for name in ("predict_proba", "transform", "bound_by_level", "ode_log_prob"):
+    for name in ("predict_proba", "transform", "bound_by_level"):
         if case.offers(name):
-            answer = getattr(model, name)(rows)
-            found[name] = getattr(answer, "value", answer)
+            found[name] = getattr(model, name)(rows)
+    if case.offers("ode_log_prob") and set(model.columns_.kinds) == {"number"}:
+        found["ode"] = model.ode_log_prob(rows).value
     return found
 
 

@@ -63,7 +63,7 @@ class RowDraws:
         half = -(-size // 2)
         out = np.empty((len(self), 2 * half), np.float32)
         for rows, bits in self._bits(half):
-            halves = bits.view(np.uint32).reshape(-1, half, 2).astype(np.float32)
+            halves = bits.view(np.uint32).reshape(len(bits), half, 2).astype(np.float32)
             radius = np.sqrt(-2 * np.log((halves[..., 0] + np.float32(0.5)) * np.float32(2.0**-32)))
             angle = halves[..., 1] * np.float32(2 * math.pi * 2.0**-32)
             out[rows, :half], out[rows, half:] = radius * np.cos(angle), radius * np.sin(angle)
