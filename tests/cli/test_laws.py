@@ -19,7 +19,7 @@ import jensen
 from jensen.cli.app import app
 from jensen.cli.arguments import read_grid
 from jensen.cli.inputs import read_order
-from jensen.contract import gradient
+from jensen.contract import training
 from jensen.evaluate.sizing import Effort
 from jensen.files.tables import write_dataset
 from jensen.registry import ANSWERS, MATERIAL, MODELS, PAGES, abilities, model_class
@@ -175,8 +175,8 @@ class TestEveryModel:
             assert_told_in_one_line(result)
 
     def test_is_compared_or_says_why_not(self, folder, name, monkeypatch):
-        monkeypatch.setattr(gradient, "DEFAULT_STEPS", 1)
-        monkeypatch.setattr(gradient, "LEAST_EPOCHS", 1)
+        monkeypatch.setattr(training, "DEFAULT_STEPS", 1)
+        monkeypatch.setattr(training, "LEAST_EPOCHS", 1)
         tiny = Effort(steps=1, image_steps=1, channels=(8,), n_components=(1, 2), width=8)
         monkeypatch.setattr("jensen.evaluate.compare.EFFORTS", {"quick": tiny})
         result = run("compare", folder / "rows.csv", "--models", name, "--effort", "quick", "--json")
@@ -236,9 +236,9 @@ class TestEveryHelp:
 
     def test_offers_what_every_command_has(self, command):
         flags = {flag for parameter in COMMANDS[command].params for flag in parameter.opts} if command else {"--json"}
-        # A page of HTML is all that a report gives.
-        assert ("--json" in flags) == (command != "report")
-        is_random = command not in ("", "models", "transform", "statistics", "merge")
+        # A page of HTML is all that a report gives, and the studio gives none but in a browser.
+        assert ("--json" in flags) == (command not in ("report", "studio"))
+        is_random = command not in ("", "models", "transform", "statistics", "merge", "studio")
         assert ("--seed" in flags) == is_random
 
 
