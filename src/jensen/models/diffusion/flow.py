@@ -4,10 +4,7 @@ With √ᾱ = cos θ and √(1-ᾱ) = sin θ, the path whose x_θ has the densit
     dx/dθ = v(x, θ) = (cos θ x - x̂_0(x, θ)) / sin θ,   v(x, 0) = 0,   d ln p(x_θ)/dθ = -∇·v
     ln p(x_0) = ln N(x at the last level; 0, I) + ∫ ∇·v dθ,   ∇·v = E rᵀ (∂v/∂x) r for signs r = ±1
 In y = x/√ᾱ and u = tan θ it is dy/du = ε̂. v is bounded and 0 for N(0, I), so steps of Heun's method in θ may be long.
-For data on a grid the path begins at level 1, from q(x_1|x_0), which spreads a value over its cell:
-    ln P(x_0) ≥ E_q [ln p(x_0|x_1) + ln p(x_1) - ln q(x_1|x_0)]
-Song et al. (2021); signs Hutchinson (1990); noise that is not uniform in the cell Ho et al. (2019). This density is not
-that of the reverse chain, and no bound of it.
+Song et al. (2021); signs Hutchinson (1990). This density is not that of the reverse chain, and no bound of it.
 """
 
 from __future__ import annotations
@@ -37,7 +34,7 @@ class OdeLogProb:
 
     Args:
         value: of every row (n,), in nats.
-        standard_error: of the random signs and, for data on a grid, of the noise (n,); 0 if the divergence is exact,
+        standard_error: of the random signs (n,); 0 if the divergence is exact,
             NaN for one draw. It does not cover the error of the steps, nor that of the network.
 
     Example:
@@ -89,11 +86,11 @@ def ode_log_prob(
     y: Tensor | None = None,
     is_shown: bool = False,
 ) -> tuple[Tensor, Tensor]:
-    """ln p(x) of rows (n, d) and its standard error, from `n_draws` draws of the signs, on a grid also of the noise."""
-    found, d, is_grid = [], module.space.n_dims, bool(module.space.grid_levels)
+    """ln p(x) of rows (n, d) and its standard error, from `n_draws` draws of the signs."""
+    found, d = [], module.space.n_dims
     # With as many draws as dimensions, unit vectors in place of signs give the divergence itself.
-    is_exact = not is_grid and d <= n_draws
-    parts = list(blocks(len(x), module.n_entries * N_KEPT * (n_draws if is_grid else 1)))
+    is_exact = d <= n_draws
+    parts = list(blocks(len(x), module.n_entries * N_KEPT))
     for rows in progress(parts, "Paths", is_shown and len(parts) > 1):
         own, label, source = x[rows].to(device), None if y is None else y[rows].to(device), draws[rows]
         steps = progress(levels, "Path", is_shown and len(parts) == 1)
@@ -103,14 +100,8 @@ def ode_log_prob(
             end, change = of_numbers(module, own, steps, signs, label)
             found.append((end + change.sum(1), torch.zeros_like(end)))
             continue
-        if is_grid:
-            noise = source.normal(n_draws, d).to(device).flatten(0, 1)
-            label = None if label is None else label.repeat_interleave(n_draws)
-            own = own.repeat_interleave(n_draws, 0)
-            value = of_grid(module, own, noise, steps, signs.flatten(0, 1)[:, None], label).view(-1, n_draws)
-        else:
-            end, change = of_numbers(module, own, steps, signs, label)
-            value = end[:, None] + change
+        end, change = of_numbers(module, own, steps, signs, label)
+        value = end[:, None] + change
         found.append((value.mean(1), (value.var(1) / n_draws).sqrt() if n_draws > 1 else value[:, 0] * math.nan))
     of_rows, error = (torch.cat(part).cpu() for part in zip(*found, strict=True))
     return of_rows, error
@@ -120,27 +111,14 @@ def of_numbers(
     module: DiffusionModule, x: Tensor, levels: Iterable[int], signs: Tensor, y: Tensor | None
 ) -> tuple[Tensor, Tensor]:
     """ln N of rows (b, d) at the end of their paths, in the units of the data, and ∫ ∇·v dθ by signs (b, k, D)."""
-    end, change = walk(module, module.space.embed(x), levels, signs, y, is_at_data=True)
+    end, change = walk(module, module.space.embed(x), levels, signs, y)
     return end - float(module.space.log_scale.double().sum()), change
 
 
-def of_grid(
-    module: DiffusionModule, x: Tensor, noise: Tensor, levels: Iterable[int], signs: Tensor, y: Tensor | None
-) -> Tensor:
-    """The bound of ln P(x) of levels (b, d), by one draw of the noise and of the signs each (b,)."""
-    space, level = module.space, torch.ones(len(x), dtype=torch.long, device=x.device)
-    at, x0 = Noising.at(module.table, level), module.space.embed(x)
-    x1 = at.noised(x0, noise)
-    of_levels = space.log_prob(module.belief(x1, level, y), x, x0).double()
-    log_q = (-0.5 * noise.double().square() - at.noise.double().log() - 0.5 * math.log(2 * math.pi)).sum(1)
-    end, change = walk(module, x1, levels, signs, y, is_at_data=False)
-    return of_levels - log_q + end + change[:, 0]
-
-
 def walk(
-    module: DiffusionModule, x: Tensor, levels: Iterable[int], signs: Tensor, y: Tensor | None, *, is_at_data: bool
+    module: DiffusionModule, x: Tensor, levels: Iterable[int], signs: Tensor, y: Tensor | None
 ) -> tuple[Tensor, Tensor]:
-    """The path from points x (b, D), of the data or of level 1, through the levels to the last one: ln N(x; 0, I) there
+    """The path from points x (b, D) of the data, through the levels to the last one: ln N(x; 0, I) there
     (b,), and ∫ ∇·v dθ by every sign (b, k).
 
     Heun's method: a step along v is corrected by v at its end; the integral is a sum of trapezoids over the corrected
@@ -151,15 +129,12 @@ def walk(
     v, slope = torch.zeros_like(x), torch.zeros_like(total)
     for t in levels:
         level = torch.full((len(x),), t, device=x.device)
-        if t > 1 or is_at_data:
-            h = angles[t - 1] - before
-            ahead = velocity(module, x + h * v, level, y)
-            x = x + 0.5 * h * (v + ahead)
-            here = slope
-            v, slope = with_divergence(module, x, level, signs, y)
-            total = total + 0.5 * h * (here + slope)
-        else:
-            v, slope = with_divergence(module, x, level, signs, y)
+        h = angles[t - 1] - before
+        ahead = velocity(module, x + h * v, level, y)
+        x = x + 0.5 * h * (v + ahead)
+        here = slope
+        v, slope = with_divergence(module, x, level, signs, y)
+        total = total + 0.5 * h * (here + slope)
         before = angles[t - 1]
     normal = -0.5 * (x.double().square() + math.log(2 * math.pi)).sum(1)
     return normal, total

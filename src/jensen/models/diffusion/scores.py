@@ -95,15 +95,14 @@ class ScoringModel(GradientEstimator[DiffusionFacts, DiffusionModule]):
         """ln p(x) of the path without noise, estimated by the probability-flow ODE; it is neither exact nor a bound.
 
         The density is another one than that of the reverse chain whose bound `score_samples` returns, though both are
-        near that of the data if the network is. Data on a grid get the bound of their probability by the density of
-        x_1 (`docs/diffusion-reference.md`); columns with other levels are an error.
+        near that of the data if the network is. Data on a grid and columns with levels are an error.
 
         Args:
             X: complete rows.
             levels: number of steps of Heun's method, each from one noise level to another, or "all"; None is
                 `evaluation_levels`. A step takes two passes through the network and `n_draws` gradients.
-            n_draws: number of random vectors that estimate the divergence of the path (Hutchinson's estimator) and, for
-                data on a grid, of the noise. With as many as a row has numbers, the divergence is exact.
+            n_draws: number of random vectors that estimate the divergence of the path (Hutchinson's estimator).
+                With as many as a row has numbers, the divergence is exact.
             y: after a fit with labels, the classes of the rows, for ln p(x|y); -1 for no class.
         """
         x, kind, outside = self._read_with_cost(X)
