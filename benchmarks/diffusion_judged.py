@@ -1,6 +1,6 @@
 """Samples of a diffusion of digits, judged by an independent classifier.
 
-    python benchmarks/diffusion_judged.py train MODEL [--data DIR] [--epochs 120] [--semi] [--checkpoint m.ckpt]
+    python benchmarks/diffusion_judged.py train MODEL [--data DIR] [--epochs 120] [--minutes 100] [--semi] ...
     python benchmarks/diffusion_judged.py digits MODEL [--n 100] [--steps 250] [--guidance 0] [--picture samples.png]
     python benchmarks/diffusion_judged.py mnist MODEL --data DIR [--n 50] [--judge judge.pt]
     python benchmarks/diffusion_judged.py classify MODEL [--data DIR] [--weighting simple] [--budget 100] [--semi]
@@ -146,13 +146,16 @@ def learn(network: nn.Module, x: torch.Tensor, y: torch.Tensor, n_epochs: int = 
 def train(options: argparse.Namespace) -> None:
     is_mnist = options.data is not None
     real = real_mnist(options.data) if is_mnist else real_digits()
+    trainer = Trainer(max_seconds=None if options.minutes is None else 60 * options.minutes)
     own: dict[str, Any] = {"network": UNet(channels=(32, 64), n_blocks=1, dropout=0.2), "max_epochs": 120}
-    if is_mnist:
-        own = {"network": UNet(channels=(24, 48, 48), n_blocks=1), "prediction": "velocity", "max_epochs": 4}
-        own |= {"batch_size": 64, "trainer": Trainer(validation_fraction=0.005)}
+    if is_mnist:  # the network that is the default for images of this size
+        own = {"max_epochs": 20}
+        trainer.set_params(validation_fraction=0.005)
     if options.epochs:
         own["max_epochs"] = options.epochs
-    model = Diffusion(**own, learning_rate=2e-3, checkpoint=options.checkpoint, random_state=0, verbose=1)
+    model = Diffusion(
+        **own, learning_rate=2e-3, trainer=trainer, checkpoint=options.checkpoint, random_state=0, verbose=1
+    )
     took, _ = seconds(partial(model.fit, real.train, few_labels(real.train_y) if options.semi else real.train_y))
     model.set_params(checkpoint=None, verbose=0).save(options.model)
     print(f"{model.n_iter_} epochs in {took / 60:.1f} minutes; {options.model}")
@@ -326,7 +329,8 @@ def arguments() -> argparse.Namespace:
     one = parts.add_parser("train")
     one.add_argument("model", type=Path, help="file to write")
     one.add_argument("--data", type=Path, help="folder with mnist/; without it the model is one of digits")
-    one.add_argument("--epochs", type=int, help="default: 120 for digits, 4 for MNIST")
+    one.add_argument("--epochs", type=int, help="default: 120 for digits, 20 for MNIST")
+    one.add_argument("--minutes", type=float, help="training ends after so many minutes at the latest")
     one.add_argument("--semi", action="store_true", help="20 labels per class")
     one.add_argument("--checkpoint", type=Path, help="checkpoint file, from which training resumes")
     one.set_defaults(run=train)

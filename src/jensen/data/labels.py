@@ -131,6 +131,24 @@ def numbers_of_classes(y: Any, known: np.ndarray, n: int) -> Tensor:
     return torch.from_numpy(np.searchsorted(known, values))
 
 
+def classes_to_draw(y: Any, known: np.ndarray | None, n: int) -> Tensor | None:
+    """The numbers of the classes that n rows are drawn from; `known` is None after a fit without labels."""
+    if y is None:
+        return None
+    if known is None:
+        raise ValueError(f"y={y!r} asks for a class, but the model was fitted without labels; pass y=None")
+    return numbers_of_classes(y, known, n)
+
+
+def classes_of_rows(y: Any, known: np.ndarray | None, n_rows: int) -> Tensor | None:
+    """The numbers of the classes of rows, -1 where unknown; `known` is None after a fit without labels."""
+    if y is None:
+        return None
+    if known is None:
+        raise ValueError("y asks for classes, but the model was fitted without labels; pass y=None")
+    return encode_labels(y, n_rows, known)[0]
+
+
 def are_unlabelled(y: np.ndarray, unlabelled: Any = UNLABELLED) -> np.ndarray:
     """Which labels (n,) of one kind mean unknown."""
     if y.dtype.kind in "mM":

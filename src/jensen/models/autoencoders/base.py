@@ -22,7 +22,7 @@ from jensen.contract import whole_number
 from jensen.contract.gradient import GradientEstimator, has_classes
 from jensen.data.columns import Columns
 from jensen.data.container import Table
-from jensen.data.labels import decode_labels, numbers_of_classes
+from jensen.data.labels import classes_to_draw, decode_labels
 from jensen.data.rows import FittedRows
 from jensen.formulas.pareto import UNRELIABLE
 from jensen.models.autoencoders import inference as answers
@@ -278,16 +278,12 @@ class VariationalModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Gradie
     def _class_numbers(self, y: Any, n: int, generator: torch.Generator | None = None) -> Tensor | None:
         """The class numbers of n rows: those of y, or draws from the class frequencies."""
         known = getattr(self, "classes_", None)
-        if known is None:
-            if y is not None:
-                raise ValueError(f"y={y!r} asks for a class, but the model was fitted without labels; pass y=None")
-            return None
-        if y is None:
+        if known is not None and y is None:
             if generator is None:
                 raise ValueError(f"the decoder needs classes: give y, one of {known.tolist()} for all rows or one each")
             prior = torch.tensor(self._facts.prior)
             return torch.multinomial(prior, n, replacement=True, generator=generator)
-        return numbers_of_classes(y, known, n)
+        return classes_to_draw(y, known, n)
 
     def _facts_from(self, record: dict[str, Any]) -> VAEFacts:
         return VAEFacts.from_record(record)

@@ -15,7 +15,7 @@ from torch import Tensor
 from jensen.contract import whole_number
 from jensen.contract.gradient import has_classes
 from jensen.data.container import Table
-from jensen.data.labels import numbers_of_classes
+from jensen.data.labels import classes_to_draw
 from jensen.models.diffusion import inference as answers
 from jensen.models.diffusion.classifier import Classification, classify_rows
 from jensen.models.diffusion.inference import chain_of, walked
@@ -175,10 +175,7 @@ class DenoisingModel(ScoringModel):
         """The number of rows, the reverse chain and the classes."""
         check_is_fitted(self)
         n = self._n_samples(n_samples)
-        known = getattr(self, "classes_", None)
-        if y is not None and known is None:
-            raise ValueError(f"y={y!r} asks for a class, but the model was fitted without labels; pass y=None")
-        label = None if y is None or known is None else numbers_of_classes(y, known, n)
+        label = classes_to_draw(y, getattr(self, "classes_", None), n)
         chain = chain_of(self.theta_.schedule, steps, sampler, eta, guidance, self.theta_.space.least_signal)
         if guidance and label is None:
             raise ValueError(f"guidance={guidance!r} needs a class; give y, or leave guidance out")

@@ -15,7 +15,7 @@ from jensen.bound import Bound
 from jensen.contract import whole_number
 from jensen.contract.gradient import GradientEstimator
 from jensen.data.container import Kind, Table
-from jensen.data.labels import encode_labels
+from jensen.data.labels import classes_of_rows
 from jensen.data.rows import known_rows
 from jensen.formulas.schedule import Schedule
 from jensen.models.diffusion import inference as answers
@@ -176,12 +176,7 @@ class ScoringModel(GradientEstimator[DiffusionFacts, DiffusionModule]):
 
     def _labels(self, y: Any, n_rows: int) -> Tensor | None:
         """The class numbers for the network, of classes that may be known for some rows only."""
-        if y is None:
-            return None
-        known = getattr(self, "classes_", None)
-        if known is None:
-            raise ValueError("y asks for classes, but the model was fitted without labels; pass y=None")
-        label, _ = encode_labels(y, n_rows, known)
+        label = classes_of_rows(y, getattr(self, "classes_", None), n_rows)
         return None if label is None else self.theta_.class_numbers(label)
 
     def _read_complete(self, X: Table) -> tuple[Tensor, Kind]:

@@ -14,7 +14,7 @@ import numpy as np
 from torch import Tensor, nn
 
 from jensen.data.columns import Columns
-from jensen.data.labels import numbers_of_classes
+from jensen.data.labels import classes_to_draw
 from jensen.formulas.schedule import Schedule
 from jensen.models.diffusion.build import Arguments, DiffusionFacts
 from jensen.models.diffusion.module import DiffusionModule
@@ -69,11 +69,9 @@ def write_pipeline(model: Exported, path: str | os.PathLike[str], y: Any = None)
     recipe = model.network or UNet()
     config, weights = unet_of(model, recipe)
     known = getattr(model, "classes_", None)
-    if y is not None and known is None:
-        raise ValueError(f"y={y!r} asks for a class, but the model was fitted without labels; pass y=None")
+    number = classes_to_draw(y, known, 1)
     if known is not None:
-        number = len(known) if y is None else int(numbers_of_classes(y, known, 1)[0])
-        weights = with_class(weights, number)
+        weights = with_class(weights, len(known) if number is None else int(number[0]))
     unet = library.UNet2DModel(**config)
     unet.load_state_dict(weights)
     clip = recipe.clip if isinstance(recipe, DiffusersUNet) else None

@@ -19,7 +19,7 @@ from torch import Tensor
 from jensen.bound import Bound
 from jensen.contract.gradient import GradientEstimator, has_classes
 from jensen.data.container import Table
-from jensen.data.labels import encode_labels, numbers_of_classes
+from jensen.data.labels import classes_of_rows, classes_to_draw
 from jensen.engines.sgd.streams import TrainingData
 from jensen.engines.sgd.training_set import TrainingSet
 from jensen.files.scan import Scan
@@ -127,21 +127,12 @@ class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, GradientEst
 
     def _labels(self, y: Any, n_rows: int) -> Tensor | None:
         """The class numbers for the prior, of classes that may be known for some rows only."""
-        if y is None:
-            return None
-        known = getattr(self, "classes_", None)
-        if known is None:
-            raise ValueError("y asks for classes, but the model was fitted without labels; pass y=None")
-        label, _ = encode_labels(y, n_rows, known)
+        label = classes_of_rows(y, getattr(self, "classes_", None), n_rows)
         return None if label is None else self.theta_.prior.class_numbers(label)
 
     def _classes_to_draw(self, y: Any, n: int, guidance: float) -> Tensor | None:
         """The class numbers of n rows to sample."""
-        known = getattr(self, "classes_", None)
-        if y is not None and known is None:
-            raise ValueError(f"y={y!r} asks for a class, but the model was fitted without labels; pass y=None")
-        if y is None or known is None:
-            if guidance:
-                raise ValueError(f"guidance={guidance!r} needs a class; give y, or leave guidance out")
-            return None
-        return numbers_of_classes(y, known, n)
+        label = classes_to_draw(y, getattr(self, "classes_", None), n)
+        if guidance and label is None:
+            raise ValueError(f"guidance={guidance!r} needs a class; give y, or leave guidance out")
+        return label
