@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from release_check import BROUGHT, NEEDED, NOT_TRIED, contents_of, faults_of
-from test_matrix import Outcome, constraints_of, exit_code, interpreter, lowest_of, pins_of, result_of
+from release_check import NOT_TRIED, TRIED, contents_of, faults_of, package_files
+from test_matrix import EXTRAS, SUITES, Outcome, constraints_of, exit_code, interpreter, lowest_of, pins_of, result_of
 
 ROOT = Path(__file__).parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -34,29 +34,44 @@ def sdist(folder, names):
     return path
 
 
+FILES = package_files(ROOT / "src")
+# One of each kind that an archive may have beside the package.
+BESIDE = {wheel: "jensen-1.0.dist-info/METADATA", sdist: "PKG-INFO"}
+
+
 @pytest.mark.parametrize("pack", [wheel, sdist])
 class TestArchives:
     def test_one_with_all_files_has_no_faults(self, pack, tmp_path):
-        names = [*NEEDED, "jensen/models/curves/start.py", "jensen/contests.py"]
-        assert sorted(contents_of(pack(tmp_path, names))) == sorted(names)
-        assert faults_of(contents_of(pack(tmp_path, names))) == []
+        names = contents_of(pack(tmp_path, FILES))
+        assert sorted(names) == FILES
+        assert faults_of([*names, BESIDE[pack]], FILES) == []
 
-    @pytest.mark.parametrize("missing", NEEDED)
+    @pytest.mark.parametrize(
+        "missing",
+        ["jensen/py.typed", "jensen/__init__.pyi", "jensen/report/page.css", "jensen/studio/web/views/em.js"],
+    )
     def test_a_missing_file_is_named(self, pack, missing, tmp_path):
-        names = [name for name in NEEDED if name != missing]
-        assert faults_of(contents_of(pack(tmp_path, names))) == [f"{missing} is missing"]
+        names = [name for name in FILES if name != missing]
+        assert faults_of(contents_of(pack(tmp_path, names)), FILES) == [f"{missing} is missing"]
 
-    @pytest.mark.parametrize("name", ["tests/test_a.py", "jensen/__pycache__/a.pyc", "benchmarks/a.py", "m.jensen"])
+    @pytest.mark.parametrize(
+        "name", ["tests/test_a.py", "jensen/__pycache__/a.pyc", "benchmarks/a.py", "m.jensen", "jensen/tests/test_a.py"]
+    )
     def test_so_is_one_that_does_not_belong_there(self, pack, name, tmp_path):
-        assert faults_of(contents_of(pack(tmp_path, [*NEEDED, name]))) == [f"{name} does not belong there"]
+        assert faults_of(contents_of(pack(tmp_path, [*FILES, name])), FILES) == [f"{name} does not belong there"]
 
 
-def test_every_file_that_is_needed_is_in_the_checkout():
-    assert [name for name in NEEDED if not (ROOT / "src" / name).is_file()] == []
+def test_the_files_of_the_package_are_of_all_kinds_and_tracked():
+    assert {Path(name).suffix for name in FILES} == {".py", ".pyi", ".typed", ".css", ".js", ".html"}
+    if (ROOT / ".git").exists() and shutil.which("git"):
+        done = subprocess.run(["git", "ls-files", "jensen"], cwd=ROOT / "src", capture_output=True, text=True)
+        assert [name for name in done.stdout.split() if name not in FILES] == []
 
 
 def test_every_extra_of_users_is_tried():
-    assert BROUGHT.keys() == PROJECT["optional-dependencies"].keys() - NOT_TRIED
+    assert TRIED.keys() == PROJECT["optional-dependencies"].keys() - NOT_TRIED
+    for code in TRIED.values():
+        compile(code, "extra", "exec")
 
 
 def test_what_the_makefile_runs_is_in_the_repository_and_not_ignored():
@@ -77,6 +92,13 @@ class TestLowestVersions:
         assert names <= {*lowest_of(PROJECT)}
         assert lowest_of(PROJECT)["scikit-learn"] == "1.6"
         assert "dask" in lowest_of(PROJECT)  # of an extra, with extras of its own
+
+    def test_every_extra_of_users_is_installed(self):
+        assert {*EXTRAS} == PROJECT["optional-dependencies"].keys() - NOT_TRIED
+
+    def test_every_suite_is_in_the_repository(self):
+        for path in (path for suite in SUITES for path in suite if path.startswith("tests/")):
+            assert (ROOT / path).exists(), path
 
     def test_torch_is_the_pinned_one_in_all_environments(self):
         for name in ("3.12", "lowest", "newest"):

@@ -2,9 +2,10 @@
 
     python tools/release_check.py [--extras scale,files]
 
-The wheel and the sdist go to dist/. The script checks what they contain and the description that an index would show.
-It runs a smoke test of the installed wheel and of the sdist, installs every extra, and prints the size of the
-installation.
+The wheel and the sdist go to dist/. The script checks that both have every file of the package, of any kind, and
+nothing else, and the description that an index would show. It runs a smoke test of the installed wheel and of the
+sdist, installs every extra and uses it, and prints the size of the installation. What it installs goes to environments
+of its own.
 """
 
 from __future__ import annotations
@@ -15,27 +16,61 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+import time
 import tomllib
 import venv
 import zipfile
 from pathlib import Path
 
-__all__ = ["contents_of", "faults_of"]
+__all__ = ["contents_of", "faults_of", "package_files"]
 
 ROOT = Path(__file__).resolve().parent.parent
 DIST = ROOT / "dist"
-NEEDED = (
-    "jensen/py.typed",
-    "jensen/__init__.pyi",
-    "jensen/report/page.css",
-    "jensen/report/page.js",
-    "jensen/studio/web/index.html",
+# What an archive has beside the package: the metadata of a wheel, the files of a sdist.
+BESIDE = re.compile(
+    r"jensen-[^/]+\.dist-info/.+|PKG-INFO|pyproject\.toml|README\.md|CHANGELOG\.md|LICENSE|NOTICE|CITATION\.cff|"
+    r"constraints\.txt|\.gitignore"
 )
-UNWANTED = re.compile(r"(^|/)(tests|benchmarks|examples|site|build|\.venv|__pycache__)/|\.(jensen|ckpt|pyc)$")
 # For developers, not for users.
 NOT_TRIED = {"dev", "docs", "bench"}
-# A module that each extra brings.
-BROUGHT = {"scale": "dask.array", "files": "openpyxl", "diffusers": "diffusers", "studio": "uvicorn"}
+# What is run with each extra.
+TRIED = {
+    "scale": """
+import dask.array, accelerate
+import numpy as np
+import pandas as pd
+import jensen
+pd.DataFrame(np.random.default_rng(0).normal(size=(200, 2)), columns=["a", "b"]).to_parquet("rows.parquet")
+assert jensen.GaussianMixture(1).fit(jensen.scan("rows.parquet")).weights_.shape == (1,)
+""",
+    "files": """
+import duckdb, openpyxl, zstandard
+import numpy as np
+import pandas as pd
+import jensen
+pd.DataFrame(np.random.default_rng(0).normal(size=(200, 2)), columns=["a", "b"]).to_csv("rows.csv.zst", index=False)
+assert jensen.GaussianMixture(1).fit(jensen.scan(duckdb.sql("select 1.0 * range as a from range(50)"))).weights_.shape
+""",
+    "diffusers": """
+import diffusers, torch
+from jensen import DiffusersUNet
+blocks = {"down_block_types": ["DownBlock2D"] * 2, "up_block_types": ["UpBlock2D"] * 2}
+network = DiffusersUNet({"block_out_channels": [8, 16], "norm_num_groups": 4, **blocks}).build((3, 8, 8), (3, 8, 8))
+assert network(torch.zeros(2, 3, 8, 8), torch.tensor([0.0, 9.5])).shape == (2, 3, 8, 8)
+""",
+    "studio": """
+import re
+from pathlib import Path
+from urllib.request import urlopen
+from jensen.studio.folder import Folder
+from jensen.studio.serve import Server, in_background
+with in_background(Server(Folder(Path("."), lambda model, table: (None, None)))) as server:
+    page = urlopen(server.address).read().decode()
+    for path in re.findall(r'(?:src|href)="(web/[^"]+)"', page):
+        assert urlopen(server.address + path).read()
+    assert b"reparametrisation" in urlopen(server.address + "api/explainers").read()
+""",
+}
 SMOKE = """
 import sys
 from importlib.metadata import version
@@ -59,31 +94,34 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--extras", help="extras to try, separated by commas; all by default")
     asked = parser.parse_args().extras
+    started = time.monotonic()
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     extras = asked.split(",") if asked else sorted(set(project["optional-dependencies"]) - NOT_TRIED)
     for old in DIST.glob("jensen-*"):
         old.unlink()
-    run(sys.executable, "-m", "pip", "install", "--quiet", "build", "twine")
-    run(sys.executable, "-m", "build", "--outdir", DIST, ROOT)
-    wheel, sdist = next(DIST.glob("*.whl")), next(DIST.glob("*.tar.gz"))
-    for archive in (wheel, sdist):
-        faults = faults_of(contents_of(archive))
-        if faults:
-            raise SystemExit(f"{archive.name}: {'; '.join(faults)}")
-    run(sys.executable, "-m", "twine", "check", "--strict", wheel, sdist)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        python = environment(folder / "wheel", wheel)
+        builder = environment(folder / "build", "build", "twine")
+        run(builder, "-m", "build", "--outdir", DIST, ROOT)
+        wheel, sdist = next(DIST.glob("*.whl")), next(DIST.glob("*.tar.gz"))
+        wanted = package_files(ROOT / "src")
+        for archive in (wheel, sdist):
+            if faults := faults_of(contents_of(archive), wanted):
+                raise SystemExit(f"{archive.name}: {'; '.join(faults)}")
+            print(f"{archive.name} has the {len(wanted)} files of the package", flush=True)
+        run(builder, "-m", "twine", "check", "--strict", wheel, sdist)
+        python = environment(folder / "wheel", *constrained(), wheel)
         print(f"the installation takes {megabytes(folder / 'wheel'):.0f} MB", flush=True)
         smoke(python, folder)
         for extra in extras:
             run(python, "-m", "pip", "install", "--quiet", *constrained(), f"jensen[{extra}] @ {wheel.as_uri()}")
-            run(python, "-c", f"import jensen, {BROUGHT[extra]}", cwd=folder)
-            print(f"jensen[{extra}] is installed", flush=True)
+            run(python, "-I", "-c", TRIED[extra], cwd=folder)
+            print(f"jensen[{extra}] is installed and works", flush=True)
         # The dependencies are there: only the build from source is of interest.
         run(python, "-m", "pip", "install", "--quiet", "--no-deps", "--force-reinstall", sdist)
         smoke(python, folder)
-    print(f"{wheel.name} and {sdist.name} can be released", flush=True)
+    seconds = time.monotonic() - started
+    print(f"{wheel.name} and {sdist.name} can be released; checked in {seconds:.0f} s", flush=True)
 
 
 def contents_of(archive: Path) -> list[str]:
@@ -96,17 +134,26 @@ def contents_of(archive: Path) -> list[str]:
     return [name.removeprefix("src/") for name in names]
 
 
-def faults_of(names: list[str]) -> list[str]:
-    """What is missing from an archive, and what it should not have."""
-    missing = [f"{name} is missing" for name in NEEDED if name not in names]
-    return missing + [f"{name} does not belong there" for name in names if UNWANTED.search(name)]
+def package_files(source: Path) -> list[str]:
+    """All files of the package in the checkout: code, styles, scripts, pages, types and data."""
+    paths = (path for path in (source / "jensen").rglob("*") if path.is_file() and "__pycache__" not in path.parts)
+    return sorted(path.relative_to(source).as_posix() for path in paths)
 
 
-def environment(folder: Path, wheel: Path) -> Path:
-    """A clean environment with the wheel; returns its Python."""
+def faults_of(names: list[str], wanted: list[str]) -> list[str]:
+    """What is missing from an archive, and what it should not have: tests, benchmarks, or files of no checkout."""
+    missing = [f"{name} is missing" for name in wanted if name not in names]
+    known = {*wanted}
+    return missing + [
+        f"{name} does not belong there" for name in names if name not in known and not BESIDE.fullmatch(name)
+    ]
+
+
+def environment(folder: Path, *packages: object) -> Path:
+    """A clean environment with these packages; returns its Python."""
     venv.create(folder, with_pip=True)
     python = folder / ("Scripts" if sys.platform == "win32" else "bin") / "python"
-    run(python, "-m", "pip", "install", "--quiet", *constrained(), wheel)
+    run(python, "-m", "pip", "install", "--quiet", *packages)
     return python
 
 

@@ -29,17 +29,22 @@ __all__ = ["Outcome", "constraints_of", "exit_code", "interpreter", "lowest_of",
 
 ROOT = Path(__file__).resolve().parent.parent
 PYTHONS = ("3.11", "3.12", "3.13")
-EXTRAS = ("diffusers", "files", "scale")
+EXTRAS = ("diffusers", "files", "scale", "studio")
 # Beside the extras: the tests, and a table that users may bring.
 BROUGHT = ("pytest", "polars")
-# Files of 0.1, tables and files of all kinds, executors, the laws of one case per kind of model, and commands.
+# Files of 0.1, tables and files of all kinds, executors, the laws of one case per kind of model, commands, and the
+# server of the local page with its explainers.
 CASES = "[kmeans] or [ppca] or [mixture-full] or [topics] or [vae] or [diffusion]"
 SUITES: tuple[tuple[str, ...], ...] = (
     ("tests/golden", "tests/data", "tests/files", "tests/contract/test_executors.py"),
     ("tests/laws/test_contract.py", "tests/laws/test_missing.py", "tests/laws/test_bound.py", "-k", CASES),
     ("tests/cli/test_commands.py",),
+    ("tests/studio/test_guard.py", "tests/studio/test_ask.py"),
 )
-SHOWN = ("numpy", "scipy", "scikit-learn", "pandas", "polars", "narwhals", "pyarrow", "dask", "matplotlib", "torch")
+SHOWN = (
+    *("numpy", "scipy", "scikit-learn", "pandas", "polars", "narwhals", "pyarrow", "dask", "matplotlib", "torch"),
+    *("starlette", "uvicorn"),
+)
 
 
 def main() -> None:
