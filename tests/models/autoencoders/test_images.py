@@ -119,6 +119,18 @@ def test_defaults_of_images():
     assert plain["objective"] == pytest.approx(plain["reconstruction"] - plain["latent"], rel=1e-5)
 
 
+def test_images_train_for_1000_steps(monkeypatch):
+    """Unless this is fewer than 20 epochs. Densities train for 5000."""
+    found = []
+    monkeypatch.setattr(VAE, "_train", lambda model, data, spec: found.append(spec))
+    images = ramps(60)[0]
+    VAE(2).fit(images)
+    VAE(2, scaling="common").fit(images)
+    on_grid, density = found
+    assert [on_grid.n_epochs(14), on_grid.n_epochs(400)] == [72, 20]
+    assert density.n_epochs(14) == 358
+
+
 def test_a_scale_asks_for_a_density_and_a_logistic_for_levels():
     images = ramps(60)[0]
     assert set(VAE(2, max_epochs=1, scaling="common", **SMALL).fit(images).measure_) == {"density"}

@@ -47,7 +47,7 @@ from jensen.nets.recipe import Recipe
 
 # For images on a grid of levels: the share of the training over which the weight of the KL rises, without which z is
 # hardly used, and the number of steps if there is no max_epochs.
-WARM_UP, IMAGE_STEPS = 0.2, 600
+WARM_UP, IMAGE_STEPS = 0.2, 1000
 
 
 class VAE(VariationalModel):
@@ -87,7 +87,7 @@ class VAE(VariationalModel):
             images and "feature" for tables. "pooled" standardises every column by its rows and one more, as far from
             the mean as columns are on average: for pixels, whose unit is the same, so that a pixel that hardly varies
             in the training rows may vary in others. Scores are in the units of the data in any case.
-        max_epochs: passes over the rows; None is enough for 5000 steps, or 600 for images on a grid of levels, but at
+        max_epochs: passes over the rows; None is enough for 5000 steps, or 1000 for images on a grid of levels, but at
             least 20.
         batch_size: rows per step.
         learning_rate: learning rate of Adam.
