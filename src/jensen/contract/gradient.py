@@ -37,7 +37,7 @@ from jensen.data.rows import (
     read_fitted,
     restored,
 )
-from jensen.engines.sgd.checkpoint import seed_in
+from jensen.engines.sgd.checkpoint import MAY_CHANGE, seed_in
 from jensen.engines.sgd.loop import fit_sgd
 from jensen.engines.sgd.plan import HistoryRow, Plan, Run, Trainer
 from jensen.engines.sgd.processes import World, choose_device
@@ -53,8 +53,6 @@ from jensen.runtime.threads import threads_for
 if TYPE_CHECKING:
     from jensen.engines.sgd.history import History
 
-# What a fit that resumes may change.
-IGNORED = ("checkpoint", "device", "verbose", "max_epochs", "random_state", "accumulate", "shuffle_rows", "max_seconds")
 # A second thread pays off only above a number of products per step: a step of a small network takes a millisecond.
 FEW_PRODUCTS = 20
 # Entries of the tensors that are computed at a time: they stay in the caches, which doubles the speed of scoring.
@@ -256,7 +254,7 @@ class GradientEstimator(LatentVariableModel, Generic[F, M]):
         arguments = {
             name: type(value).__name__ if isinstance(value, BaseEstimator) else repr(value)
             for name, value in self.get_params().items()
-            if name.split("__")[-1] not in IGNORED
+            if name.split("__")[-1] not in MAY_CHANGE
         }
         return {"model": type(self).__name__, **arguments, **data.identity()}
 

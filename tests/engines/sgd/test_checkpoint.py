@@ -130,6 +130,19 @@ def test_a_fit_without_a_seed_goes_on_with_the_seed_of_its_checkpoint(tmp_path):
     assert jensen.load(tmp_path / "model.jensen").checkpoint == str(tmp_path / "run.ckpt")
 
 
+@pytest.mark.parametrize("limited", [Trainer(max_seconds=60), Trainer(max_seconds=60, checkpoint_every=5)])
+def test_a_fit_resumes_with_another_limit_of_time(tmp_path, limited):
+    """trainer=None is Trainer() with its defaults, in both directions."""
+    x = load_iris().data
+    for first, second in ((None, limited), (limited, None)):
+        path = tmp_path / f"{first is None}.ckpt"
+        VAE(2, max_epochs=2, trainer=first, random_state=0, checkpoint=path).fit(x)
+        model = VAE(2, max_epochs=3, trainer=second, random_state=0, checkpoint=path).fit(x)
+        assert model.n_iter_ == 3
+        with pytest.raises(ValueError, match=r"another fit, with trainer__clip '10.0' instead of '1.0'"):
+            model.set_params(trainer=Trainer(clip=1.0)).fit(x)
+
+
 class TestFilesThatAreNotGoneOnFrom:
     def test_a_folder_that_is_not_there_is_named_before_training(self, tmp_path):
         with pytest.raises(ValueError, match=r"nowhere/run.ckpt' cannot be written; give a file in an existing folder"):

@@ -12,10 +12,23 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from jensen.engines.sgd.plan import Trainer
 from jensen.files.records import read_record, write_record
 
 WAY_OUT = "delete it to start again, or give another file"
 PARTS = {"parts": dict, "position": dict, "randomness": Tensor, "cuda": list, "identity": dict}
+# Arguments that a fit which resumes may change, limits of its length among them.
+MAY_CHANGE = (
+    "checkpoint",
+    "checkpoint_every",
+    "device",
+    "verbose",
+    "max_epochs",
+    "max_seconds",
+    "random_state",
+    "accumulate",
+    "shuffle_rows",
+)
 # The state of Adam.
 MOMENTS = ("step", "exp_avg", "exp_avg_sq")
 
@@ -65,7 +78,7 @@ def read_checkpoint(path: str, identity: Mapping[str, object]) -> Checkpoint | N
     record = read(path)
     if record is None:
         return None
-    here, there = plain(identity), record["identity"]
+    here, there = comparable(plain(identity)), comparable(record["identity"])
     differing = [
         f"{name} {there.get(name)!r} instead of {here.get(name)!r}"
         for name in {**here, **there}
@@ -117,6 +130,17 @@ def plain(identity: Mapping[str, object]) -> dict[str, object]:
     """The identity after a round trip through JSON, for comparison with one that was read."""
     read: dict[str, object] = json.loads(json.dumps(identity, sort_keys=True, default=str))
     return read
+
+
+def comparable(identity: Mapping[str, object]) -> dict[str, object]:
+    """What must match of an identity: trainer=None is a Trainer() with its defaults, and some arguments may change."""
+    trainers = [name for name in identity if name.split("__")[-1] == "trainer"]
+    defaults = {f"{name}__{key}": repr(value) for name in trainers for key, value in Trainer().get_params().items()}
+    return {
+        name: value
+        for name, value in (defaults | dict(identity)).items()
+        if name not in trainers and name.split("__")[-1] not in MAY_CHANGE
+    }
 
 
 def named(value: Any) -> Any:
