@@ -41,6 +41,49 @@ assert_type(jensen.compare(X, effort="quick"), jensen.Leaderboard)
 assert_type(jensen.impute(X), jensen.Imputed)
 assert_type(jensen.scan("rows/*.parquet"), jensen.Scan)
 model.save(Path("m.jensen"))
+
+# Attributes that EM fits.
+for found in (
+    model.weights_,
+    model.means_,
+    model.covariances_,
+    model.classes_,
+    KMeans(2).fit(X).cluster_centers_,
+    jensen.KMedoids(2).fit(X).medoid_indices_,
+    jensen.PoissonMixture(2).fit(X).rates_,
+    jensen.BernoulliMixture(2).fit(X).probabilities_,
+    jensen.MixtureOfPPCA(2).fit(X).means_,
+    jensen.MixtureOfFactorAnalysers(2).fit(X).loadings_,
+    jensen.FactorAnalysis(1).fit(X).components_,
+    jensen.LatentCurve().fit(X).points_,
+    jensen.LatentDirichletAllocation(2).fit(X).components_,
+    jensen.Blend([model]).fit(X).weights_,
+    jensen.RidgeRegression().fit(X, X[:, 0]).coef_,
+):
+    assert_type(found, np.ndarray)
+labels: np.ndarray = KMeans(2).fit(X).labels_
+assert_type(model.lower_bound_, float)
+assert_type(model.converged_, bool)
+assert_type(ProbabilisticPCA(1).fit(X).noise_variance_, float)
+assert_type(jensen.LatentCurve().fit(X).noise_variance_, float)
+model.means_ = np.zeros((2, 3))
+
+# What 0.2 and later versions added.
+model.ecll(X, np.full((50, 2), 0.5))
+vae = VAE(2, columns={"visits": "count"}, condition_on=["batch"], trainer=jensen.Trainer(max_seconds=60)).fit(X)
+vae.sample(3, given={"batch": "b"}, mean=True)
+vae.bits_per_dimension(X)
+diffusion = jensen.Diffusion(network=jensen.UNet(patch=2)).fit(X, sample_weight=None)
+diffusion.score_samples(X, method="ode")
+diffusion.ode_log_prob(X, n_draws=4).standard_error
+jensen.LatentDiffusion(vae).fit(X, [0] * 50).sample(4, y=0, guidance=2.0)
+assert_type(jensen.cluster(X), jensen.Clusters)
+assert_type(jensen.outliers(X), jensen.Outliers)
+assert_type(jensen.synthesize(X, 10), jensen.Synthetic)
+assert_type(jensen.from_diffusers("folder"), jensen.Diffusion)
+jensen.DiscriminantAnalysis().fit(X, [0] * 50).predict(X)
+jensen.LatentCurve(mapping=X, noise_variance=0.1)
+jensen.write_report(model, X, path="report.html")
 """
 
 # What mypy must refuse, and the code of its error. A method that does not exist is not among it: scikit-learn's base
@@ -49,6 +92,8 @@ WRONG = {
     "from jensen import GausianMixture": "attr-defined",
     "import jensen; jensen.GaussianMixture(n_component=2)": "call-arg",
     'import jensen; jensen.scan("x", label=3)': "arg-type",
+    "import jensen; jensen.GaussianMixture(2).fit([[0.0]]).means_.columns": "attr-defined",
+    'import jensen; jensen.Diffusion().score_samples([[0.0]], methods="ode")': "call-arg",
 }
 
 

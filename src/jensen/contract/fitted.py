@@ -2,7 +2,7 @@
 
 A model declares its attributes with `Fitted`, and what its file must hold with `Values`:
 
-    means_ = Fitted(lambda model: model.theta_.means)
+    means_ = Fitted[np.ndarray](lambda model: model.theta_.means)
     schema = {"weights": Values("K", check=probabilities), "means": Values("K", "d")}
     read_values(record, schema, d=model.n_features_in_)
 """
@@ -10,16 +10,20 @@ A model declares its attributes with `Fitted`, and what its file must hold with 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Generic, Self, TypeVar, overload
 
 import numpy as np
 import torch
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
+T = TypeVar("T")
 
-class Fitted:
+
+class Fitted(Generic[T]):
     """An attribute read from `theta_`: a tensor becomes an array, or one number, in the dtype of the training rows.
+
+    `Fitted[np.ndarray]` names the type that type checkers and editors show.
 
     Args:
         read: takes the model to a tensor, or to another value that is returned as it is.
@@ -44,6 +48,12 @@ class Fitted:
 
     def __set_name__(self, owner: type, name: str) -> None:
         self.name = name
+
+    @overload
+    def __get__(self, model: None, owner: type | None = None) -> Self: ...
+
+    @overload
+    def __get__(self, model: Any, owner: type | None = None) -> T: ...
 
     def __get__(self, model: Any, owner: type | None = None) -> Any:
         if model is None:

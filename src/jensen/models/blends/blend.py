@@ -96,7 +96,7 @@ class Blend(LatentVariableModel):
         Capabilities(score="exact", missing_in_fit=True, missing_in_score=True, weights=True, predict=True),
         lambda blend: common([model.capabilities for model in named_models(blend.models).values()]),
     )
-    weights_ = Fitted(lambda model: model.theta_.weights)
+    weights_ = Fitted[np.ndarray](lambda model: model.theta_.weights)
 
     def __init__(
         self,

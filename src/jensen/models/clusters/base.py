@@ -50,8 +50,8 @@ class CentreModel(EMEstimator):
     metric: str
     depot: Depot | None
     _stream: Stream | None
-    cluster_centers_ = Fitted(lambda model: model.theta_.centres, moved, columns=(1,), constant=None)
-    cluster_weights_ = Fitted(lambda model: model.theta_.weights, dtype="float64")
+    cluster_centers_ = Fitted[np.ndarray](lambda model: model.theta_.centres, moved, columns=(1,), constant=None)
+    cluster_weights_ = Fitted[np.ndarray](lambda model: model.theta_.weights, dtype="float64")
 
     def predict(self, X: Any) -> Any:
         """The cluster of each row: the nearest centre, or with `Depot(assignment="assigned")` the cheapest."""

@@ -94,8 +94,8 @@ class KMedoids(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
     """
 
     theta_: Medoids
-    medoid_indices_ = Fitted(lambda model: model.theta_.indices)
-    cluster_centers_ = Fitted(rows_of)
+    medoid_indices_ = Fitted[np.ndarray](lambda model: model.theta_.indices)
+    cluster_centers_ = Fitted[Any](rows_of)
     capabilities = ByArguments(CAN, abilities)
     _columns: Columns | None = None
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {

@@ -115,9 +115,9 @@ class LatentCurve(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EMEstimator
     theta_: CurveTheta
     capabilities = Capabilities(score="exact", missing_in_fit=True, missing_in_score=True, weights=True, batches=True)
     _answers = Answers(log_evidence, fill, fill_draws)
-    grid_ = Fitted(lambda model: model.theta_.space.grid)
-    points_ = Fitted(lambda model: model.theta_.points, columns=(1,), constant=None)
-    noise_variance_ = Fitted(lambda model: model.theta_.variance)
+    grid_ = Fitted[np.ndarray](lambda model: model.theta_.space.grid)
+    points_ = Fitted[np.ndarray](lambda model: model.theta_.points, columns=(1,), constant=None)
+    noise_variance_ = Fitted[float](lambda model: model.theta_.variance)
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "n_latent": [Interval(Integral, 1, 2, closed="both")],

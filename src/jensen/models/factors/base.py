@@ -69,7 +69,7 @@ class LinearLatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EMEst
     _keeps_units = False
     capabilities = Capabilities(score="exact", missing_in_fit=True, missing_in_score=True, weights=True, batches=True)
     _answers = Answers(log_evidence, fill, fill_draws)
-    mean_ = Fitted(lambda model: model.theta_.components.means[0], columns=(0,), constant=None)
+    mean_ = Fitted[np.ndarray](lambda model: model.theta_.components.means[0], columns=(0,), constant=None)
 
     @abstractmethod
     def _solve(self, moments: RowMoments, start: SubspaceTheta | None) -> SubspaceTheta:

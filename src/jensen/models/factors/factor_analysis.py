@@ -68,8 +68,8 @@ class FactorAnalysis(LinearLatentModel):
         (1797, 7)
     """
 
-    components_ = Fitted(lambda model: model.theta_.components.loadings[0].mT, columns=(1,))
-    noise_variance_ = Fitted(lambda model: model.theta_.components.noise[0], columns=(0,))
+    components_ = Fitted[np.ndarray](lambda model: model.theta_.components.loadings[0].mT, columns=(1,))
+    noise_variance_ = Fitted[np.ndarray](lambda model: model.theta_.components.noise[0], columns=(0,))
 
     _is_isotropic = False
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {

@@ -11,6 +11,7 @@ from __future__ import annotations
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
+import numpy as np
 import torch
 from sklearn.utils._param_validation import Interval, StrOptions
 from torch import Tensor
@@ -35,8 +36,8 @@ class SubspaceMixture(MixtureModel):
     """What both have in common; a final class sets whether the noise has one variance for all features."""
 
     theta_: SubspaceTheta
-    means_ = Fitted(lambda model: model.theta_.components.means, columns=(1,), constant=None)
-    loadings_ = Fitted(lambda model: model.theta_.components.loadings, columns=(1,))
+    means_ = Fitted[np.ndarray](lambda model: model.theta_.components.means, columns=(1,), constant=None)
+    loadings_ = Fitted[np.ndarray](lambda model: model.theta_.components.loadings, columns=(1,))
     _components = SubspaceGaussians
     _is_isotropic: ClassVar[bool]
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = MixtureModel._parameter_constraints | {
@@ -170,7 +171,7 @@ class MixtureOfPPCA(SubspaceMixture):
     """
 
     _is_isotropic = True
-    noise_variance_ = Fitted(lambda model: model.theta_.components.noise[:, 0])
+    noise_variance_ = Fitted[np.ndarray](lambda model: model.theta_.components.noise[:, 0])
 
 
 class MixtureOfFactorAnalysers(SubspaceMixture):
@@ -210,4 +211,4 @@ class MixtureOfFactorAnalysers(SubspaceMixture):
     """
 
     _is_isotropic = False
-    noise_variance_ = Fitted(lambda model: model.theta_.components.noise, columns=(1,))
+    noise_variance_ = Fitted[np.ndarray](lambda model: model.theta_.components.noise, columns=(1,))

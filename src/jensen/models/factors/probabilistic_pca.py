@@ -105,13 +105,13 @@ class ProbabilisticPCA(LinearLatentModel):
         (-404.9628, (150, 2))
     """
 
-    components_ = Fitted(lambda model: axes(model).mT, columns=(1,))
-    explained_variance_ = Fitted(axis_variances)
-    explained_variance_ratio_ = Fitted(
+    components_ = Fitted[np.ndarray](lambda model: axes(model).mT, columns=(1,))
+    explained_variance_ = Fitted[np.ndarray](axis_variances)
+    explained_variance_ratio_ = Fitted[np.ndarray](
         lambda model: axis_variances(model) / model.theta_.components.feature_variances().sum()
     )
-    singular_values_ = Fitted(lambda model: (model.total_weight_ * axis_variances(model)).sqrt())
-    loadings_ = Fitted(lambda model: model.theta_.components.loadings[0], columns=(0,))
+    singular_values_ = Fitted[np.ndarray](lambda model: (model.total_weight_ * axis_variances(model)).sqrt())
+    loadings_ = Fitted[np.ndarray](lambda model: model.theta_.components.loadings[0], columns=(0,))
 
     _is_isotropic = True
     # False of files that were written before BIC chose.

@@ -64,7 +64,7 @@ class MixtureModel(EMEstimator):
     label_weight: float
     noise: bool = False
     classes_: np.ndarray
-    weights_ = Fitted(lambda model: model.theta_.weights)
+    weights_ = Fitted[np.ndarray](lambda model: model.theta_.weights)
     _components: ClassVar[type[AnyComponents]]
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "n_components": [Interval(Integral, 1, None, closed="left"), None],

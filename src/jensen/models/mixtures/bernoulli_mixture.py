@@ -14,6 +14,7 @@ from dataclasses import replace
 from numbers import Real
 from typing import Any, ClassVar
 
+import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from jensen.contract import Rows
@@ -60,7 +61,9 @@ class BernoulliMixture(MixtureModel):
 
     theta_: MixtureTheta[Bernoullis]
     capabilities = replace(MixtureModel.capabilities, values="counts")
-    probabilities_ = Fitted(lambda model: model.theta_.components.probabilities, columns=(1,), constant=None)
+    probabilities_ = Fitted[np.ndarray](
+        lambda model: model.theta_.components.probabilities, columns=(1,), constant=None
+    )
     _components = Bernoullis
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = MixtureModel._parameter_constraints | {
         "alpha": [Interval(Real, 0.0, None, closed="left")],

@@ -59,7 +59,7 @@ def checked_matrices(structure: CovarianceStructure, value: Any, k: int, d: int,
     return matrices
 
 
-def parameter(name: str) -> Fitted:
+def parameter(name: str) -> Fitted[np.ndarray]:
     """An attribute of theta that can be set."""
 
     def read(model: Any) -> Tensor:
@@ -89,10 +89,10 @@ def parameter(name: str) -> Fitted:
         return tuple(range(-len(model.theta_.components.structure.scale_shape(1)), 0))
 
     if name == "weights":
-        return Fitted(read, write)
+        return Fitted[np.ndarray](read, write)
     if name == "means":
-        return Fitted(read, write, columns=(1,), constant=None)
-    return Fitted(read, write, columns=columns)
+        return Fitted[np.ndarray](read, write, columns=(1,), constant=None)
+    return Fitted[np.ndarray](read, write, columns=columns)
 
 
 class Arguments(Protocol):

@@ -14,6 +14,7 @@ from dataclasses import replace
 from numbers import Real
 from typing import Any, ClassVar
 
+import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from jensen.contract import Rows
@@ -58,7 +59,7 @@ class PoissonMixture(MixtureModel):
 
     theta_: MixtureTheta[Poissons]
     capabilities = replace(MixtureModel.capabilities, values="counts")
-    rates_ = Fitted(lambda model: model.theta_.components.rates, columns=(1,), constant=None)
+    rates_ = Fitted[np.ndarray](lambda model: model.theta_.components.rates, columns=(1,), constant=None)
     _components = Poissons
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = MixtureModel._parameter_constraints | {
         "shape": [Interval(Real, 1.0, None, closed="left")],

@@ -90,14 +90,14 @@ class RidgeRegression(RegressorMixin, MultiOutputMixin, BaseEstimator):
     """
 
     theta_: Line
-    coef_ = Fitted(lambda model: model.theta_.beta.reshape(*model.target_shape_, -1))
-    intercept_ = Fitted(lambda model: model.theta_.intercepts(model.theta_.beta).reshape(model.target_shape_))
-    alpha_ = Fitted(lambda model: model.theta_.alpha.reshape(model.target_shape_), dtype="float64")
-    noise_variance_ = Fitted(lambda model: model.theta_.noise.reshape(model.target_shape_), dtype="float64")
-    log_evidence_ = Fitted(log_evidence, dtype="float64")
-    effective_dof_ = Fitted(effective_dof, dtype="float64")
-    rank_ = Fitted(lambda model: model.theta_.spectrum.rank)
-    singular_ = Fitted(lambda model: model.theta_.spectrum.singular)
+    coef_ = Fitted[np.ndarray](lambda model: model.theta_.beta.reshape(*model.target_shape_, -1))
+    intercept_ = Fitted[Any](lambda model: model.theta_.intercepts(model.theta_.beta).reshape(model.target_shape_))
+    alpha_ = Fitted[Any](lambda model: model.theta_.alpha.reshape(model.target_shape_), dtype="float64")
+    noise_variance_ = Fitted[Any](lambda model: model.theta_.noise.reshape(model.target_shape_), dtype="float64")
+    log_evidence_ = Fitted[Any](log_evidence, dtype="float64")
+    effective_dof_ = Fitted[Any](effective_dof, dtype="float64")
+    rank_ = Fitted[int](lambda model: model.theta_.spectrum.rank)
+    singular_ = Fitted[np.ndarray](lambda model: model.theta_.spectrum.singular)
 
     capabilities = Capabilities(score="exact", labels="needed", predict=True, weights=True)
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {

@@ -83,9 +83,9 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EMEstimator)
         batches=True,
     )
     _takes_plain_numbers = False
-    components_ = Fitted(lambda model: model.theta_.concentration)
-    exp_dirichlet_component_ = Fitted(lambda model: model.theta_.expected_log_topics.exp())
-    topics_kl_ = Fitted(lambda model: model.theta_.topics_kl.sum())
+    components_ = Fitted[np.ndarray](lambda model: model.theta_.concentration)
+    exp_dirichlet_component_ = Fitted[np.ndarray](lambda model: model.theta_.expected_log_topics.exp())
+    topics_kl_ = Fitted[float](lambda model: model.theta_.topics_kl.sum())
     impute = not_offered("impute", NO_IMPUTE)
     impute_draws = not_offered("impute_draws", NO_IMPUTE)
     bic = not_offered("bic", NO_CRITERION)
