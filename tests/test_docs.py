@@ -102,6 +102,16 @@ class TestCode:
                 if isinstance(node, ast.ImportFrom) and node.module == "jensen":
                     assert {alias.name for alias in node.names} <= set(jensen.__all__)
 
+    def test_a_remedy_works_in_every_shell(self):
+        """zsh reads square brackets that are not quoted as a pattern."""
+        places = [*TEXTS, *(ROOT / "src").rglob("*.py"), *(ROOT / "notebooks").glob("*.ipynb")]
+        texts = {path.name: path.read_text(encoding="utf-8") for path in places}
+        found = {name: re.findall(r"pip install .*jensen\[", text) for name, text in texts.items()}
+        assert sum(map(len, found.values())) > 8
+        for name, commands_of_file in found.items():
+            for command in commands_of_file:
+                assert command.endswith(("'jensen[", '"jensen[')), (name, command)
+
     def test_the_quick_start_gives_the_same_from_python_and_from_the_shell(self, folder):
         text = read("docs/quick-start.md")
         page = run(blocks(text, "python"), "docs/quick-start.md")

@@ -48,8 +48,14 @@ import duckdb, openpyxl, zstandard
 import numpy as np
 import pandas as pd
 import jensen
-pd.DataFrame(np.random.default_rng(0).normal(size=(200, 2)), columns=["a", "b"]).to_csv("rows.csv.zst", index=False)
-assert jensen.GaussianMixture(1).fit(jensen.scan(duckdb.sql("select 1.0 * range as a from range(50)"))).weights_.shape
+from jensen.files.tables import read_file
+rows = pd.DataFrame(np.random.default_rng(0).normal(size=(200, 2)), columns=["a", "b"])
+rows.to_csv("rows.csv.zst", index=False)
+rows.to_excel("rows.xlsx", index=False)
+with duckdb.connect("rows.duckdb") as database:
+    database.execute("create table a as select 1.0 * range as a from range(50)")
+for name in ("rows.csv.zst", "rows.xlsx", "rows.duckdb"):
+    assert jensen.GaussianMixture(1).fit(read_file(name)).weights_.shape == (1,)
 """,
     "diffusers": """
 import diffusers, torch

@@ -531,7 +531,7 @@ def test_a_bug_keeps_its_traceback(folder, monkeypatch):
 def test_parquet_without_pyarrow_names_the_extra(folder, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     message = fail("score", folder / "plain.jensen", folder / "iris.parquet")
-    assert "Parquet files need pyarrow: pip install jensen[scale]" in message
+    assert "Parquet files need pyarrow: pip install 'jensen[scale]'" in message
     with pytest.raises(ImportError, match=r"jensen\[scale\]"):
         write_dataset(tmp_path / "new.parquet", np.eye(2))
 

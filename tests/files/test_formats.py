@@ -189,7 +189,7 @@ def test_json_has_rows_or_columns(tmp_path):
 def test_a_missing_library_names_its_extra(tmp_path, monkeypatch, name, module, extra):
     (tmp_path / name).write_bytes(b"........DUCK....")
     monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(ImportError, match=f"{name}: .*{module}: pip install {extra}"):
+    with pytest.raises(ImportError, match=f"{name}: .*{module}: pip install '{extra}'"):
         read_file(tmp_path / name)
     if module != "duckdb":
         with pytest.raises(ImportError, match=extra):

@@ -2,6 +2,7 @@
 
 import gzip
 import os
+import sys
 
 import duckdb
 import numpy as np
@@ -325,3 +326,9 @@ def test_answers_are_written_block_by_block(tmp_path, suffix):
     }
     found = np.asarray(readers[suffix](tmp_path / f"p{suffix}"))
     np.testing.assert_allclose(found, model.predict_proba(x), rtol=1e-12)
+
+
+def test_a_duckdb_relation_without_pyarrow_names_the_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(ImportError, match=r"relation are read with pyarrow: pip install 'jensen\[scale\]'"):
+        jensen.scan(duckdb.sql("select 1.0 as a"))

@@ -131,5 +131,5 @@ def test_without_the_extra_the_error_names_it(tmp_path, monkeypatch):
     from jensen.cli import studio
 
     monkeypatch.setitem(sys.modules, "uvicorn", None)
-    with pytest.raises(ImportError, match=r"needs starlette and uvicorn: pip install jensen\[studio\]"):
+    with pytest.raises(ImportError, match=r"needs starlette and uvicorn: pip install 'jensen\[studio\]'"):
         studio.need_studio()

@@ -15,6 +15,7 @@ import numpy as np
 
 from jensen.files.object_parts import Called, LazyBlocks, RelationBlocks, Tuples, dataset_parts
 from jensen.files.parts import CallPart, Part, array_parts
+from jensen.files.sources import needed
 from jensen.files.table_files import FirstNames, check_array_has_no_names, files_of, parts_of_files
 from jensen.files.text_parts import TextOptions, check_text
 
@@ -259,6 +260,7 @@ def parts_of(
         lazy = source if columns is None else source.select(list(columns))
         return [CallPart(LazyBlocks(lazy), "the LazyFrame")]
     if "duckdb" in module and hasattr(source, "to_arrow_reader"):
+        needed("pyarrow", "blocks of a DuckDB relation are read with pyarrow", "scale")
         relation = source if columns is None else source.select(*columns)
         return [CallPart(RelationBlocks(relation), "the DuckDB relation")]
     if callable(source):

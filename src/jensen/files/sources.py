@@ -159,4 +159,4 @@ def needed(module: str, what: str, extra: str) -> Any:
     try:
         return import_module(module)
     except ImportError:
-        raise ImportError(f"{what}: pip install jensen[{extra}]") from None
+        raise ImportError(f"{what}: pip install 'jensen[{extra}]'") from None
