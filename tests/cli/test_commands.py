@@ -726,8 +726,8 @@ def test_an_output_is_refused_before_the_work(folder, monkeypatch):
     )
     assert "cannot be written: it is a folder" in fail(*score, folder)
     assert "did you mean gaussian-mixture?" in fail("fit", "gausian-mixture", "iris", "-o", folder / "m.jensen")
-    monkeypatch.setattr("jensen.cli.apply.open_model", None)
-    monkeypatch.setattr("jensen.cli.apply.open_rows", None)
+    monkeypatch.setattr("jensen.cli.sample.open_model", None)
+    monkeypatch.setattr("jensen.cli.impute.open_rows", None)
     for verb in (("sample", folder / "plain.jensen"), ("impute", folder / "plain.jensen", folder / "bare.csv")):
         assert "--output nowhere/new.csv cannot be written" in fail(*verb, "-o", "nowhere/new.csv")
 

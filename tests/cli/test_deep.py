@@ -266,6 +266,55 @@ class TestSummary:
         assert (summary["rows"], summary["scored_rows"]) == (1500, 400)
 
 
+class TestMeansAndDraws:
+    """Pictures of a model with a decoder show its means by default, tables and arrays have draws."""
+
+    @pytest.fixture
+    def shown(self, folder, tmp_path, monkeypatch):
+        """The rows of a sample as an array, from the limits 0 and 1 of black and white, and the messages."""
+        monkeypatch.chdir(tmp_path)
+
+        def sample(output, *options):
+            done = run("sample", folder / "digits.jensen", "-n", 4, "--seed", 1, "-o", output, *options)
+            assert done.exit_code == 0, done.stderr
+            if output.endswith(".npy"):
+                return read_dataset(output, images=True), done
+            files = [output] if output.endswith(".png") else sorted(Path(output).iterdir())
+            pictures = [np.asarray(Image.open(file)) / 255 for file in files]
+            return pictures[0] if output.endswith(".png") else np.stack(pictures), done
+
+        return sample
+
+    @pytest.fixture
+    def rows(self, folder):
+        model = jensen.load(folder / "digits.jensen")
+        return {name: model.sample(4, random_state=1, mean=name == "means")[0] for name in ("means", "draws")}
+
+    def test_pictures_show_means_and_say_so(self, shown, rows):
+        images, done = shown("new")
+        np.testing.assert_allclose(images, rows["means"], atol=1 / 255)
+        assert "the images are the decoder's means, without the noise of the pixels; --no-mean draws it" in done.stderr
+        np.testing.assert_array_equal(shown("a.png")[0], shown("b.png", "--mean")[0])
+
+    def test_draws_on_request(self, shown, rows):
+        images, done = shown("new", "--no-mean")
+        np.testing.assert_allclose(images, rows["draws"], atol=1 / 255)
+        assert "decoder" not in done.stderr
+        assert not np.array_equal(shown("a.png")[0], shown("b.png", "--no-mean")[0])
+
+    def test_an_array_has_draws(self, shown, rows):
+        images, done = shown("new.npy")
+        np.testing.assert_array_equal(images, rows["draws"])
+        assert "decoder" not in done.stderr
+        np.testing.assert_allclose(shown("means.npy", "--mean")[0], rows["means"], rtol=1e-6)
+
+    def test_json_names_the_default(self, shown):
+        _, done = shown("a.png", "--json")
+        assert json.loads(done.stdout)["mean"] is True
+        assert "decoder" not in done.stderr
+        assert "mean" not in json.loads(shown("b.png", "--json", "--no-mean")[1].stdout)
+
+
 class TestPictures:
     """A background of 0.8 is pale, however far a sample goes beyond 1."""
 

@@ -180,7 +180,12 @@ def test_images(tmp_path):
     model = jensen.VAE(2, encoder=jensen.MLP((8,)), decoder=jensen.MLP((8,)), max_epochs=2, random_state=0).fit(X)
     jensen.write_report(model, X, tmp_path / "page.html")
     pictures = [attributes for tag, attributes in read(tmp_path / "page.html").tags if tag == "img"]
-    assert len(pictures) == 4
+    assert len(pictures) == 5
+    assert [picture["alt"] for picture in pictures if " of VAE" in picture["alt"]] == [
+        "decoder's means of VAE",
+        "samples of VAE",
+    ]
+    assert len({picture["src"] for picture in pictures}) == 5
     assert all(picture["alt"] and picture["src"].startswith("data:image/png;base64,") for picture in pictures)
 
 

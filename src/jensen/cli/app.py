@@ -16,7 +16,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from jensen.cli.apply import predict, sample, score, transform
+from jensen.cli.apply import predict, score, transform
 from jensen.cli.arguments import flag_of
 from jensen.cli.cluster import cluster
 from jensen.cli.compare import compare
@@ -28,6 +28,7 @@ from jensen.cli.outliers import outliers
 from jensen.cli.output import noted, show_message
 from jensen.cli.processes import GRACE, is_first_process, is_one_of_several
 from jensen.cli.report import report as report_page
+from jensen.cli.sample import sample
 from jensen.cli.select import select
 from jensen.cli.sites import merge, statistics
 from jensen.cli.studio import studio

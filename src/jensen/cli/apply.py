@@ -1,4 +1,4 @@
-"""Commands that apply a fitted model: score, sample, predict and transform.
+"""Commands that apply a fitted model to rows: score, predict and transform.
 
 Libraries are imported inside functions, so that `jensen --help` is fast.
 """
@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from jensen.cli.answers import Predictions, Scoring, latent_vectors, row_scores, with_classes
-from jensen.cli.arguments import value_of
-from jensen.cli.checks import check_files, check_place, check_safe
-from jensen.cli.documents import Text, is_sparse_output, is_topics, units_of_documents, write_sparse, written_out
+from jensen.cli.answers import Predictions, Scoring, latent_vectors, row_scores
+from jensen.cli.checks import check_files, check_safe
+from jensen.cli.documents import Text, is_topics, units_of_documents
 from jensen.cli.inputs import (
     MANY_ROWS,
     Header,
@@ -24,24 +23,19 @@ from jensen.cli.inputs import (
     Missing,
     SafeCsv,
     Types,
-    check_rows_fit,
     method,
     named,
-    open_model,
     open_rows,
     options_for,
     table_options,
 )
 from jensen.cli.output import (
-    check_complete,
     entries_of,
     in_units,
     report,
     show_message,
     write_result,
-    write_rows,
     write_table,
-    wrote,
 )
 from jensen.cli.scans import BlockRows, Scanned, is_scanned
 from jensen.cli.streams import check_streamed, deliver, open_stream, score_stream
@@ -157,74 +151,6 @@ def units_of(estimator: Any, X: Any, scores: np.ndarray) -> dict[str, Any]:
     if is_topics(estimator):
         return units_of_documents(estimator, X, float(scores.mean()), float(estimator.count_words(X).sum(1).mean()))
     return in_units(estimator, float(scores.mean()), entries_of(estimator, X)[0])
-
-
-def sample(
-    model: Model,
-    n_samples: Annotated[int, typer.Option("-n", "--n-samples", help="Number of rows.")] = 1,
-    y: Annotated[
-        str | None, typer.Option(metavar="CLASS", help="Class (or component) to sample from. Default: all.")
-    ] = None,
-    steps: Annotated[
-        int | None, typer.Option(help="Diffusion only: number of sampling steps. Default: all levels.")
-    ] = None,
-    sampler: Annotated[
-        str | None,
-        typer.Option(metavar="ancestral|ddim|dpm", help="Diffusion only: sampler; ddim and dpm need few steps."),
-    ] = None,
-    eta: Annotated[float | None, typer.Option(help="ddim only: share of the noise, 0 (deterministic) to 1.")] = None,
-    guidance: Annotated[
-        float | None, typer.Option(help="Diffusion only: strength of classifier-free guidance towards --y.")
-    ] = None,
-    mean: Annotated[
-        bool, typer.Option("--mean", help="VAE and latent diffusion only: the decoder's means, without its noise.")
-    ] = False,
-    seed: Seed = None,
-    output: RowsOutput = None,
-    safe_csv: SafeCsv = False,
-    as_json: Json = False,
-) -> None:
-    """Draw new rows from a model.
-
-    Without --output, rows are printed as CSV. Images are written to an .npy file,
-    as a grid to one .png, or, if the name has no suffix, to a folder of .png
-    files. Counts can also be written as a sparse matrix, .npz.
-
-    A model fitted with --label draws a class for every row. In a table with names
-    it is the column class; images are sorted by class, and a message counts them.
-
-    Examples:
-      jensen sample iris.jensen -n 100 --y setosa --seed 1 --output new.csv
-      jensen sample iris.jensen -n 1000 | head
-      jensen sample iris.jensen -n 3 --json
-      jensen sample digits.jensen -n 64 --output grid.png
-      jensen sample digits.jensen -n 64 --sampler ddim --steps 20 --output new.npy
-      jensen sample digits.jensen -n 64 --y 3 --guidance 1 --output threes.png
-      jensen sample digits.jensen -n 64 --output new/
-      jensen sample vae.jensen -n 36 --mean --output means.png
-      jensen sample topics.jensen -n 1000 --output counts.npz
-    """
-    check_place(output)
-    check_safe(safe_csv, output, is_printed=not as_json)
-    estimator = open_model(model, seed, is_shown=not as_json)
-    classes = {str(value): value for value in getattr(estimator, "classes_", [])}
-    wanted = None if y is None else classes.get(y, value_of(y, Any))
-    draw = method(estimator, "sample")
-    options = options_for(
-        estimator, "sample", steps=steps, sampler=sampler, eta=eta, guidance=guidance, mean=mean or None
-    )
-    check_rows_fit(estimator, output)
-    rows, came_from = draw(n_samples, y=wanted, random_state=seed, **options)
-    if output is not None and is_sparse_output(estimator, output):
-        write_sparse(rows, output)
-        wrote(output)
-        if not as_json:
-            return show_message(f"wrote {n_samples} rows to {output}")
-        return report(estimator, n_samples, {}, output, as_json)
-    rows = written_out(estimator, rows)
-    check_complete("sample", rows)
-    rows, summary = with_classes(estimator, rows, came_from, is_shown=not as_json) if wanted is None else (rows, {})
-    write_rows(estimator, rows, output, as_json, safe_csv, **summary)
 
 
 def predict(

@@ -81,3 +81,8 @@ def is_picture(output: Path | None) -> bool:
 def is_folder(output: Path | None) -> bool:
     """Whether images are written to a folder, one file each: the name has no suffix. (A path drops its last slash.)"""
     return output is not None and not output.suffix
+
+
+def is_image_file(output: Path | None) -> bool:
+    """Whether images are written as pictures: one .png, or a folder of them."""
+    return is_picture(output) or is_folder(output)

@@ -13,7 +13,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from jensen.cli.apply import RowsOutput
-from jensen.cli.checks import check_files, check_page, check_place, check_safe, check_writable, is_folder, is_picture
+from jensen.cli.checks import (
+    check_files,
+    check_page,
+    check_place,
+    check_safe,
+    check_writable,
+    is_image_file,
+)
 from jensen.cli.inputs import (
     Drop,
     Header,
@@ -256,7 +263,7 @@ def impute_by_model(
 
     from jensen.files.datasets import fill_cells
 
-    is_image = is_picture(output) or is_folder(output)
+    is_image = is_image_file(output)
     as_written = not as_json and (output is None or is_text(output))
     opened = open_rows(model, data, as_written=as_written, seed=seed, is_shown=not as_json, reading=reading)
     estimator, X, cells = opened.estimator, opened.X, opened.cells

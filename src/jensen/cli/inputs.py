@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from jensen.cli.arguments import flag_of, parts_with, read_arguments, read_value, sort_grid, sort_words, unknown
-from jensen.cli.checks import check_files, check_writable, is_folder, is_picture
+from jensen.cli.checks import check_files, check_writable, is_folder, is_image_file, is_picture
 from jensen.cli.documents import DOCUMENTS, holds_documents, is_sparse_output, read_documents
 from jensen.cli.output import show_message
 from jensen.cli.signatures import arguments_of
@@ -107,7 +107,7 @@ def check_rows_fit(estimator: Model, output: Path | None) -> None:
             raise ValueError(f"--output {output} is a folder with files in it; give a new or empty one")
     elif output is not None:
         check_writable(output)
-    if len(shape) > 1 and (is_picture(output) or is_folder(output)):
+    if len(shape) > 1 and is_image_file(output):
         try:
             check_images((1, *shape))
         except ValueError as error:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from jensen.cli.checks import is_folder, is_picture
+from jensen.cli.checks import is_image_file
 from jensen.cli.documents import is_topics, summary_of_documents
 from jensen.cli.typed import left_out, modelled
 
@@ -213,7 +213,7 @@ def write_rows(
     **summary: Any,
 ) -> None:
     """Write rows from a model: images as .png if that is asked for, else as a table."""
-    if output is None or not (is_picture(output) or is_folder(output)):
+    if output is None or not is_image_file(output):
         return write_result(estimator, rows, output, as_json, is_safe, form, **summary)
     write_images(estimator, rows, output, is_shown=not as_json)
     if as_json:

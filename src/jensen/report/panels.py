@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -113,16 +114,19 @@ def samples(subject: Subject) -> Made:
     if not hasattr(subject.model, "sample") or subject.is_documents:
         return None
     if subject.is_image:
-        made = subject.sample(N_IMAGES, **SHORT_CHAIN)
+        text = "A good model draws samples that look like real rows."
+        images = {"real": subject.few(N_IMAGES).rows}
+        if "mean" in signature(subject.model.sample).parameters:
+            text += " The decoder's means belong to the same latent vectors, without the noise of the pixels."
+            images["decoder's means"] = subject.sample(N_IMAGES, mean=True, **SHORT_CHAIN)
+        images["samples"] = subject.sample(N_IMAGES, **SHORT_CHAIN)
         pictures = {
-            "real": picture(subject.images(subject.few(N_IMAGES).rows), "real rows", subject.limits),
-            "samples": picture(subject.images(made), f"samples of {subject.name}", subject.limits),
+            name: picture(
+                subject.images(rows), "real rows" if name == "real" else f"{name} of {subject.name}", subject.limits
+            )
+            for name, rows in images.items()
         }
-        return (
-            "Samples beside real rows",
-            "A good model draws samples that look like real rows.",
-            side_by_side(pictures),
-        )
+        return "Samples beside real rows", text, side_by_side(pictures)
     made = subject.sample(N_SAMPLES, **SHORT_CHAIN)
     new, real = as_frame(made, subject.names), subject.few(N_SAMPLES).frame
     listed = pd.concat({"real": real.head(N_LISTED), "sample": new.head(N_LISTED)}, names=["which"])
