@@ -3,7 +3,7 @@
     python benchmarks/diffusion_judged.py train MODEL [--data DIR] [--epochs 120] [--minutes 100] [--semi] ...
     python benchmarks/diffusion_judged.py digits MODEL [--n 100] [--steps 250] [--guidance 0] [--picture samples.png]
     python benchmarks/diffusion_judged.py mnist MODEL --data DIR [--n 50] [--judge judge.pt]
-    python benchmarks/diffusion_judged.py classify MODEL [--data DIR] [--weighting simple] [--budget 100] [--semi]
+    python benchmarks/diffusion_judged.py classify MODEL [--data DIR] [--weighting simple] [--budget 48] [--semi]
 MODEL is the file of a `Diffusion` fitted with labels, either to the 1437 training images of scikit-learn's digits,
 train_test_split(images, target, test_size=360, random_state=0, stratify=target), or to the training images of MNIST.
 
@@ -338,7 +338,7 @@ def arguments() -> argparse.Namespace:
     one.add_argument("model", type=Path, help="file of a diffusion with classes")
     one.add_argument("--data", type=Path, help="folder with mnist/; without it the model is one of digits")
     one.add_argument("--weighting", default="variational", choices=["variational", "simple"])
-    one.add_argument("--budget", type=int, default=100, help="levels per image and class at most")
+    one.add_argument("--budget", type=int, default=48, help="evaluations per image and class at most")
     one.add_argument("--rows", type=int, default=360, help="test images at most")
     one.add_argument("--semi", action="store_true", help="compare with other models that have 20 labels per class")
     one.set_defaults(run=classify)

@@ -4,10 +4,10 @@
 The data have three classes of two Gaussians each. Every fifth row has a label; the other rows train the model without a
 class. Left: the regions of the diffusion classifier, p(y|x) ∝ p(y) exp(bound of ln p(x|y)), and the boundaries of
 Bayes' rule for the true densities. Middle: samples by class, without and with guidance. Guided samples stay away from
-the other classes and vary less than the class does. Right: agreement with Bayes' rule as the budget of levels grows.
-All classes are compared at the same levels with the same noise, and classes that are far behind are dropped early. With
-the simple loss in place of the bound, p(y|x) ∝ exp(-mean ‖ε - ε_θ‖²), the probabilities are less extreme, but the
-predicted class is often the same (Li et al. 2023).
+the other classes and vary less than the class does. Right: agreement with Bayes' rule as the budget of evaluations
+grows. All classes are compared at the same levels with the same noise and its negative, and classes that are far behind
+are dropped early. With the simple loss in place of the bound, p(y|x) ∝ exp(-mean ‖ε - ε_θ‖²), the probabilities are
+less extreme, but the predicted class is often the same (Li et al. 2023).
 """
 
 from __future__ import annotations
@@ -106,7 +106,9 @@ for budget in BUDGETS:
         color=GREY,
     )
 axes[3].set_xscale("log", base=2)
-axes[3].set(xlabel="budget, levels per class", title="agreement with Bayes' rule, %", xticks=BUDGETS, xlim=(12, 170))
+axes[3].set(
+    xlabel="budget, evaluations per class", title="agreement with Bayes' rule, %", xticks=BUDGETS, xlim=(12, 170)
+)
 axes[3].set_xticklabels(BUDGETS)
 low, high = axes[3].get_ylim()
 axes[3].set_ylim(low - 0.35 * (high - low), high)

@@ -160,7 +160,7 @@ def predict(
     output: Output = None,
     proba: Annotated[bool, typer.Option("--proba", help="Add the probability of each class or component.")] = False,
     std: Annotated[bool, typer.Option("--std", help="Regression only: add the standard deviation.")] = False,
-    budget: Annotated[int | None, typer.Option(help="Diffusion only: most noise levels per class.")] = None,
+    budget: Annotated[int | None, typer.Option(help="Diffusion only: most evaluations per class.")] = None,
     weighting: Annotated[
         str | None,
         typer.Option(metavar="variational|simple", help="Diffusion only: compare classes by bound or by simple loss."),

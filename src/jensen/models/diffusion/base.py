@@ -28,7 +28,7 @@ class DenoisingModel(ScoringModel):
 
     @available_if(has_classes)  # type: ignore[untyped-decorator]
     def predict_proba(
-        self, X: Table, *, weighting: str = "variational", class_prior: str = "learned", budget: int = 100
+        self, X: Table, *, weighting: str = "variational", class_prior: str = "learned", budget: int = 48
     ) -> Any:
         """p(y|x) ∝ p(y) exp(bound of ln p(x|y)), (n, C): the diffusion classifier.
 
@@ -36,35 +36,36 @@ class DenoisingModel(ScoringModel):
             X: rows.
             weighting: "variational" for the bound; "simple" for minus the mean simple loss, with uniform p(y).
             class_prior: "learned", the frequencies of the labels, or "uniform".
-            budget: largest number of levels per row and class, 16 or more; unlikely classes are dropped early.
-                `classify` also returns the standard errors.
+            budget: largest number of evaluations of the network per row and class, 16 or more, two at every level;
+                unlikely classes are dropped early. `classify` also returns the standard errors.
         """
         found = self.classify(X, weighting=weighting, class_prior=class_prior, budget=budget)
         return found.probabilities
 
     @available_if(has_classes)  # type: ignore[untyped-decorator]
     def predict(
-        self, X: Table, *, weighting: str = "variational", class_prior: str = "learned", budget: int = 100
+        self, X: Table, *, weighting: str = "variational", class_prior: str = "learned", budget: int = 48
     ) -> Any:
         """The most probable class of every row; arguments as in `predict_proba`."""
         return self._decided(self.predict_proba(X, weighting=weighting, class_prior=class_prior, budget=budget))
 
     @available_if(has_classes)  # type: ignore[untyped-decorator]
     def classify(
-        self, X: Table, *, weighting: str = "variational", class_prior: str = "learned", budget: int = 100
+        self, X: Table, *, weighting: str = "variational", class_prior: str = "learned", budget: int = 48
     ) -> Classification:
         """The diffusion classifier with details: log-odds, their standard errors and the number of evaluations.
 
-        All classes of a row are compared at the same levels with the same noise. After a quarter and after a half of
-        the budget, classes far behind the best are dropped; a budget below 48 levels is spent in one stage. A budget
-        above the number of levels uses each level several times. Li et al. (2023).
+        All classes of a row are compared at the same levels, each with a noise ε and with -ε, which cancels most of
+        the error of their differences. After a quarter and after a half of the budget, classes far behind the best are
+        dropped; a budget below 48 is spent in one stage. A budget above twice the number of levels uses each level
+        several times. Li et al. (2023).
         """
         if weighting not in ("variational", "simple"):
             raise ValueError(f"weighting={weighting!r} is not known; choose 'variational' or 'simple'")
         if class_prior not in ("learned", "uniform"):
             raise ValueError(f"class_prior={class_prior!r} is not known; choose 'learned' or 'uniform'")
         if not isinstance(budget, Integral) or int(budget) < 16:
-            raise ValueError(f"budget={budget!r} is a number of levels per row and class, and must be 16 or more")
+            raise ValueError(f"budget={budget!r} is a number of evaluations per row and class, and must be 16 or more")
         x, kind = self._read_complete(X)
         prior = torch.tensor(self._facts.prior, dtype=torch.float64).log()
         if class_prior == "uniform" or weighting == "simple":

@@ -1,9 +1,10 @@
 """The diffusion classifier: which class makes a row most probable.
 
-    p(y|x) ∝ p(y) exp(bound of ln p(x|y)), all classes at the same levels with the same noise
-Noise that is common to the bounds of all classes cancels in their differences, and a class far behind the best needs no
-precise estimate.
-Li, Prabhudesai, Duggal, Brown & Pathak (2023).
+    p(y|x) ∝ p(y) exp(bound of ln p(x|y)), all classes at the same levels with the same noise ε and -ε
+Noise that is common to the bounds of all classes cancels in their differences, and what is linear in ε cancels between
+ε and -ε. If the classes are Gaussians that differ in their means, nothing else is left. A class far behind the best
+needs no precise estimate.
+Li, Prabhudesai, Duggal, Brown & Pathak (2023); antithetic variates Hammersley & Morton (1956).
 """
 
 from __future__ import annotations
@@ -23,10 +24,13 @@ from jensen.runtime.row_draws import RowDraws
 
 # Stages of the budget; after each, classes far behind are dropped.
 STAGES = (0.25, 0.25, 0.5)
-# Least levels per stage: with fewer, the standard error is too uncertain to drop a class.
+# Least evaluations per stage: with fewer, the standard error is too uncertain to drop a class.
 LEAST_STAGE = 12
-# A class is dropped if it is so many nats plus so many standard errors of the difference behind the best.
-LOST_NATS, LOST_ERRORS = 5.0, 3.0
+# Every level is evaluated with a noise and its negative.
+SIGNS = 2
+# A class is dropped if it is so many nats plus so many standard errors of the difference behind the best. The errors,
+# from differences of neighbouring levels, are rather too large.
+LOST_NATS, LOST_ERRORS = 5.0, 2.0
 # Nats of a draw that overflowed: larger than any other, but its square is finite.
 LARGEST = 1e100
 # Copies of the terms of all classes in memory: by stage, summed, and relative to the best.
@@ -91,10 +95,10 @@ def classify_block(
             break
         terms, weight = stage_terms(module, x, is_asked, weighting, size, draws)
         values = -terms * weight[:, None]
-        k = values.shape[2]
+        k = SIGNS * values.shape[2]
         mass += k
         n_evaluations += is_asked.sum(1) * k
-        # New and old estimates are averaged with their numbers of levels as weights.
+        # New and old estimates are averaged with their numbers of evaluations as weights.
         steps = [*(-part for part in drawn), values]
         drawn = [*drawn, torch.zeros_like(values)]
         share = (k / mass) * is_asked[..., None]
@@ -111,10 +115,10 @@ def classify_block(
 
 
 def stages(budget: int) -> list[int]:
-    """The number of levels of every stage; a small budget has one stage."""
+    """The number of evaluations in every stage; a small budget has one stage."""
     shares = (1.0,) if STAGES[0] * budget < LEAST_STAGE else STAGES
-    # Levels come in pairs.
-    return [int(share * budget) // 2 * 2 for share in shares]
+    # Levels come in pairs, and each has two signs.
+    return [int(share * budget) // (2 * SIGNS) * 2 * SIGNS for share in shares]
 
 
 def followed(step: Tensor, leader: Tensor) -> Tensor:
@@ -137,34 +141,42 @@ def error_to(best: Tensor, drawn: Sequence[Tensor]) -> Tensor:
 
 
 def stage_terms(
-    module: DiffusionModule, x: Tensor, is_alive: Tensor, weighting: str, k: int, draws: RowDraws
+    module: DiffusionModule, x: Tensor, is_alive: Tensor, weighting: str, n_evaluations: int, draws: RowDraws
 ) -> tuple[Tensor, Tensor]:
-    """Terms (n, C, k) of the remaining classes at common levels, 0 for the others, and weights (n, k) to sum them."""
+    """Terms (n, C, k) of the remaining classes at common levels, 0 for the others, and weights (n, k) to sum them.
+
+    A term is the mean of those of ε and -ε.
+    """
     n, n_classes = is_alive.shape
-    if weighting == "variational":
-        n_levels = len(module.share)
-        # If k exceeds the number of levels, all levels are used, several times if k allows it.
-        level, weight = evaluation_levels(module.share.cpu(), n, k if k > n_levels else min(k, n_levels - 1), draws)
-        times = max(k // level.shape[1], 1)
-        level, weight = level.repeat_interleave(times, 1), weight.repeat_interleave(times, 1) / times
-    else:
-        level = paired_levels(module.uniform.cpu(), n, k // 2, draws)
-        weight = torch.full(level.shape, len(module.space.columns.names) / k, dtype=torch.float64)
+    level, weight = stage_levels(module, n, weighting, n_evaluations // SIGNS, draws)
     k = level.shape[1]
     noise = draws.normal(k, module.space.n_dims)
     row, number = is_alive.nonzero(as_tuple=True)
-    found = torch.empty((len(row), k), dtype=torch.float64)
-    for pairs in blocks(len(row) * k, module.n_entries):
-        place = torch.arange(pairs.start, min(pairs.stop, len(row) * k))
-        i, draw = row[place // k], place % k
+    found = torch.empty((len(row), k, SIGNS), dtype=torch.float64)
+    for draws_of in blocks(found.numel(), module.n_entries):
+        place = torch.arange(draws_of.start, min(draws_of.stop, found.numel()))
+        pair, draw = place // (k * SIGNS), place // SIGNS % k
+        i, sign = row[pair], 1 - 2 * (place % SIGNS)
         rows = x[i.to(x.device)]
-        y = number[place // k].to(x.device)
-        at, own = level[i, draw].to(x.device), noise[i, draw].to(x.device)
+        y = number[pair].to(x.device)
+        at, own = level[i, draw].to(x.device), (sign[:, None] * noise[i, draw]).to(x.device)
         terms = module.terms(rows, module.space.embed(rows), at, own, y)
         kept = terms.nats if weighting == "variational" else terms.simple
-        found.view(-1)[pairs] = without_nan(kept.double()).cpu()
+        found.view(-1)[draws_of] = without_nan(kept.double()).cpu()
     out = torch.zeros((n, n_classes, k), dtype=torch.float64)
-    out[row, number] = found
+    out[row, number] = found.mean(2)
     # A draw that overflows for every class does not distinguish them.
     is_useless = (out.isinf() | ~is_alive[..., None]).all(1, keepdim=True)
     return torch.where(is_useless, 0.0, out.clamp_max(LARGEST)), weight
+
+
+def stage_levels(module: DiffusionModule, n: int, weighting: str, k: int, draws: RowDraws) -> tuple[Tensor, Tensor]:
+    """About k levels of n rows and their weights (n, k)."""
+    if weighting == "simple":
+        level = paired_levels(module.uniform.cpu(), n, k // 2, draws)
+        return level, torch.full(level.shape, len(module.space.columns.names) / k, dtype=torch.float64)
+    n_levels = len(module.share)
+    # If k exceeds the number of levels, all levels are used, several times if k allows it.
+    level, weight = evaluation_levels(module.share.cpu(), n, k if k > n_levels else min(k, n_levels - 1), draws)
+    times = max(k // level.shape[1], 1)
+    return level.repeat_interleave(times, 1), weight.repeat_interleave(times, 1) / times

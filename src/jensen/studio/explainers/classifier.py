@@ -39,7 +39,7 @@ EXPLAINER = Explainer(
     "each class. The right class makes this easiest: it has the largest bound on ln p(x | class), and Bayes' rule does "
     "the rest.",
     formula="p(c|x) ∝ p(c) exp(bound of ln p(x|c))\n"
-    "all classes see the same levels and the same noise;\n"
+    "all classes see the same levels and the same noise, once with each sign;\n"
     "classes far behind are dropped early",
     tries=(
         "Go through the images: mistakes are among digits that look alike.",
@@ -48,7 +48,7 @@ EXPLAINER = Explainer(
     ),
     controls=(
         Slider("image", "held-out image", 1, 40, 1, 1, still=tuple(range(1, 13))),
-        Slider("budget", "levels per class, at most", 16, 100, 4, 48, still=(16, 48, 100)),
+        Slider("budget", "evaluations per class, at most", 16, 100, 4, 48, still=(16, 48, 100)),
         Choice("weighting", "Compared by", {"variational": "the bound", "simple": "the simple loss"}, "variational"),
     ),
     values=values,
