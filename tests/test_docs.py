@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import re
 import shlex
 import warnings
@@ -19,16 +20,32 @@ from check_site import check
 from command_line import commands
 from gallery import ORDER, example_page, examples, index_page
 from jensen.registry import MODELS
-from pages import ROOT, code_pages, line_of, links, rewritten, section, with_api, with_links, with_readme, with_tabs
+from pages import (
+    ROOT,
+    ROOT_PAGES,
+    code_pages,
+    line_of,
+    links,
+    rewritten,
+    section,
+    with_api,
+    with_links,
+    with_readme,
+    with_tabs,
+)
 from shell import succeed
 
 PAGES = sorted((ROOT / "docs").rglob("*.md"))
-TEXTS = [*PAGES, ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
+TEXTS = [*PAGES, ROOT / "README.md", *(ROOT / name for name in ROOT_PAGES)]
 NAMES = [path.relative_to(ROOT).as_posix() for path in TEXTS]
 # Pages of exercises: every exercise is a section with a hint, a proof and a check.
 EXERCISES = [
     name for name in NAMES if name.startswith("docs/exercises/") and Path(name).stem not in ("index", "where", "slips")
 ]
+NOTEBOOKS = [path.relative_to(ROOT).as_posix() for path in sorted((ROOT / "notebooks").glob("*.ipynb"))]
+SCRIPTS = [path.relative_to(ROOT).as_posix() for path in sorted((ROOT / "examples").glob("*.py"))]
+# These build a model of one's own, from classes of the package.
+OWN_MODEL = {"docs/your-own-model.md", "notebooks/your-own-model.ipynb"}
 # These take seconds each. The other pages train networks for minutes: `make test-slow` runs them.
 QUICK = {
     *(name for name in NAMES if name.startswith("docs/exercises/")),
@@ -67,6 +84,29 @@ def read(name: str) -> str:
 WITH_CODE = [name for name in NAMES if blocks(read(name), "python") and name != "docs/quick-start.md"]
 
 
+def code_of(name: str) -> list[str]:
+    """The Python code of a page, a notebook or a script."""
+    if name.endswith(".py"):
+        return [read(name)]
+    if name.endswith(".ipynb"):
+        cells = ["".join(cell["source"]) for cell in json.loads(read(name))["cells"] if cell["cell_type"] == "code"]
+        return [re.sub(r"^[%!].*$", "", cell, flags=re.MULTILINE) for cell in cells]
+    return blocks(read(name), "python")
+
+
+def jensen_names(code: str) -> set[str]:
+    """Full names of what code takes from the package: `jensen.VAE`, `jensen.files.tables.read_file`."""
+    found = set()
+    for node in ast.walk(ast.parse(code)):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "jensen":
+            found |= {f"{node.module}.{alias.name}" for alias in node.names}
+        elif isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names if alias.name.startswith("jensen.")}
+        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "jensen":
+            found.add(f"jensen.{node.attr}")
+    return found
+
+
 def run(code: list[str], name: str) -> dict:
     """Run the blocks of a page in order, as a reader would."""
     namespace = {"__name__": "page"}
@@ -101,6 +141,13 @@ class TestCode:
             for node in ast.walk(ast.parse(block)):
                 if isinstance(node, ast.ImportFrom) and node.module == "jensen":
                     assert {alias.name for alias in node.names} <= set(jensen.__all__)
+
+    @pytest.mark.parametrize("name", sorted({*WITH_CODE, *NOTEBOOKS, *SCRIPTS} - {*EXERCISES, *OWN_MODEL}))
+    def test_readers_are_shown_public_names_only(self, name):
+        """Those of the package root, and those below it that the page of versions calls public."""
+        public = {f"jensen.{found}" for found in (*jensen.__all__, "__version__")}
+        public |= {*re.findall(r"`(jensen\.[\w.]+)`", section(read("docs/versions.md"), "What is public"))}
+        assert {found for code in code_of(name) for found in jensen_names(code)} <= public
 
     def test_a_remedy_works_in_every_shell(self):
         """zsh reads square brackets that are not quoted as a pattern."""
@@ -252,9 +299,10 @@ class TestCompleteness:
         written = {path.relative_to(ROOT / "docs").as_posix() for path in PAGES}
         # The hooks add the pages of the reference to the nav.
         assert {page for page in written if not page.startswith("api/")} == set(nav_pages(nav)) - {
-            "contributing.md",
             "api/index.md",
+            *ROOT_PAGES.values(),
         }
+        assert set(ROOT_PAGES.values()) <= set(nav_pages(nav))
 
     def test_every_model_has_a_page_in_the_nav(self, nav):
         rows = re.findall(r"^\|.*\|(.*)\| \[.*\]\(docs/(.*)\) \|$", section(read("README.md"), "Models"), re.MULTILINE)

@@ -17,6 +17,7 @@ from gallery import ORDER, example_page, examples, index_page, run
 from jensen.registry import MODELS
 from pages import (
     ROOT,
+    ROOT_PAGES,
     code_pages,
     notebook_page,
     section,
@@ -85,7 +86,8 @@ def on_files(files: Files, config: Any) -> Files:
     add("explain/index.md", explainer_index())
     for page, text in explainer_pages(log.info):
         add(page, text)
-    add("contributing.md", with_links(read("CONTRIBUTING.md"), "CONTRIBUTING.md", "contributing.md"))
+    for file, page in ROOT_PAGES.items():
+        add(page, with_links(read(file), file, page))
     for name in MODELS.values():
         link = f"[{titles[pages[name]]}](../../{pages[name]})"
         guide = f'<p class="guide" markdown>Guide: {link}</p>'

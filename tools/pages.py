@@ -17,6 +17,7 @@ from pathlib import Path
 
 __all__ = [
     "ROOT",
+    "ROOT_PAGES",
     "code_pages",
     "line_of",
     "links",
@@ -32,6 +33,8 @@ __all__ = [
 ]
 
 ROOT = Path(__file__).resolve().parent.parent
+# Files of the repository that are pages of the site.
+ROOT_PAGES = {"CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md", "SECURITY.md": "security.md"}
 LINK = re.compile(r"(?P<image>!?)\[(?P<text>[^\]]+)\]\((?P<target>[^)\s#]*)(?P<anchor>#[^)\s]*)?\)")
 FENCE = re.compile(r"^( *)(```+).*?^\1\2 *$", re.MULTILINE | re.DOTALL)
 # A Python block followed directly by a shell block.
@@ -69,7 +72,7 @@ def lines_of(path: Path) -> dict[str, int]:
 
 def page_of(file: str) -> str:
     """The page of the site that shows a file of the repository."""
-    special = {"README.md": "index.md", "CONTRIBUTING.md": "contributing.md", "examples": "gallery/index.md"}
+    special = {"README.md": "index.md", "examples": "gallery/index.md"} | ROOT_PAGES
     if file in special:
         return special[file]
     if file.startswith("docs/"):
@@ -130,7 +133,7 @@ def with_links(text: str, file: str, page: str) -> str:
 def code_pages() -> dict[str, str]:
     """Source files that some page links to, by their page, such as `source/tests/cases.py.md`."""
     found = {"source/examples/drawing.py.md": "examples/drawing.py"}
-    for path in [*sorted((ROOT / "docs").rglob("*.md")), ROOT / "README.md", ROOT / "CONTRIBUTING.md"]:
+    for path in [*sorted((ROOT / "docs").rglob("*.md")), *(ROOT / name for name in ("README.md", *ROOT_PAGES))]:
         folder = path.parent.relative_to(ROOT).as_posix()
         for _, target, _ in links(path.read_text(encoding="utf-8")):
             file = posixpath.normpath(posixpath.join(folder, target))

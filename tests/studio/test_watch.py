@@ -77,10 +77,13 @@ def started(*words, cwd):
     )
 
 
-def address_in(process):
-    """The address that a command printed first."""
+def opened(process):
+    """The page at the address that a command printed first, its place, and a browser that keeps its cookie."""
     line = process.stderr.readline()
-    return re.search(r"http://127\.0\.0\.1:\d+/[\w-]+/", line)[0]
+    browser = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
+    with browser.open(re.search(r"http://127\.0\.0\.1:\d+/[\w-]+/", line)[0], timeout=60) as answer:
+        assert answer.status == 200
+        return answer.url, browser
 
 
 def test_a_fit_of_the_command_line_is_watched(tmp_path):
@@ -88,10 +91,9 @@ def test_a_fit_of_the_command_line_is_watched(tmp_path):
         "fit", "vae", "iris", "--label", "target", "--max-epochs", "40", "--watch", "-o", "v.jensen", cwd=tmp_path
     )
     try:
-        request = urllib.request.Request(
-            f"{address_in(process)}api/watch", b'{"seen": 0}', {"content-type": "application/json"}
-        )
-        with urllib.request.urlopen(request, timeout=60) as answer:
+        place, browser = opened(process)
+        request = urllib.request.Request(f"{place}api/watch", b'{"seen": 0}', {"content-type": "application/json"})
+        with browser.open(request, timeout=60) as answer:
             assert b'"title":"VAE of iris"' in answer.read()
         assert process.wait(timeout=300) == 0
     finally:
@@ -110,8 +112,7 @@ def test_watching_is_for_a_reader(tmp_path, option):
 def test_the_page_ends_quietly_with_ctrl_c(tmp_path):
     process = started("studio", "--no-browser", cwd=tmp_path)
     try:
-        with urllib.request.urlopen(address_in(process), timeout=60) as answer:
-            assert answer.status == 200
+        opened(process)
         process.send_signal(signal.SIGINT)
         output, error = process.communicate(timeout=60)
     finally:

@@ -1,4 +1,4 @@
-"""Start and stop the server: on the loopback address only, with a random token in its address."""
+"""Start and stop the server: on the loopback address only, under addresses that work once."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ import uvicorn
 from jensen.runtime.watching import Watch
 from jensen.studio.app import studio_app
 from jensen.studio.folder import Folder
-from jensen.studio.guard import new_token
 
 LOOPBACK = "127.0.0.1"
 
@@ -37,7 +36,7 @@ def bound_socket(port: int | None) -> socket.socket:
 
 
 class Server(uvicorn.Server):
-    """A server that knows its address.
+    """A server that knows its addresses.
 
     Args:
         folder: whose files the page may open.
@@ -48,16 +47,20 @@ class Server(uvicorn.Server):
     def __init__(self, folder: Folder, port: int | None = None, watch: Watch | None = None) -> None:
         self.listening = bound_socket(port)
         self.port = int(self.listening.getsockname()[1])
-        self.token = new_token()
+        self.guard = studio_app(self.port, folder, watch)
         # Answers are small and computed in threads; what hangs does not keep Ctrl-C from ending the server.
         options: dict[str, Any] = {"log_level": "error", "access_log": False, "timeout_graceful_shutdown": 1}
         options |= {"server_header": False, "date_header": False, "proxy_headers": False}
         options |= {"lifespan": "off", "ws": "none", "http": "h11", "loop": "asyncio"}
-        super().__init__(uvicorn.Config(studio_app(self.token, self.port, folder, watch), **options))
+        super().__init__(uvicorn.Config(self.guard, **options))
 
     @property
-    def address(self) -> str:
-        return f"http://{LOOPBACK}:{self.port}/{self.token}/"
+    def origin(self) -> str:
+        return f"http://{LOOPBACK}:{self.port}/"
+
+    def new_address(self, screen: str = "") -> str:
+        """An address that opens a screen of the page, once."""
+        return f"{self.origin}{self.guard.invitation()}{'#' if screen else ''}{screen}"
 
     def serve_until_stopped(self) -> None:
         """Answer until Ctrl-C."""
@@ -87,9 +90,10 @@ def in_background(server: Server) -> Iterator[Server]:
 def run(folder: Folder, port: int | None, *, opens_browser: bool, say: Callable[[str], None]) -> None:
     """Serve until Ctrl-C, and open a browser if asked to."""
     server = Server(folder, port)
-    say(f"jensen studio: {server.address} (Ctrl-C ends it)")
+    screen = "ask" if folder.given else ""
+    say(f"jensen studio: {server.new_address(screen)} (works once; Ctrl-C ends it)")
     if opens_browser:
-        open_browser(server, "ask" if folder.given else "")
+        open_browser(server, screen)
     with warnings.catch_warnings():
         # Explainers stop fits early on purpose.
         warnings.simplefilter("ignore")
@@ -97,6 +101,5 @@ def run(folder: Folder, port: int | None, *, opens_browser: bool, say: Callable[
 
 
 def open_browser(server: Server, screen: str) -> None:
-    """Show a screen in the user's browser, which may take a moment to start."""
-    address = f"{server.address}#{screen}" if screen else server.address
-    threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
+    """Show a screen in the user's browser, which may take a moment to start; the printed address stays unused."""
+    threading.Thread(target=webbrowser.open, args=(server.new_address(screen),), daemon=True).start()
