@@ -2,6 +2,7 @@
 
 import math
 import sys
+import warnings
 from types import SimpleNamespace
 
 import numpy as np
@@ -67,6 +68,14 @@ def points(n=4, shape=(3, 8, 8)):
 
 
 class TestFromDiffusers:
+    def test_nothing_is_wrong_with_a_usual_pipeline(self, tmp_path):
+        source = pipeline()
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", UserWarning)
+            model = from_diffusers(source)
+            model.save(tmp_path / "m.jensen")
+            assert jensen.load(tmp_path / "m.jensen").score_samples(images()).shape == (4,)
+
     def test_the_network_is_theirs(self):
         source = pipeline()
         model = from_diffusers(source)

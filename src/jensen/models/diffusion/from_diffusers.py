@@ -82,7 +82,9 @@ def from_diffusers(source: Any, scheduler: Any = None, y: int | None = None) -> 
         data_levels=GREY_LEVELS,
     )
     n_pixels = math.prod(shape)
-    columns = with_grid(learn_columns(np.zeros((1, n_pixels)), "number"), Grid(0.0, 1.0, GREY_LEVELS))
+    # A black image and a white one: no pixel has one value.
+    ends = np.array([[0.0], [GREY_LEVELS - 1.0]]).repeat(n_pixels, axis=1)
+    columns = with_grid(learn_columns(ends, "number"), Grid(0.0, 1.0, GREY_LEVELS))
     facts = DiffusionFacts(prediction, variance, level_variance=variance)
     fitted = {
         "attributes": {"n_features_in_": n_pixels, "n_iter_": 0, "lower_bound_": math.nan},
