@@ -798,6 +798,9 @@ def diffusion_step(module: DiffusionModule, points: np.ndarray, t: int) -> tuple
     seen = [torch.tensor(points, dtype=torch.float32)]
     if module.has_missing:
         seen.append(torch.ones(points.shape))
+    if module.masks is not None:
+        # Nothing is known: no values, and a mask of zeros.
+        seen.append(torch.zeros((len(points), 2 * d)))
     with torch.no_grad():
         said = module.network(torch.cat(seen, 1), time, None).double().numpy()
     x0 = {
@@ -1517,6 +1520,7 @@ CASES = [
     diffusion("diffusion-learned", variance="learned", objective="variational", prediction="noise"),
     diffusion("diffusion-labels", y=some_labels()),
     diffusion("diffusion-holes", share_missing=0.2),
+    diffusion("diffusion-masks", imputation="masks"),
     latent_diffusion("latent-diffusion"),
     latent_diffusion("latent-diffusion-joint", training="joint"),
     blend(),

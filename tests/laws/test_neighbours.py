@@ -11,6 +11,13 @@ import jensen.contract.gradient as contract
 CLOSE = {"rtol": 2e-4, "atol": 2e-4}
 
 
+def few_steps(model, resamplings):
+    """Fewer steps than the default of a diffusion, which rounding would carry far."""
+    if not hasattr(model, "sample_path"):
+        return {}
+    return {"steps": 3} if model.imputation == "masks" else {"steps": 3, "resamplings": resamplings}
+
+
 def estimates(case, model, rows):
     """What is estimated by draws, by name, an array with a row per row."""
     holed = rows.copy()
@@ -23,9 +30,7 @@ def estimates(case, model, rows):
     if case.offers("scores_holes") and case.offers("score_samples"):
         found["score with missing values"] = model.score_samples(holed)
     if case.offers("impute") and case.offers("holes"):
-        # Fewer steps than the default of a diffusion, which rounding would carry far.
-        few = {"steps": 3, "resamplings": 2} if hasattr(model, "sample_path") else {}
-        found["impute"] = model.impute(holed, **few)
+        found["impute"] = model.impute(holed, **few_steps(model, 2))
     for name in ("predict_proba", "transform", "bound_by_level"):
         if case.offers(name):
             found[name] = getattr(model, name)(rows)
@@ -68,7 +73,6 @@ def test_equal_rows_have_equal_estimates_and_other_seeds_other_ones(case, model)
 def test_equal_rows_have_draws_of_their_own(case, model, holes):
     """Multiple imputation needs them: their spread is that of the posterior."""
     x = np.repeat(holes[np.isnan(holes).any(1) & ~np.isnan(holes).all(1)][:1], 30, axis=0)
-    few = {"steps": 3, "resamplings": 1} if hasattr(model, "sample_path") else {}
-    (drawn,) = model.impute_draws(x, 1, **few)
+    (drawn,) = model.impute_draws(x, 1, **few_steps(model, 1))
     hidden = np.isnan(x[0])
     assert len(np.unique(drawn[:, hidden], axis=0)) > 1

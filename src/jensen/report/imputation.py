@@ -91,7 +91,10 @@ def of_a_table(subject: Subject) -> tuple[str, str, str] | None:
 def shortened(subject: Subject) -> dict[str, int]:
     """Options for a fast imputation; the model gets those that it takes."""
     n_draws = subject.quick.n_draws
-    return SHORT if n_draws is None else {**SHORT, "importance_samples": n_draws}
+    short = {} if n_draws is None else {"importance_samples": n_draws}
+    # A diffusion by masks repeats no step.
+    left_out = "resamplings" if getattr(subject.model, "imputation", "repaint") == "masks" else ""
+    return {name: value for name, value in (SHORT | short).items() if name != left_out}
 
 
 def sentence_on_draws(subject: Subject) -> str:

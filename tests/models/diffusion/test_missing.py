@@ -223,7 +223,7 @@ def test_a_network_sees_what_is_observed_and_zero_elsewhere():
             return torch.zeros(len(x), 2)
 
     space = Space(unit_columns(2), "velocity", "beta")
-    view = NoisedView((2,), (), n_masks=2)
+    view = NoisedView((2,), (), n_beside=2)
     assert view.in_shape == (4,)
     module = DiffusionModule(view, Looking(), space, Schedule.linear(30), is_uniform=True, has_missing=True)
     x = torch.tensor([[0.5, NAN], [NAN, NAN], [1.0, 2.0]])
@@ -232,7 +232,7 @@ def test_a_network_sees_what_is_observed_and_zero_elsewhere():
     assert_array_equal(given[0][:, :2] == 0, x.isnan())
     module.belief(torch.ones(2, 2), torch.tensor([3, 4]))
     assert_array_equal(given[1], torch.ones(2, 4))
-    image = NoisedView((3, 4, 4), (1.0,), n_masks=3)
+    image = NoisedView((3, 4, 4), (1.0,), n_beside=3)
     assert image(torch.ones(2, 48), torch.ones(2, 48, dtype=torch.bool)).shape == (2, *image.in_shape) == (2, 12, 4, 4)
 
 

@@ -126,7 +126,7 @@ class DenoisingModel(ScoringModel):
             rows = chain.decoded(module, path[-1], generator, own)
         return [*(self._present_points(points.cpu(), self._kind) for points in path), self._present(rows, self._kind)]
 
-    def impute(self, X: Table, *, n_draws: int = 10, steps: int = 50, resamplings: int = 10) -> Any:
+    def impute(self, X: Table, *, n_draws: int = 10, steps: int = 50, resamplings: int | None = None) -> Any:
         """X with missing values at the mean of the draws, or at the most frequent level; observed values are unchanged.
 
         Arguments as in `impute_draws`.
@@ -139,21 +139,28 @@ class DenoisingModel(ScoringModel):
         return self._with_rows(X, rows, filled)
 
     def impute_draws(
-        self, X: Table, n_draws: int = 1, random_state: Any = None, *, steps: int = 50, resamplings: int = 10
+        self,
+        X: Table,
+        n_draws: int = 1,
+        random_state: Any = None,
+        *,
+        steps: int = 50,
+        resamplings: int | None = None,
     ) -> list[Any]:
         """Copies of X with missing values drawn given the observed ones, which are unchanged.
 
-        Draws come from RePaint (Lugmayr et al. 2022), without a class. They approximate the posterior: they stay too
-        close to what is likely without the observed values, and less so with more resamplings.
+        By default draws come from RePaint (Lugmayr et al. 2022), without a class. They approximate the posterior: they
+        stay too close to what is likely without the observed values, and less so with more resamplings. After a fit
+        with imputation="masks" the network receives the observed values, and one chain draws the others.
 
         Args:
             X: rows, NaN where missing.
             n_draws: number of copies.
             random_state: seed or RandomState; None is the model's own.
             steps: number of levels to go through, at most those of the schedule.
-            resamplings: number of times each step is taken, which makes the drawn values agree with the observed ones.
-                Rows with missing values go steps x resamplings times through the network per draw. A network trained
-                briefly, or on few complete rows, adds an error each time: use fewer.
+            resamplings: for RePaint, number of times each step is taken, which makes the drawn values agree with the
+                observed ones; None is 10. Rows with missing values go steps x resamplings times through the network per
+                draw. A network trained briefly, or on few complete rows, adds an error each time: use fewer.
         """
         rows = self._read_fitted(X)
         n = whole_number("n_draws", n_draws)
@@ -163,12 +170,12 @@ class DenoisingModel(ScoringModel):
         return [self._with_rows(X, rows, filled) for filled in drawn]
 
     @contextmanager
-    def _imputer(self, source: Source, steps: int, resamplings: int) -> Iterator[answers.Imputer]:
-        schedule, times = self.theta_.schedule, whole_number("resamplings", resamplings)
+    def _imputer(self, source: Source, steps: int, resamplings: int | None) -> Iterator[answers.Imputer]:
+        schedule, way = self.theta_.schedule, answers.way_of(self.theta_, resamplings)
         n_steps = min(whole_number("steps", steps), schedule.n_levels)
         levels = walked(schedule, n_steps, "uniform", self.theta_.space.least_signal)
         with self._inference() as (module, device):
-            yield answers.Imputer(module, levels, times, source, device, bool(self.verbose))
+            yield answers.Imputer(module, levels, way, source, device, bool(self.verbose))
 
     def _chain(
         self, n_samples: int, y: Any, steps: int | None, sampler: str, eta: float, guidance: float

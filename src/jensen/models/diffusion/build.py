@@ -17,6 +17,7 @@ from jensen.data.columns import Columns
 from jensen.engines.sgd.streams import TrainingData
 from jensen.formulas.noising import QUOTIENTS
 from jensen.formulas.schedule import LARGEST_BETA, Schedule, gentle_beta
+from jensen.models.diffusion.masks import Masks
 from jensen.models.diffusion.module import DiffusionModule
 from jensen.models.diffusion.space import MOST_OUTPUTS, Space
 from jensen.nets.denoiser import Denoiser, build_denoiser
@@ -40,6 +41,7 @@ class Arguments(Protocol):
     objective: str
     variance: str
     network: Recipe | None
+    imputation: str
 
     def _schedule(self, largest_beta: float = ...) -> Schedule: ...
 
@@ -49,29 +51,27 @@ class NoisedView:
     """Points (b, D) as the network's input: in the shape of the rows, with waves of every value for data on a grid.
 
     A wave sin(πf x) with a period of a few levels shows where between two levels x_t lies, which is hard to see from
-    x_t itself; Kingma et al. (2021), appendix C. If values may be missing, a mask is added: 1 if observed, else 0.
+    x_t itself; Kingma et al. (2021), appendix C. What lies beside the points, such as masks, is added as it is.
 
     Args:
         shape: (D,), or (c, h, w).
         frequencies: of the waves.
-        n_masks: number of mask entries or channels: the columns of a table or the channels of an image; 0 if no values
-            are missing.
+        n_beside: number of entries, or of channels of an image, beside those of the points.
     """
 
     shape: tuple[int, ...]
     frequencies: tuple[float, ...]
-    n_masks: int = 0
+    n_beside: int = 0
 
     @property
     def in_shape(self) -> tuple[int, ...]:
-        return (self.shape[0] * (1 + 2 * len(self.frequencies)) + self.n_masks, *self.shape[1:])
+        return (self.shape[0] * (1 + 2 * len(self.frequencies)) + self.n_beside, *self.shape[1:])
 
-    def __call__(self, xt: Tensor, observed: Tensor | None = None) -> Tensor:
+    def __call__(self, xt: Tensor, *beside: Tensor) -> Tensor:
         x = xt.reshape(-1, *self.shape)
         angles = [math.pi * f * x for f in self.frequencies]
         parts = [x, *(torch.sin(a) for a in angles), *(torch.cos(a) for a in angles)]
-        if observed is not None:
-            parts.append(observed.to(x).reshape(-1, self.n_masks, *self.shape[1:]))
+        parts += [part.to(x).unflatten(1, (-1, *self.shape[1:])) for part in beside]
         return torch.cat(parts, 1) if len(parts) > 1 else x
 
 
@@ -96,6 +96,7 @@ class DiffusionFacts(Facts):
         n_classes: number of classes, 0 without labels.
         prior: the class frequencies (C,).
         has_missing: whether values may be missing.
+        is_told: whether the network is told what is known of a row.
         start: the initial logits of levels (L, J).
         clip: the limit of x̂_0, or None.
         channels, patch: of the default network of images.
@@ -109,6 +110,7 @@ class DiffusionFacts(Facts):
     n_classes: int = 0
     prior: list[float] | None = None
     has_missing: bool = False
+    is_told: bool = False
     start: Tensor | None = None
     clip: float | None = None
     channels: list[int] = field(default_factory=lambda: list(CHANNELS))
@@ -154,7 +156,9 @@ def decide(model: Arguments, columns: Columns) -> DiffusionFacts:
                 UserWarning,
                 stacklevel=levels_inside(),
             )
-    return DiffusionFacts(prediction, variance, level_variance, largest_beta, least_signal)
+    return DiffusionFacts(
+        prediction, variance, level_variance, largest_beta, least_signal, is_told=model.imputation == "masks"
+    )
 
 
 def with_rows(facts: DiffusionFacts, data: TrainingData, rows: Any) -> DiffusionFacts:
@@ -187,10 +191,12 @@ def build_module(
     )
     is_image = len(shape) == 3
     point = tuple(shape) if is_image else (space.n_dims,)
+    # A mask has an entry per column, or a channel per channel of an image.
+    n_mask = point[0] if is_image else len(columns.names)
     view = NoisedView(
         point,
         waves_of(space.grid_levels) if facts.prediction == "levels" else (),
-        facts.has_missing * (point[0] if is_image else len(columns.names)),
+        facts.has_missing * n_mask + facts.is_told * (point[0] + n_mask),
     )
     out_shape = (space.n_outputs // math.prod(point[1:]), *point[1:]) if is_image else (space.n_outputs,)
     recipe = model.network or (UNet(tuple(facts.channels), patch=facts.patch) if is_image else ResidualMLP())
@@ -208,4 +214,5 @@ def build_module(
         is_uniform=model.objective != "variational",
         stops_mean=model.objective == "hybrid" and space.has_variance,
         has_missing=facts.has_missing,
+        masks=Masks(tuple(shape)) if facts.is_told else None,
     )

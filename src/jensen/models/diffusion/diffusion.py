@@ -8,7 +8,7 @@ weighted squared error, with the x_0-weight u_t² / (2 σ_t²) on ‖x_0 - x̂_0
 β_t² / (2 σ_t² (1-β_t) (1-ᾱ_t)) on ‖ε - ε̂‖²; the simple loss sets the weight to 1. For data on a grid, p(x_0|x_1) is the
 discretised decoder: the probability of a level is the mass of its cell.
 Sohl-Dickstein et al. (2015); Ho et al. (2020); the bound as a training objective Nichol & Dhariwal (2021), Kingma et
-al. (2021); missing values Ouyang et al. (2023) and Lugmayr et al. (2022). A bound, never exact.
+al. (2021); missing values Ouyang et al. (2023), Lugmayr et al. (2022) and Tashiro et al. (2021). A bound, never exact.
 """
 
 from __future__ import annotations
@@ -75,6 +75,9 @@ class Diffusion(DenoisingModel):
         columns: {column: kind} for columns that are not what they look like: "number", "level", "yes/no", "date" or
             "left out"; or {column: {"kind": "number", "atoms": [0]}} for numbers with a probability of their own, []
             for none.
+        imputation: how missing values are drawn. "repaint" needs nothing of the training; "masks" tells the network
+            the observed values of rows, some of which training hides in half of the rows: draws need a fraction of the
+            passes through the network, and the bound is somewhat lower.
         evaluation_levels: number of noise levels per row that scores are estimated from, or "all".
         scaling: "feature" standardises every column, "common" divides all columns by one number; None is "common" for
             images and "feature" for tables. Scores are in the units of the data in any case.
@@ -116,6 +119,7 @@ class Diffusion(DenoisingModel):
         "network": [Recipe, None],
         "data_levels": [StrOptions({"auto"}), Interval(Integral, 2, None, closed="left"), None],
         "columns": [Mapping, None],
+        "imputation": [StrOptions({"repaint", "masks"})],
         "evaluation_levels": [StrOptions({"all"}), Interval(Integral, 4, None, closed="left")],
         "scaling": [StrOptions({"feature", "common"}), None],
         **GradientEstimator._training_constraints,
@@ -132,6 +136,7 @@ class Diffusion(DenoisingModel):
         network: Recipe | None = None,
         data_levels: str | int | None = "auto",
         columns: Mapping[str | int, Any] | None = None,
+        imputation: str = "repaint",
         evaluation_levels: str | int = 100,
         scaling: str | None = None,
         max_epochs: int | None = None,
@@ -151,6 +156,7 @@ class Diffusion(DenoisingModel):
         self.network = network
         self.data_levels = data_levels
         self.columns = columns
+        self.imputation = imputation
         self.evaluation_levels = evaluation_levels
         self.scaling = scaling
         self.max_epochs = max_epochs

@@ -6,7 +6,7 @@ Rows are in the units of `Columns`. Many pairs of a row and a level are evaluate
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from numbers import Integral, Real
@@ -20,13 +20,14 @@ from jensen.data.columns import Columns
 from jensen.data.network_columns import NetworkColumns
 from jensen.formulas.noising import Noising, prior_kl
 from jensen.formulas.schedule import Schedule
+from jensen.models.diffusion.masks import Known
 from jensen.models.diffusion.module import DiffusionModule, evaluation_levels
 from jensen.models.diffusion.samplers.ancestral import ancestral
 from jensen.models.diffusion.samplers.ddim import ddim
 from jensen.models.diffusion.samplers.denoise import Sampler
 from jensen.models.diffusion.samplers.dpm_solver import dpm_solver
 from jensen.models.diffusion.samplers.repaint import put_known, repaint
-from jensen.models.diffusion.space import Belief
+from jensen.models.diffusion.space import Belief, Space
 from jensen.runtime.progress import progress
 from jensen.runtime.row_draws import RowDraws, Source, copies_of, normals, part_of
 
@@ -123,12 +124,14 @@ class Chain:
         schedule: the levels to go through.
         is_drawn: whether the last step draws from p(x_0|x_1) or returns its most probable row.
         guidance: strength of classifier-free guidance.
+        known: what the network is told of the rows.
     """
 
     sampler: Sampler
     schedule: Schedule
     is_drawn: bool
     guidance: float = 0.0
+    known: Known | None = None
 
     def __call__(
         self, module: DiffusionModule, noise: Tensor, generator: Source, y: Tensor | None = None
@@ -151,7 +154,7 @@ class Chain:
     def belief(self, module: DiffusionModule, x: Tensor, table: Tensor, t: int, y: Tensor | None) -> Belief:
         level = torch.full((len(x),), t, device=x.device)
         time = torch.full((len(x),), float(self.schedule.time[t - 1]), device=x.device)
-        return module.denoise(x, time, Noising.at(table, level), y, self.guidance)
+        return module.denoise(x, time, Noising.at(table, level), y, self.guidance, known=self.known)
 
 
 def sample(
@@ -173,14 +176,44 @@ def sample(
     return torch.cat(parts)
 
 
+# From what is known and noise (b, D) to a reverse chain of rows with these entries, and its start.
+Way = Callable[[Space, Schedule, Known, Tensor, Source], tuple[Chain, Tensor]]
+
+
+def by_repaint(
+    space: Space, schedule: Schedule, known: Known, noise: Tensor, source: Source, *, resamplings: int
+) -> tuple[Chain, Tensor]:
+    """The chain is told nothing, and what is known replaces what it draws."""
+    points, is_known = known.points, space.spread(known.mask)
+    start = put_known(noise, schedule, schedule.n_levels, source, points, is_known)
+    return Chain(partial(repaint, known=points, is_known=is_known, resamplings=resamplings), schedule, True), start
+
+
+def by_masks(space: Space, schedule: Schedule, known: Known, noise: Tensor, source: Source) -> tuple[Chain, Tensor]:
+    """The network is told what is known, and draws the rest once."""
+    return Chain(ancestral, schedule, True, known=known), noise
+
+
+def way_of(module: DiffusionModule, resamplings: int | None) -> Way:
+    """By masks if the network was trained with them, else RePaint, with ten resamplings if None."""
+    if module.masks is None:
+        return partial(by_repaint, resamplings=whole_number("resamplings", 10 if resamplings is None else resamplings))
+    if resamplings is not None:
+        raise ValueError(
+            f"resamplings={resamplings!r} is for imputation='repaint', but this model was fitted with "
+            "imputation='masks', which takes every step once; leave resamplings out"
+        )
+    return by_masks
+
+
 @dataclass(frozen=True)
 class Imputer:
-    """Fills in missing values with RePaint.
+    """Fills in missing values by a reverse chain.
 
     Args:
         module: the network.
         schedule: the levels to go through.
-        resamplings: number of times each step is taken.
+        way: to the chain, given what is known.
         source: of the random numbers.
         device: the device of the network.
         is_shown: whether to show a progress bar.
@@ -188,7 +221,7 @@ class Imputer:
 
     module: DiffusionModule
     schedule: Schedule
-    resamplings: int
+    way: Way
     source: Source
     device: torch.device
     is_shown: bool = False
@@ -199,11 +232,9 @@ class Imputer:
         rows, missing = x.repeat(n_draws, 1), x.isnan().repeat(n_draws, 1)
         for part in blocks(len(rows), module.n_entries):
             generator = part_of(source, part)
-            known, is_known = space.embed(rows[part].to(self.device)), space.spread(~missing[part].to(self.device))
-            noise = normals(generator, *known.shape).to(self.device)
-            start = put_known(noise, self.schedule, self.schedule.n_levels, generator, known, is_known)
-            sampler = partial(repaint, known=known, is_known=is_known, resamplings=self.resamplings)
-            chain = Chain(sampler, self.schedule, is_drawn=True)
+            known = Known(space.embed(rows[part].to(self.device)), ~missing[part].to(self.device))
+            noise = normals(generator, *known.points.shape).to(self.device)
+            chain, start = self.way(space, self.schedule, known, noise, generator)
             walk = chain(module, start, generator)
             *_, last = progress(walk, "Imputation", self.is_shown, self.schedule.n_levels)
             drawn.append(chain.decoded(module, last, generator))

@@ -6,7 +6,8 @@ one from each of b equal parts of π (Kingma et al. 2021). π is half uniform an
 which is uniform in ln SNR: the terms of the bound fall by orders of magnitude from the first levels to the last.
 
 If values are missing, the network sees a mask of the observed values and 0 in place of the missing ones, and all terms
-are sums over the observed values, as in Ouyang et al. (2023). This objective is a bound for complete rows only.
+are sums over the observed values, as in Ouyang et al. (2023). This objective is a bound for complete rows only. With
+`masks`, the network is also told what is known of a row, which then enters no term either; by default nothing is.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from jensen.contract.image_sizes import held_out_levels
 from jensen.formulas.noising import Noising, kl_entries, observed_sum, prior_kl, simple_weight
 from jensen.formulas.schedule import Schedule
 from jensen.models.diffusion.completion import with_atoms
+from jensen.models.diffusion.masks import Known, Masks
 from jensen.models.diffusion.space import Belief, Space
 from jensen.runtime.progress import progress
 from jensen.runtime.row_draws import RowDraws
@@ -49,9 +51,9 @@ class Terms:
 
 
 class View(Protocol):
-    """Turns points (b, D) at any level, and a mask (b, d) of observed values, into the network's input."""
+    """Turns points (b, D) at any level, and what lies beside them (b, ...), such as masks, into the network's input."""
 
-    def __call__(self, xt: Tensor, observed: Tensor | None = None) -> Tensor: ...
+    def __call__(self, xt: Tensor, *beside: Tensor) -> Tensor: ...
 
 
 class DiffusionModule(nn.Module):
@@ -65,6 +67,7 @@ class DiffusionModule(nn.Module):
         is_uniform: whether training draws levels uniformly rather than where the terms of the bound are large.
         stops_mean: whether the gradient of the bound reaches only the learned variance.
         has_missing: whether values may be missing.
+        masks: of what training tells the network; None is a network that is never told.
     """
 
     table: Tensor
@@ -83,11 +86,12 @@ class DiffusionModule(nn.Module):
         is_uniform: bool,
         stops_mean: bool = False,
         has_missing: bool = False,
+        masks: Masks | None = None,
     ) -> None:
         super().__init__()
         self.view, self.network, self.space, self.schedule = view, network, space, schedule
         self.n_classes, self.is_uniform, self.stops_mean = n_classes, is_uniform, stops_mean
-        self.has_missing = has_missing
+        self.has_missing, self.masks = has_missing, masks
         self.register_buffer("table", Noising.table(schedule).float(), persistent=False)
         self.register_buffer("times", torch.tensor(schedule.time).float(), persistent=False)
         self.register_buffer("share", torch.tensor(level_shares(schedule)), persistent=False)
@@ -105,7 +109,8 @@ class DiffusionModule(nn.Module):
         if self.training:
             level, weight = training_levels(self.uniform if self.is_uniform else self.share, len(x))
             x0 = self.space.embed(x)
-            found = self.terms(x, x0, level[:, 0], torch.randn_like(x0), y)
+            known = None if self.masks is None else self.masks.draw(x0, self.observed(x), x.shape[1])
+            found = self.terms(x, x0, level[:, 0], torch.randn_like(x0), y, known)
             nats, simple = found.nats[:, None], found.simple[:, None]
         else:
             level, weight = evaluation_levels(self.share, len(x), held_out_levels(self.space.n_dims))
@@ -151,12 +156,15 @@ class DiffusionModule(nn.Module):
             parts.append(torch.stack([found.nats, found.simple, found.error]))
         return torch.cat(parts, 1).view(3, n, k)
 
-    def terms(self, x: Tensor, x0: Tensor, level: Tensor, noise: Tensor, y: Tensor | None = None) -> Terms:
-        """The terms of rows x with points x_0, noised to the levels (b,) by this noise."""
+    def terms(
+        self, x: Tensor, x0: Tensor, level: Tensor, noise: Tensor, y: Tensor | None = None, known: Known | None = None
+    ) -> Terms:
+        """The terms of rows x with points x_0, noised to the levels (b,) by this noise, given what is known."""
         space, at, observed = self.space, Noising.at(self.table, level), self.observed(x)
         xt = at.noised(x0, noise)
         columns = space.some_columns(len(x), x.device) if self.training else None
-        belief = self.belief(xt, level, y, at, observed, columns)
+        belief = self.belief(xt, level, y, at, observed, columns, known)
+        observed = observed if known is None else known.hidden(observed)
         n_per_term = 1.0
         if columns is not None:
             n_per_term = x.shape[1] / columns.shape[1]
@@ -189,10 +197,11 @@ class DiffusionModule(nn.Module):
         at: Noising | None = None,
         observed: Tensor | None = None,
         columns: Tensor | None = None,
+        known: Known | None = None,
     ) -> Belief:
         """The belief about x_0 from points (b, D) at levels (b,), with a mask (b, d) of observed values."""
         at = Noising.at(self.table, level) if at is None else at
-        return self.denoise(xt, self.times[level - 1], at, y, observed=observed, columns=columns)
+        return self.denoise(xt, self.times[level - 1], at, y, observed=observed, columns=columns, known=known)
 
     def denoise(
         self,
@@ -203,12 +212,13 @@ class DiffusionModule(nn.Module):
         guidance: float = 0.0,
         observed: Tensor | None = None,
         columns: Tensor | None = None,
+        known: Known | None = None,
     ) -> Belief:
         """The same at any times, with classifier-free guidance away from the output without a class.
 
         The outputs enter x̂_0 and the logits of levels linearly, so that guidance may extrapolate the outputs.
         """
-        seen = self.given(xt, observed)
+        seen = self.given(xt, observed, known)
         output: Tensor = self.network(seen, time, y).flatten(1)
         if guidance:
             beyond = guidance * (output - self.network(seen, time, None).flatten(1))
@@ -218,13 +228,19 @@ class DiffusionModule(nn.Module):
             output = output + beyond
         return self.space.belief(output, xt, at, columns)
 
-    def given(self, xt: Tensor, observed: Tensor | None) -> Tensor:
-        """The network's input for points; `observed=None` means that all values are."""
-        if not self.has_missing:
-            return self.view(xt)
-        if observed is None:
-            observed = torch.ones((len(xt), len(self.space.columns.names)), dtype=torch.bool, device=xt.device)
-        return self.view(torch.where(self.space.spread(observed), xt, 0.0), observed)
+    def given(self, xt: Tensor, observed: Tensor | None = None, known: Known | None = None) -> Tensor:
+        """The network's input for points; None means that all values are observed, and that nothing is known."""
+        n_columns, beside = len(self.space.columns.names), []
+        if self.has_missing:
+            seen = torch.ones((len(xt), n_columns), device=xt.device).bool() if observed is None else observed
+            xt = torch.where(self.space.spread(seen), xt, 0.0)
+            beside += [seen]
+        if self.masks is not None:
+            known = Known.nothing(xt, n_columns) if known is None else known
+            is_known = self.space.spread(known.mask)
+            xt = torch.where(is_known, 0.0, xt)
+            beside += [torch.where(is_known, known.points, 0.0), known.mask]
+        return self.view(xt, *beside)
 
 
 def belief_at(belief: Belief, rows: Tensor) -> Belief:

@@ -54,6 +54,7 @@ def check_arguments(model: Exported) -> None:
             "data_levels=None has no levels, but pipelines of diffusers have pixels from black to white; choose "
             "data_levels='auto' or 256"
         )
+    check_imputation(model.imputation == "masks")
     # Only data on a grid can be written, and there "auto" is "levels".
     check_prediction("levels" if model.prediction == "auto" else model.prediction)
     if model.variance != "auto":
@@ -104,6 +105,15 @@ def check_images(model: Exported) -> None:
         raise ValueError(
             "pipelines of diffusers need complete images, but this model was fitted on images with missing pixels, or "
             "on floating-point numbers from disk, which may have some; fit on complete images in memory, or on integers"
+        )
+    check_imputation(model._facts.is_told)
+
+
+def check_imputation(is_told: bool) -> None:
+    if is_told:
+        raise ValueError(
+            "imputation='masks' gives the network inputs beside the image, which pipelines of diffusers do not have; "
+            "fit with imputation='repaint'"
         )
 
 

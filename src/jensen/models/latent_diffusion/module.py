@@ -143,6 +143,11 @@ def decide_prior(recipe: Diffusion, is_joint: bool) -> DiffusionFacts:
             f"diffusion has prediction={recipe.prediction!r}, with which the prior does not begin as N(0, I), nor the "
             "bound as that of the autoencoder; choose 'velocity'"
         )
+    if recipe.imputation != "repaint":
+        raise ValueError(
+            f"diffusion has imputation={recipe.imputation!r}, but a LatentDiffusion imputes rows by their latent "
+            "vectors; leave imputation out"
+        )
     if is_joint and recipe.objective != "variational":
         raise ValueError(
             f"training='joint' raises one bound of all networks, but diffusion has objective={recipe.objective!r}; "
