@@ -8,8 +8,11 @@ from jensen import VAE, Autoencoder, Diffusion, LatentDiffusion
 from jensen.files.records import read_record
 
 X, y = load_iris(return_X_y=True)
-OF_VAE = ["n_latent", "n_classes", "has_holes", "start"]
-OF_DIFFUSION = ["prediction", "variance", "level_variance", "largest_beta", "least_signal", "n_classes", "start"]
+OF_VAE = ["n_latent", "n_classes", "has_holes", "start", "condition_on", "covariates"]
+OF_DIFFUSION = [
+    *("prediction", "variance", "level_variance", "largest_beta", "least_signal", "n_classes", "start"),
+    *("is_told", "channels", "patch"),
+]
 PRIOR = Diffusion(n_steps=20, objective="variational", max_epochs=1)
 FITS = {
     "autoencoder": (Autoencoder(2, max_epochs=1, random_state=0), None, ["n_latent", "has_holes"]),
