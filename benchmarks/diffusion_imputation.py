@@ -13,7 +13,8 @@ Columns, over hidden entries only:
     CRPS       E|X - x| - E|X - X'| / 2, the continuous ranked probability score, from all pairs of different draws: it
                combines error and sharpness, smaller is better, and for a point it is |error|
     seconds    on one thread, for the imputation with all draws; for tables also for the fit
-The diffusion draws by RePaint, in --steps levels with --resamplings of each. The draws of the mean imputer are observed
+The diffusion draws by RePaint, in --steps levels with --resamplings of each; "diffusion, masks" is trained with
+imputation="masks" and goes through each of --steps levels once. The draws of the mean imputer are observed
 values of the column from other rows.
 
 digits: the 1437 training images of scikit-learn's digits are complete. In --rows of the 360 test images the lower half
@@ -22,7 +23,8 @@ are over images. The size of the mixture is the one with the smallest error on a
 the same way; it treats pixels as numbers, so its draws may lie between and beyond the levels. Both VAEs have
 categorical pixels; the second is also trained on two copies of the training images, each with a random half hidden. The
 encoder of the first is not trained on missing values. The diffusion is that of --model, fitted to these training images
-with or without labels, or a U-Net with 32 and 64 channels trained for --epochs.
+with or without labels, or a U-Net with 32 and 64 channels trained for --epochs. "bound" in the last column is that of
+these test images when they are complete, in nats, with nothing known to the network.
 
 tables: those of imputation.py, at most --rows rows in random order, 30 and 50 % of the entries hidden completely at
 random. Models are fitted to the remaining entries, standardised by the observed ones, and tested on the first 200 rows.
@@ -209,16 +211,28 @@ def digits_vae(train: np.ndarray, setting: Setting, with_missing: bool = False) 
     return lambda images: of_draws(model.impute_draws(images, 1 + N_DRAWS, random_state=0)), "m=16"
 
 
-def digits_diffusion(train: np.ndarray, setting: Setting, file: Path | None) -> tuple[Fill, str]:
+def digits_diffusion(
+    train: np.ndarray, setting: Setting, test: np.ndarray, file: Path | None = None, by: str = "repaint"
+) -> tuple[Fill, str]:
     if file is None:
         network = UNet(channels=(32, 64), dropout=0.2)
         epochs = setting.epochs or (1 if setting.quick else 120)
-        model = Diffusion(network=network, learning_rate=2e-3, max_epochs=epochs, random_state=0).fit(train)
+        options: dict[str, Any] = {"learning_rate": 2e-3, "max_epochs": epochs, "random_state": 0}
+        model = Diffusion(network=network, imputation=by, **options).fit(train)
     else:
         model = jensen.load(file)
-    draw = partial(model.impute_draws, steps=setting.steps, resamplings=setting.resamplings)
-    note = f"{setting.steps} steps, {setting.resamplings} resamplings"
-    return lambda images: of_draws(draw(images, 1 + N_DRAWS, random_state=0)), note
+    bound = model.score_samples(test)
+    note = f"{noted(setting, by)}, bound {bound.mean():.2f} ± {bound.std(ddof=1) / math.sqrt(len(bound)):.2f}"
+    return lambda images: of_draws(model.impute_draws(images, 1 + N_DRAWS, random_state=0, **chain(setting, by))), note
+
+
+def chain(setting: Setting, by: str) -> dict[str, int]:
+    """The options of a diffusion's imputation."""
+    return {"steps": setting.steps} | ({"resamplings": setting.resamplings} if by == "repaint" else {})
+
+
+def noted(setting: Setting, by: str) -> str:
+    return ", ".join(f"{number} {name}" for name, number in chain(setting, by).items())
 
 
 def digits(options: argparse.Namespace) -> None:
@@ -236,7 +250,8 @@ def digits(options: argparse.Namespace) -> None:
         "mixture": digits_mixture,
         "VAE": digits_vae,
         "VAE, with missing values": partial(digits_vae, with_missing=True),
-        "diffusion": partial(digits_diffusion, file=options.model),
+        "diffusion": partial(digits_diffusion, test=test, file=options.model),
+        "diffusion, masks": partial(digits_diffusion, test=test, by="masks"),
     }
 
     def study(make: Callable[[np.ndarray, Setting], tuple[Fill, str]]) -> Row:
@@ -290,11 +305,14 @@ def vae(x: np.ndarray, first: np.ndarray, seed: int, setting: Setting) -> Filled
     return of_model(model.fit(x), first)
 
 
-def diffusion(x: np.ndarray, first: np.ndarray, seed: int, setting: Setting, is_refitted: bool = False) -> Filled:
+def diffusion(
+    x: np.ndarray, first: np.ndarray, seed: int, setting: Setting, is_refitted: bool = False, by: str = "repaint"
+) -> Filled:
     epochs = setting.epochs or (2 if setting.quick else max(1, 1000 * 128 // len(x)))
     network = ResidualMLP(width=128, n_blocks=2)
-    model = Diffusion(n_steps=100, network=network, data_levels=None, max_epochs=epochs, random_state=seed).fit(x)
-    how = {"steps": setting.steps, "resamplings": setting.resamplings}
+    options: dict[str, Any] = {"data_levels": None, "max_epochs": epochs, "random_state": seed}
+    model = Diffusion(n_steps=100, network=network, imputation=by, **options).fit(x)
+    how = chain(setting, by)
     if is_refitted:
         model.fit(model.impute_draws(x, random_state=seed, **how)[0])
     return of_draws(model.impute_draws(first, 1 + N_DRAWS, random_state=seed, **how))
@@ -307,6 +325,7 @@ TABLE_IMPUTERS: dict[str, Callable[[np.ndarray, np.ndarray, int, Setting], Fille
     "VAE": vae,
     "diffusion": diffusion,
     "diffusion, refitted": partial(diffusion, is_refitted=True),
+    "diffusion, masks": partial(diffusion, by="masks"),
 }
 
 
@@ -358,8 +377,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--only", nargs="+", metavar="NAME", help="imputers")
     parser.add_argument("--save", type=Path, help="folder for figures")
     parser.add_argument("--rows", type=int, help="default: 100 test images, 1500 rows of a table")
-    parser.add_argument("--steps", type=int, help="steps of RePaint; default 25 for digits, 10 for tables")
-    parser.add_argument("--resamplings", type=int, help="resamplings of every step; default 10 and 5")
+    parser.add_argument("--steps", type=int, help="steps of a diffusion; default 25 for digits, 10 for tables")
+    parser.add_argument("--resamplings", type=int, help="of RePaint, of every step; default 10 and 5")
     parser.add_argument("--epochs", type=int, help="epochs of the diffusion")
     parser.add_argument("--model", type=Path, help="a saved diffusion of the training images")
     parser.add_argument("--data", type=Path, help="folder with the UCI tables")

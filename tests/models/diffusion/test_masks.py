@@ -1,6 +1,7 @@
 """Diffusions whose network is told what is known of a row: draws against a known posterior, in one reverse chain."""
 
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -19,6 +20,7 @@ from jensen.models.diffusion.masks import Known, Masks, rectangles
 from jensen.models.diffusion.module import DiffusionModule
 from jensen.models.diffusion.samplers.ancestral import ancestral
 from jensen.models.diffusion.space import Space
+from jensen.report.imputation import SHORT, shortened
 from known_denoisers import conditional, unit_columns
 
 NAN = math.nan
@@ -345,6 +347,12 @@ def test_resamplings_are_for_repaint():
     for ask in (model.impute, model.impute_draws):
         with pytest.raises(ValueError, match=r"resamplings=5 is for imputation='repaint'.*leave resamplings out"):
             ask(holed(x), resamplings=5)
+
+
+def test_reports_repeat_no_step_of_masks():
+    for by, left_out in (("masks", {"resamplings"}), ("repaint", set())):
+        subject = SimpleNamespace(model=quick(imputation=by), quick=SimpleNamespace(n_draws=None))
+        assert set(SHORT) - set(shortened(subject)) == left_out
 
 
 def test_only_two_ways_are_known():
