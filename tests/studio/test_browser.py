@@ -29,18 +29,20 @@ def page(browser, server):
 
 def opened(page, server, name):
     page.goto(server.new_address(name))
-    page.wait_for_selector(".host[data-drawn]", timeout=WAIT)
+    # A screen that was shown before may still be there.
+    page.wait_for_selector(f'.host[data-screen="{name}"][data-drawn]', timeout=WAIT)
+    settle(page)
 
 
-def drawn(page):
-    return int(page.locator(".host").get_attribute("data-drawn"))
+def settle(page):
+    """Wait until the page has drawn the answer to its last question."""
+    page.wait_for_selector(".host:not([aria-busy='true'])", timeout=WAIT)
 
 
 def press(page, control, key):
     """Press a key on a control and wait for the new values."""
-    before = drawn(page)
     page.locator(f'[data-control="{control}"]').press(key)
-    page.wait_for_selector(f'.host[data-drawn]:not([data-drawn="{before}"])', timeout=WAIT)
+    settle(page)
 
 
 def readings(page):
@@ -108,20 +110,17 @@ def test_dragging_a_point_moves_it_and_the_keyboard_does_too(page, server):
     before = readings(page)["least error"]
     circle = page.locator(".handle").nth(3)
     box = circle.bounding_box()
-    done = drawn(page)
     page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
     page.mouse.down()
     page.mouse.move(box["x"] + 60, box["y"] - 40)
     page.mouse.up()
-    page.wait_for_selector(f'.host[data-drawn]:not([data-drawn="{done}"])', timeout=WAIT)
-    page.wait_for_timeout(1000)
+    settle(page)
     after = readings(page)["least error"]
     assert after != before
     page.locator(".handles").focus()
     page.keyboard.press("PageDown")
-    done = drawn(page)
     page.keyboard.press("ArrowUp")
-    page.wait_for_selector(f'.host[data-drawn]:not([data-drawn="{done}"])', timeout=WAIT)
+    settle(page)
     assert readings(page)["least error"] != after
     assert page.evaluate("document.activeElement.classList.contains('handles')"), "the focus stays"
     page.get_by_role("button", name="Put the points back").click()

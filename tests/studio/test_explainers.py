@@ -10,6 +10,7 @@ import pytest
 from scipy.stats import norm
 
 import jensen.studio
+from jensen.models.diffusion.space import Space
 from jensen.studio import trained
 from jensen.studio.answers import plain
 from jensen.studio.catalogue import NAMES, described, find
@@ -92,6 +93,79 @@ def test_ridge_adds_bias_and_variance():
     assert found["bias2_here"] + found["variance_here"] == pytest.approx(found["risk_here"])
     assert found["risk"][0] < found["least_squares"], "a small penalty always helps"
     assert found["risk_here"] == pytest.approx(np.interp(1, found["axis"], found["risk"]), rel=1e-6)
+
+
+def test_features_that_are_alike_make_least_squares_poor_and_a_penalty_useful():
+    apart, alike = at("ridge", common=0), at("ridge", common=4)
+    assert alike["least_squares"] > 5 * apart["least_squares"]
+    assert alike["best_risk"] / alike["least_squares"] < 0.5 * apart["best_risk"] / apart["least_squares"]
+    assert at("ridge", rows=100, noise=0.5)["best"] < 1 < at("ridge", rows=100, noise=2)["best"]
+
+
+def test_six_stores_that_start_on_the_left_end_at_a_worse_plan():
+    costs = [at("stores", k=6, step=8, start=start)["costs"][-1] for start in ("left", "apart")]
+    assert costs[0] > 1.2 * costs[1]
+
+
+def test_a_dear_depot_pulls_stores_and_the_cheapest_store_rule_empties_some():
+    def away(weight, rule):
+        found = at("stores", k=4, step=8, weight=weight, rule=rule)
+        used = np.asarray(found["sizes"]) > 0
+        return np.linalg.norm(found["stores"][used] - np.array(found["depot"]), axis=1).mean(), used.sum()
+
+    assert away(2, "nearest")[0] < away(0.5, "nearest")[0] < away(0, "nearest")[0]
+    assert away(2, "assigned")[0] < away(0.5, "assigned")[0]
+    assert away(2, "assigned")[1] < 4
+
+
+def test_the_bad_start_of_em_puts_two_components_on_one_cloud():
+    means = np.asarray(at("em", data="three", start="bad", half=40)["model"]["means"])[:, 0]
+    assert sorted(np.abs(means - 3.4) < 0.5) == [False, True, True]
+
+
+def test_a_straight_start_ends_lower_and_folds_back():
+    assert at("curve", start="pca")["score"] < at("curve", start="geodesic")["score"] - 0.02
+
+
+@pytest.mark.parametrize("x2", [-0.3, 0.4, 0.8])
+def test_a_half_observed_row_has_a_peak_wherever_the_curve_has_its_height(x2):
+    found = at("curve", observed="second", x2=x2)
+    crossings = (np.diff(np.sign(found["curve"][:, 1] - x2)) != 0).sum()
+    p = found["posterior"]
+    peaks = (p[1:-1] > p[:-2]) & (p[1:-1] > p[2:]) & (p[1:-1] > 0.1 * p.max())
+    assert peaks.sum() == crossings
+
+
+def test_topics_are_found_and_a_large_prior_spreads_the_shares():
+    found = [at("topics", k=k) for k in (1, 5, 10)]
+    assert found[2]["found"] == 10
+    assert found[0]["completion"] > found[1]["completion"] > found[2]["completion"]
+
+    def spread(prior):
+        shares = [at("topics", k=10, prior=prior, document=i)["shares"] for i in range(1, 7)]
+        return np.mean([-(share * np.log(share)).sum() for share in shares])
+
+    assert spread(1.0) > spread(0.15)
+
+
+def test_a_steep_wave_is_worse_for_the_reparametrised_gradient():
+    wave, usual = at("reparametrisation", function="wave", std=2), at("reparametrisation")
+    assert wave["std_path"] > wave["std_score"]
+    assert usual["std_path"] < usual["std_score"]
+
+
+def test_the_linear_schedule_destroys_the_image_earlier():
+    for level in (20, 60, 100, 150):
+        linear, cosine = (at("noising", level=level, schedule=name) for name in ("linear", "cosine"))
+        assert linear["alpha_bar"] < cosine["alpha_bar"]
+        assert linear["images"] > cosine["images"]
+
+
+@pytest.mark.parametrize("schedule", ["linear", "cosine"])
+def test_the_smaller_variance_costs_half_a_nat_at_any_number_of_levels(schedule):
+    gaps = [at("levels", levels=n, schedule=schedule, variance="posterior")["gap"] for n in ("40", "200", "1000")]
+    assert gaps == sorted(gaps, reverse=True)
+    assert 0.5 < gaps[-1] < 0.6 < gaps[0]
 
 
 def test_pca_splits_the_scatter():
@@ -178,17 +252,27 @@ def test_a_place_of_the_latent_map_decodes():
     model = trained.trained("digits-vae")
     assert found["decoded"] == pytest.approx(np.asarray(model.inverse_transform([[0.5, -1.0]]))[0])
     assert found["reconstruction"] - found["kl"] == pytest.approx(found["bound"])
+    assert found["bound"] < found["many"], "importance samples close a part of the gap"
+    assert np.ptp(model.noise_variance_) == 0, "one σ² for all pixels, as in the formula"
 
 
 @pytest.mark.slow
 def test_digits_are_drawn_and_classified():
-    drawn = at("generate", digit=4, guidance=2)
-    assert drawn["agreed"] > 0.7
+    drawn, alike = (at("generate", digit=4, guidance=w) for w in (0, 4))
+    assert min(drawn["agreed"], alike["agreed"]) > 0.7
+    assert alike["spread"] < drawn["spread"], "guidance makes images more alike"
+    assert at("generate", sampler="ddim")["n_steps"] == 25
+    (space,) = [part for part in trained.trained("digits-diffusion").module_.modules() if isinstance(part, Space)]
+    assert (space.prediction, space.level_variance) == ("levels", "own"), "as in the formula"
     found = at("classifier", image=3)
     assert found["probabilities"].sum() == pytest.approx(1)
     assert found["evaluations"] <= found["most_evaluations"]
     right = [at("classifier", image=i)["predicted"] == at("classifier", image=i)["truth"] for i in range(1, 21)]
     assert np.mean(right) > 0.7
+    many = [at("classifier", image=i, budget=100) for i in range(1, 7)]
+    assert all(each["evaluations"] < 0.9 * each["most_evaluations"] for each in many), "classes are dropped"
+    simple = [at("classifier", image=i, weighting="simple")["predicted"] for i in range(1, 7)]
+    assert np.mean([a == b["predicted"] for a, b in zip(simple, many, strict=True)]) > 0.8
 
 
 def test_every_explainer_has_a_view_and_every_view_an_explainer():
@@ -244,6 +328,7 @@ class Fits:
         monkeypatch.setenv("XDG_CACHE_HOME", str(folder))
         monkeypatch.setattr(trained, "READY", {})
         monkeypatch.setattr(trained, "RUNNING", {})
+        monkeypatch.setattr(trained, "THREADS", {})
         monkeypatch.setitem(trained.FITS, "digits-vae", ("a small model", self.fit))
 
     def fit(self):
@@ -256,7 +341,9 @@ class Fits:
 
 @pytest.fixture
 def fits(monkeypatch, tmp_path):
-    return Fits(monkeypatch, tmp_path)
+    yield Fits(monkeypatch, tmp_path)
+    # What still trains would otherwise find the true models in place of these.
+    trained.stop_trainings()
 
 
 def test_a_model_is_trained_once_and_kept(fits, monkeypatch, tmp_path):
@@ -286,12 +373,27 @@ def test_a_cache_that_cannot_be_written_is_no_error(fits, monkeypatch, tmp_path)
 def test_the_page_shows_how_far_a_training_is(fits):
     first = trained.progress_of(("digits-vae",))
     assert first is None or "Training a small model, which is done once and kept." in first["text"]
-    for _ in range(600):
-        if trained.progress_of(("digits-vae",)) is None:
-            break
-        time.sleep(0.05)
+    for thread in trained.THREADS.values():
+        thread.join(60)
     assert trained.progress_of(("digits-vae",)) is None
     assert fits.n == 1
+
+
+def test_a_training_that_is_stopped_ends_after_its_step(fits, monkeypatch):
+    def fit():
+        return jensen.VAE(2, max_epochs=10**6, random_state=0, verbose=1).fit(np.eye(3))
+
+    monkeypatch.setitem(trained.FITS, "digits-vae", ("a small model", fit))
+    trained.progress_of(("digits-vae",))
+    watch, thread = trained.RUNNING["digits-vae"], trained.THREADS["digits-vae"]
+    while not watch.steps and thread.is_alive():
+        time.sleep(0.01)
+    assert watch.end is None
+    assert trained.progress_of(("digits-vae",))["done"] > 0
+    trained.stop_trainings()
+    assert not thread.is_alive()
+    assert watch.end == "it was stopped"
+    assert trained.READY == {}
 
 
 def test_a_training_that_fails_is_an_error_and_can_be_tried_again(fits, monkeypatch):
@@ -300,9 +402,7 @@ def test_a_training_that_fails_is_an_error_and_can_be_tried_again(fits, monkeypa
 
     monkeypatch.setitem(trained.FITS, "digits-vae", ("a small model", fail))
     trained.progress_of(("digits-vae",))
-    waited = time.monotonic()
-    while trained.RUNNING["digits-vae"].end is None and time.monotonic() - waited < 60:
-        time.sleep(0.01)
+    trained.THREADS["digits-vae"].join(60)
     with pytest.raises(ValueError, match="a small model could not be trained: RuntimeError: no memory"):
         trained.progress_of(("digits-vae",))
     assert trained.progress_of(("digits-vae",)) is not None

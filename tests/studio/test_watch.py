@@ -1,5 +1,6 @@
 """A fit that is watched reports every step, and ends as one that is not."""
 
+import json
 import os
 import re
 import signal
@@ -119,6 +120,27 @@ def test_the_page_ends_quietly_with_ctrl_c(tmp_path):
         process.kill()
     assert process.returncode == 0
     assert output == error == ""
+
+
+def test_ctrl_c_ends_a_training_too(tmp_path, monkeypatch):
+    """A thread that computes while the process ends would abort it."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    process = started("studio", "--no-browser", cwd=tmp_path)
+    try:
+        place, browser = opened(process)
+        request = urllib.request.Request(f"{place}api/explain/latent_map", b"{}", {"content-type": "application/json"})
+        done = 0
+        while not done:
+            with browser.open(request, timeout=60) as answer:
+                done = json.loads(answer.read())["training"]["done"]
+            time.sleep(0.1)
+        process.send_signal(signal.SIGINT)
+        output, error = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert process.returncode == 0
+    assert output == error == ""
+    assert not (tmp_path / "cache").exists(), "half a training is not kept"
 
 
 def test_a_port_that_is_in_use_is_an_error(server, folder):

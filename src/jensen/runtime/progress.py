@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 from jensen.runtime.messages import own_filters
-from jensen.runtime.watching import measured
+from jensen.runtime.watching import end_if_stopped, measured
 
 Item = TypeVar("Item")
 
@@ -109,7 +109,8 @@ class Bar:
         self.beat()
 
     def beat(self) -> None:
-        """Refresh the display within a step."""
+        """Refresh the display within a step; here a fit ends that somebody has stopped."""
+        end_if_stopped()
         if self.display is not None:
             self.display.beat()
 

@@ -14,6 +14,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 
+class StoppedFit(BaseException):
+    """Somebody who watched a fit has ended it, and nothing is kept."""
+
+
 @dataclass
 class Watch:
     """The steps of the loops so far.
@@ -22,11 +26,13 @@ class Watch:
         title: what is fitted.
         steps: for each step its loop, its number, how many there may be at most, and what was measured.
         end: how it ended; None while it runs.
+        is_stopped: whether the next step is to raise `StoppedFit`.
     """
 
     title: str
     steps: list[dict[str, Any]] = field(default_factory=list)
     end: str | None = None
+    is_stopped: bool = False
     # How often somebody read, and whether the end was read.
     n_reads: int = 0
     is_end_read: bool = False
@@ -74,3 +80,10 @@ def measured(loop: str | None, step: int, total: int | None, values: Mapping[str
     watch = WATCH.get()
     if watch is not None and loop is not None:
         watch.steps.append({"loop": loop, "step": step, "total": total, **values})
+
+
+def end_if_stopped() -> None:
+    """Raise `StoppedFit` if somebody who watches has ended the fit; loops call it within each step."""
+    watch = WATCH.get()
+    if watch is not None and watch.is_stopped:
+        raise StoppedFit(watch.title)

@@ -16,6 +16,7 @@ import uvicorn
 from jensen.runtime.watching import Watch
 from jensen.studio.app import studio_app
 from jensen.studio.folder import Folder
+from jensen.studio.trained import stop_trainings
 
 LOOPBACK = "127.0.0.1"
 
@@ -70,6 +71,7 @@ class Server(uvicorn.Server):
             pass
         finally:
             self.listening.close()
+            stop_trainings()
 
 
 @contextmanager
@@ -85,6 +87,7 @@ def in_background(server: Server) -> Iterator[Server]:
         server.should_exit = True
         thread.join(timeout=5)
         server.listening.close()
+        stop_trainings()
 
 
 def run(folder: Folder, port: int | None, *, opens_browser: bool, say: Callable[[str], None]) -> None:

@@ -16,7 +16,7 @@ import numpy as np
 
 from jensen import __version__
 from jensen.registry import load
-from jensen.runtime.watching import Watch, watched
+from jensen.runtime.watching import StoppedFit, Watch, watched
 
 TEST = 360
 
@@ -65,9 +65,10 @@ FITS: dict[str, tuple[str, Callable[[], Any]]] = {
     "digits-vae": ("a variational autoencoder of digits", fit_vae),
     "digits-diffusion": ("a diffusion of digits", fit_diffusion),
 }
-# Models in memory; trainings under way, and one lock for each model.
+# Models in memory; trainings under way, with their threads, and one lock for each model.
 READY: dict[str, Any] = {}
 RUNNING: dict[str, Watch] = {}
+THREADS: dict[str, threading.Thread] = {}
 LOCKS = {name: threading.Lock() for name in FITS}
 STARTING = threading.Lock()
 
@@ -120,15 +121,17 @@ def progress_of(names: Sequence[str]) -> dict[str, Any] | None:
         watch = RUNNING.get(missing)
         if watch is None:
             watch = RUNNING[missing] = Watch(FITS[missing][0])
-            threading.Thread(target=train_watched, args=(missing, watch), daemon=True).start()
+            THREADS[missing] = threading.Thread(target=train_watched, args=(missing, watch), daemon=True)
+            THREADS[missing].start()
         elif watch.end is not None:
             # The next request tries again.
             del RUNNING[missing]
             raise ValueError(f"{watch.title} could not be trained: {watch.end}")
-    last = watch.steps[-1] if watch.steps else {"step": 0, "total": None}
-    far = f"Step {last['step']} of {last['total']}." if watch.steps else "This takes up to a minute."
+    # Read once: the training goes on meanwhile.
+    last = next(reversed(watch.steps), None)
+    far = "This takes up to a minute." if last is None else f"Step {last['step']} of {last['total']}."
     text = f"Training {watch.title}, which is done once and kept. {far}"
-    return {"text": text, "done": last["step"], "total": last["total"]}
+    return {"text": text, "done": last["step"] if last else 0, "total": last["total"] if last else None}
 
 
 def train_watched(name: str, watch: Watch) -> None:
@@ -136,5 +139,18 @@ def train_watched(name: str, watch: Watch) -> None:
     try:
         with watched(watch):
             trained(name)
+    except StoppedFit:
+        watch.end = "it was stopped"
     except Exception as error:
         watch.end = f"{type(error).__name__}: {error}"
+
+
+def stop_trainings() -> None:
+    """End what is training after its current step: a process whose threads still compute ends by an abort."""
+    with STARTING:
+        for watch in RUNNING.values():
+            watch.is_stopped = True
+        threads = [*THREADS.values()]
+        THREADS.clear()
+    for thread in threads:
+        thread.join()

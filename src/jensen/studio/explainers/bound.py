@@ -59,7 +59,8 @@ EXPLAINER = Explainer(
     "k draws:  L_k = E ln (1/k) Σⱼ p(x,zⱼ)/q(zⱼ)",
     tries=(
         "Move q until the gap is zero: you have found the posterior.",
-        "In the right picture the bound is a chord of the logarithm. Its ends meet when both weights are equal.",
+        "In the picture of the logarithm, the bound lies on a chord. Its ends meet when both weights are equal: "
+        "then q is the posterior.",
         "More draws per logarithm, k, raise the bound towards ln p(x) for every q.",
     ),
     controls=(

@@ -43,8 +43,10 @@ EXPLAINER = Explainer(
     "classes far behind are dropped early",
     tries=(
         "Go through the images: mistakes are among digits that look alike.",
-        "A small budget uses few levels: the log-odds have large standard errors.",
-        "With the simple loss in place of the bound the probabilities are less extreme.",
+        "Raise the budget: most classes are dropped long before it, so the network is evaluated less often than "
+        "it allows.",
+        "Compare by the simple loss, which weights all levels alike: the class is mostly the same, but its probability "
+        "is no longer that of a bound.",
     ),
     controls=(
         Slider("image", "held-out image", 1, 40, 1, 1, still=tuple(range(1, 13))),

@@ -67,9 +67,9 @@ EXPLAINER = Explainer(
     "p(z|x) = N(x; f(z), σ²I) / p(x)\n"
     "f(z) = Wᵀφ(z), fitted by EM on a grid of z",
     tries=(
-        "Observe only x₂: the posterior has a peak for every turn of the curve at this height.",
+        "Observe only x₂: the posterior has a peak wherever the curve has this height.",
         "Move the row away from the curve: ln p(x) falls, and the posterior stays narrow.",
-        "Start from a straight line: EM cuts across the turns, at a much lower ln p.",
+        "Start from a straight line: the curve that EM finds folds back at one end, at a lower ln p.",
     ),
     controls=(
         Choice("observed", "Observed", OBSERVED, "both"),

@@ -37,10 +37,13 @@ EXPLAINER = Explainer(
     title="From noise to a digit",
     group="Diffusion",
     lead="A small diffusion with classes was trained on 1437 images of digits. A chain starts with noise. At each "
-    "level the network estimates the noise in the image, a little of it is removed, and a little new noise is added.",
+    "level the network estimates the image behind the noise, a little of the noise is removed, and a little new noise "
+    "is added.",
     formula="x_T ~ N(0, I)\n"
-    "x₍ₜ₋₁₎ = (xₜ − βₜ/√(1−ᾱₜ) ε_θ(xₜ, t, c)) / √αₜ + σₜ z\n"
-    "guidance w:  ε = (1+w) ε_θ(xₜ, t, c) − w ε_θ(xₜ, t)",
+    "p_θ(x₀|xₜ, c): grey levels of the pixels, by the network\n"
+    "x₍ₜ₋₁₎ ~ N(μₜ, σₜ²), with mean and variance of\n"
+    "         q(x₍ₜ₋₁₎|xₜ, x₀) over x₀ ~ p_θ(x₀|xₜ, c)\n"
+    "guidance w:  output = (1+w) f(xₜ, t, c) − w f(xₜ, t)",
     tries=(
         "Choose another digit: the same noise leads to another image.",
         "Increase the guidance: images become more typical of their class, and more alike.",

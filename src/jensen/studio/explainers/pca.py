@@ -65,10 +65,10 @@ EXPLAINER = Explainer(
     "the largest spread of shadows.",
     formula="encode z = uᵀ(x − x̄),  decode x̂ = x̄ + u z\n"
     "Σᵢ ‖xᵢ − x̂ᵢ‖² + Σᵢ zᵢ² = Σᵢ ‖xᵢ − x̄‖²\n"
-    "best u: first eigenvector; the error is\n"
-    "the sum of the eigenvalues left out\n"
+    "best u: first eigenvector of the covariance; the\n"
+    "error is n times the eigenvalues left out\n"
     "probabilistic PCA:  x = Wz + μ + ε\n"
-    "x ~ N(μ, WWᵀ + σ²I),  σ² = mean of those",
+    "x ~ N(μ, WWᵀ + σ²I),  σ²: mean of those left out",
     tries=(
         "Turn the line until the error is smallest: you have found the first principal component.",
         "Error and spread always add up to the same number.",

@@ -19,7 +19,9 @@ def problem(rows: int, common: float, noise: float) -> tuple[RidgeRegression, Ri
     """A design with a common part in all features, true coefficients, and one draw of y."""
     rng = np.random.default_rng(1)
     beta = 0.8 * rng.normal(size=FEATURES)
-    X = rng.normal(size=(rows, FEATURES)) + common * rng.normal(size=(rows, 1))
+    own, shared = rng.normal(size=(rows, FEATURES)), rng.normal(size=(rows, 1))
+    # Every feature has variance 1, so that λ means the same however alike they are.
+    X = (own + common * shared) / np.sqrt(1 + common**2)
     y = X @ beta + noise * rng.normal(size=rows)
     return RidgeRegression().fit(X, y), RidgeRegression("evidence").fit(X, y), beta
 

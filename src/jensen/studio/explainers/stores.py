@@ -63,17 +63,19 @@ EXPLAINER = Explainer(
     title="k-means, stores and a depot",
     group="Mixtures and EM",
     lead="Each customer (a dot) buys at the nearest store (a cross), and each store moves to the mean of its "
-    "customers. Repeat, and the cost never rises. A depot adds the way from the depot to the store, λ times for each "
-    "customer, and pulls the stores towards it.",
+    "customers. Repeat, and the cost, the sum of squared distances, never rises. A depot adds the squared distance "
+    "from it to the store, λ times for each customer, and pulls the stores towards it.",
     formula="cost = Σᵢ ‖xᵢ − μ_yᵢ‖² + λ Σᵢ ‖μ_yᵢ − x_D‖²\n"
-    "assign:  yᵢ = argminⱼ ‖xᵢ − μⱼ‖²\n"
-    "move:    μⱼ = (x̄ⱼ + λ x_D) / (1 + λ)\n"
+    "nearest:   yᵢ = argminⱼ ‖xᵢ − μⱼ‖²\n"
+    "cheapest:  yᵢ = argminⱼ ‖xᵢ − μⱼ‖² + λ‖μⱼ − x_D‖²\n"
+    "move:      μⱼ = (x̄ⱼ + λ x_D) / (1 + λ)\n"
     "k-means is EM with a one-hot q:\n"
     "ln p(x) ≥ ln N(x; μ_y, σ²I) − ln K",
     tries=(
-        "Start on the left and step: stores leave for the towns, and may end at a worse plan than from far apart.",
-        "Increase λ: all stores move to the depot. With the nearest-store rule, the sum then need not fall; the best "
-        "plan is kept.",
+        "Start on the left and step: stores leave for the towns. With 6 stores they end at a worse plan than "
+        "from far apart.",
+        "Increase λ: stores move towards the depot. A step of the nearest-store rule may then raise the sum, and the "
+        "best plan is kept; with the cheapest-store rule some stores lose all customers.",
         "Drag a customer far away: its store follows, because the cost grows with the square of the distance.",
     ),
     controls=(

@@ -63,7 +63,8 @@ async function showSubject(body, pair, subject) {
 
   const stage = stageOn(figures, numbers);
   const redraw = () => answer && showAnswer(stage, notes, answer, subject);
-  const update = lastOnly(async (isNew) => {
+  const host = body.closest(".host");
+  const update = lastOnly(host, async (isNew) => {
     try {
       answer = await asked("ask/row", { ...pair, row: Number(number.value), cells: editor.edited(), column });
       message.replaceChildren();
@@ -74,7 +75,6 @@ async function showSubject(body, pair, subject) {
     } catch (error) {
       message.replaceChildren(el("p", { class: "error" }, error.message));
     }
-    const host = body.closest(".host");
     host.dataset.answered = Number(host.dataset.answered ?? 0) + 1;
   });
   const editor = cellsEditor(editorBox, subject.columns, subject.takes_missing, (name, isFocus) => {

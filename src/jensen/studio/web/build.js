@@ -33,8 +33,8 @@ export function shown(value) {
   return text.replace("-", "−");
 }
 
-/** Runs one call at a time; of those that come meanwhile only the last. */
-export function lastOnly(run) {
+/** Runs one call at a time; of those that come meanwhile only the last. `host` is busy until none is left. */
+export function lastOnly(host, run) {
   let isBusy = false;
   let next = null;
   return async function start(...given) {
@@ -43,6 +43,7 @@ export function lastOnly(run) {
       return;
     }
     isBusy = true;
+    host.setAttribute("aria-busy", "true");
     try {
       await run(...given);
     } finally {
@@ -51,7 +52,7 @@ export function lastOnly(run) {
         const latest = next;
         next = null;
         start(...latest);
-      }
+      } else host.setAttribute("aria-busy", "false");
     }
   };
 }

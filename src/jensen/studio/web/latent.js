@@ -13,7 +13,7 @@ export function latentSection(parent, pair, subject) {
   parent.append(section);
   const stage = stageOn(figures, el("dl"));
   let z = [];
-  const update = lastOnly(async () => {
+  const update = lastOnly(section, async () => {
     const row = await asked("ask/decode", { ...pair, z });
     if (row.pixels) {
       const { shape, images, low, high } = row.pixels;

@@ -27,7 +27,7 @@ function show(explainers) {
     if (link.hash === `#${name}`) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
   }
-  const host = el("div", { class: "host" });
+  const host = el("div", { class: "host", "data-screen": name });
   document.querySelector("#content").replaceChildren(host);
   if (SCREENS[name]) {
     const [title, open] = SCREENS[name];

@@ -66,7 +66,7 @@ export async function openExplainer(host, explainer, source, guides) {
   const stage = stageOn(figures, numbers);
   let values = null;
   const redraw = () => values && draw(stage, values, controls.set, controls.parameters());
-  const update = lastOnly(async () => {
+  const update = lastOnly(host, async () => {
     figures.classList.add("busy");
     try {
       const answer = await source.values(explainer.name, controls.parameters());

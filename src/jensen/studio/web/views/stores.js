@@ -27,8 +27,8 @@ export function draw(stage, v, set) {
     { kind: "bars", x: v.sizes.map((_, k) => k + 1), y: v.sizes, tones: v.sizes.map((_, k) => k + 1) },
   ]);
   stage.readings([
-    ["ways of the customers", v.customers],
-    ["+ λ × ways of the depot", v.supply],
+    ["squared ways of the customers", v.customers],
+    ["+ λ × squared ways of the depot", v.supply],
     ["= cost", v.costs.at(-1), "total"],
     ["bound on ln p, nats per customer", v.bound],
   ]);
