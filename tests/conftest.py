@@ -3,10 +3,22 @@
 import json
 import warnings
 from collections import Counter
+from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 import torch
 from sklearn.exceptions import ConvergenceWarning
+
+
+def pytest_configure(config):
+    """The tests of one checkout on the package of another would say nothing about either."""
+    source, found = Path(__file__).resolve().parents[1] / "src", find_spec("jensen")
+    if found is None or not Path(found.origin).resolve().is_relative_to(source):
+        raise pytest.UsageError(
+            f"these are the tests of {source / 'jensen'}, but Python finds jensen at {found and found.origin}; run "
+            "`make setup` in this checkout, or use the environment of another one with PYTHONPATH=src"
+        )
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -1,9 +1,11 @@
 """The scripts that check a release: what an archive holds, and the versions that pyproject.toml promises."""
 
 import io
+import os
 import re
 import shutil
 import subprocess
+import sys
 import tarfile
 import tomllib
 import zipfile
@@ -143,3 +145,13 @@ class TestOutcomes:
     )
     def test_the_exit_code_is_0_if_something_passed_and_nothing_failed(self, results, code):
         assert exit_code(Outcome(result, "") for result in results) == code
+
+
+def test_tests_refuse_the_package_of_another_checkout(tmp_path):
+    (tmp_path / "jensen").mkdir()
+    (tmp_path / "jensen" / "__init__.py").write_text("")
+    run = [sys.executable, "-m", "pytest", "-n", "0", "--collect-only", "-q", "tests/test_changelog.py"]
+    environment = os.environ | {"PYTHONPATH": str(tmp_path)}
+    done = subprocess.run(run, cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert done.returncode == 4
+    assert f"Python finds jensen at {tmp_path}" in done.stderr
