@@ -9,6 +9,7 @@ from torch import nn
 
 import jensen
 from jensen import Diffusion, ResidualMLP, Schedule
+from jensen.engines.sgd.feeds import Order
 from jensen.models.diffusion.classifier import classify_rows
 from jensen.models.diffusion.module import DiffusionModule
 from jensen.models.diffusion.space import Space
@@ -241,6 +242,19 @@ def test_half_of_the_labels_suffice(model, blobs):
     proba = model.predict_proba(x[:20])
     assert proba.shape == (20, 3)
     assert_allclose(proba.sum(1), 1)
+
+
+def test_few_labels_are_a_third_of_every_batch(blobs):
+    """Each row counts alike: 30 labels of 300 would otherwise hardly train the classes."""
+    x, names, _ = blobs
+    few = np.where(np.arange(len(x)) % 10 == 0, names, None)
+    data = Diffusion()._training_set(x, few, None)
+    rows, _ = data.split(0.0, seed=0)
+    for batch in data.training_feed(rows, CPU).batches(Order(0, 0, 0, 40, 0, 1)):
+        _, label = batch.inputs
+        assert (label >= 0).sum() == 20
+        assert len(label) == 60
+        assert_allclose(batch.weight, 1.0)
 
 
 def test_the_work_and_its_error_are_told(model, blobs):

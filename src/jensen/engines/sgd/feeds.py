@@ -170,16 +170,19 @@ class Endless(Protocol):
 class LabelledFeed:
     """Batches of unlabelled rows, each with some labelled rows drawn at random.
 
-    Row weights make the mean over a batch an unbiased estimate of the mean over all rows.
+    Row weights make the mean over a batch an unbiased estimate of the mean over all rows, unless all rows of a batch
+    count alike: then labelled rows count for more.
 
     Args:
         unlabelled, labelled: the two kinds of rows.
         share: the share of the labelled rows in the total weight.
+        is_even: whether the rows of a batch count alike.
     """
 
     unlabelled: Feed
     labelled: NumberedFeed | Endless
     share: float
+    is_even: bool = False
 
     def __len__(self) -> int:
         return len(self.unlabelled)
@@ -203,8 +206,9 @@ class LabelledFeed:
 
     def together(self, base: Minibatch, extra: Minibatch) -> Minibatch:
         total = len(base) + len(extra)
+        of_labelled = len(extra) / total if self.is_even else self.share
         weights, device = [], next(tensor.device for tensor in base.inputs if tensor is not None)
-        for batch, share in ((base, 1 - self.share), (extra, self.share)):
+        for batch, share in ((base, 1 - of_labelled), (extra, of_labelled)):
             weight = torch.full((len(batch),), share * total / len(batch), device=device)
             weights.append(weight if batch.weight is None else weight * batch.weight.to(device))
         inputs = [

@@ -92,6 +92,7 @@ class StreamedSet:
         n_processes: that share the work.
         checksum: of the rows.
         is_mixed: whether every batch has labelled and unlabelled rows, if there are both.
+        is_even: whether the rows of a mixed batch count alike, so that few labelled rows count for more.
     """
 
     scan: Scan
@@ -106,6 +107,7 @@ class StreamedSet:
     n_processes: int = 1
     checksum: float = 0.0
     is_mixed: bool = False
+    is_even: bool = False
 
     @property
     def has_labels(self) -> bool:
@@ -174,7 +176,7 @@ class StreamedSet:
             return self.feed(chosen, device)
         unlabelled = self.stream(chosen, False, chosen.unknown).held(device)
         labelled = self.stream(chosen, True, chosen.known).held(device)
-        return LabelledFeed(unlabelled, labelled, chosen.known.mass / chosen.all.mass)
+        return LabelledFeed(unlabelled, labelled, chosen.known.mass / chosen.all.mass, self.is_even)
 
     def stream(self, chosen: Counts, is_known: bool | None, count: Count) -> Stream:
         return Stream(self, chosen.side, is_known, count)

@@ -31,12 +31,14 @@ class TrainingSet:
             latent vectors.
         weight: of the rows; None if all weights are 1.
         is_mixed: whether every batch has labelled and unlabelled rows, if there are both.
+        is_even: whether the rows of a mixed batch count alike, so that few labelled rows count for more.
     """
 
     events: Events
     extra: Tensor | None = None
     weight: Tensor | None = None
     is_mixed: bool = False
+    is_even: bool = False
 
     @cached_property
     def x(self) -> Tensor:
@@ -101,7 +103,7 @@ class TrainingSet:
         mass = torch.ones(len(self.extra)) if self.weight is None else self.weight.float()
         known, unknown = rows[is_known], rows[~is_known]
         share = float(mass[torch.from_numpy(known)].sum() / mass[torch.from_numpy(rows)].sum())
-        return LabelledFeed(self.feed(unknown, device), self.feed(known, device), share)
+        return LabelledFeed(self.feed(unknown, device), self.feed(known, device), share, self.is_even)
 
     def class_counts(self, n_classes: int) -> Tensor:
         """The total weight of the labelled rows of every class (C,)."""

@@ -30,6 +30,7 @@ from jensen.contract.training import TrainingSpec
 from jensen.data.container import Table
 from jensen.data.rows import ColumnRules, image_shape
 from jensen.engines.sgd.plan import Trainer
+from jensen.engines.sgd.streams import TrainingData
 from jensen.formulas.schedule import LARGEST_BETA, Schedule
 from jensen.models.diffusion.base import DenoisingModel
 from jensen.models.diffusion.build import (
@@ -175,7 +176,8 @@ class Diffusion(DenoisingModel):
             X: table (n, d), images (n, h, w) or (n, c, h, w), memory-mapped array, torch Dataset or `jensen.scan`;
                 NaN, None and empty cells are missing values. With missing values the network sees a mask of the
                 observed values, and the objective covers only these; it is then a bound for complete rows only.
-            y: labels (n,), with -1, None or NaN where unknown; None ignores labels. A scan has them in a column.
+            y: labels (n,), with -1, None or NaN where unknown; None ignores labels. A scan has them in a column. If
+                some are unknown, labelled rows are a third of every batch, or more if they are more of all rows.
             sample_weight: weight of every row: 2 counts the row twice, 0 leaves it out.
         """
         self._validate_params()
@@ -231,6 +233,9 @@ class Diffusion(DenoisingModel):
                 "n_steps out, or respace the schedule"
             )
         return schedule
+
+    def _training_set(self, X: Table, y: Any, sample_weight: Any) -> TrainingData:
+        return replace(super()._training_set(X, y, sample_weight), is_mixed=True, is_even=True)
 
     def _column_rules(self) -> ColumnRules:
         return ColumnRules("auto", self.scaling, self.data_levels, self.columns, atoms=True)
