@@ -274,6 +274,7 @@ def variants() -> list[Variant]:
             lambda: small_vae(2, encoder=ConvEncoder((4,)), decoder=ConvDecoder((4,))),
             pixels,
         ),
+        Variant("vae-class-length", lambda: small_vae(4), BLOBS, words),
         Variant("vae-words", lambda: small_vae(classifier=MLP((6,))), named(BLOBS), words),
         Variant("diffusion-cosine", lambda: small_diffusion(Schedule.cosine(20)), BLOBS, has_missing=False),
         Variant(

@@ -17,7 +17,7 @@ PRIOR = Diffusion(n_steps=20, objective="variational", max_epochs=1)
 FITS = {
     "autoencoder": (Autoencoder(2, max_epochs=1, random_state=0), None, ["n_latent", "has_holes"]),
     "vae": (VAE(2, max_epochs=1, random_state=0), None, OF_VAE),
-    "vae with labels": (VAE(2, max_epochs=1, random_state=0), y, [*OF_VAE, "prior", "class_weight"]),
+    "vae with labels": (VAE(2, max_epochs=1, random_state=0), y, [*OF_VAE, "prior", "class_weight", "class_length"]),
     "diffusion": (Diffusion(n_steps=20, max_epochs=1, random_state=0), None, [*OF_DIFFUSION, "has_holes", "clip"]),
     "diffusion with labels": (
         Diffusion(n_steps=20, max_epochs=1, random_state=0),

@@ -16,7 +16,7 @@ FILE_NAMES = {"has_missing": "has_holes"}
 # Epochs if max_epochs is None: enough for this many steps, and at least this many passes over the rows.
 DEFAULT_STEPS, LEAST_EPOCHS = 5000, 20
 # Left out of files by models without classes.
-ONLY_WITH_CLASSES = ("prior", "class_weight")
+ONLY_WITH_CLASSES = ("prior", "class_weight", "class_length")
 
 
 @dataclass(frozen=True)

@@ -100,6 +100,20 @@ def test_the_class_of_every_sample_is_returned(tmp_path):
     assert_array_equal(load(tmp_path / "m.jensen").sample(9, random_state=0)[0], model.sample(9, random_state=0)[0])
 
 
+def test_the_decoder_sees_a_class_as_long_as_two_latent_vectors(tmp_path):
+    """‖z‖ is about √m; a class of length 1 beside a long z hardly matters."""
+    images, place = ramps(60)
+    VAE(9, max_epochs=1, **SMALL).fit(images, place > 2.5).save(tmp_path / "m.jensen")
+    model = load(tmp_path / "m.jensen")
+    seen = []
+    model.module_.decoder.register_forward_pre_hook(lambda _, given: seen.append(given[0]))
+    model.sample(5, y=True)
+    model.bound(images)
+    assert_array_equal(seen[0][:, 9:], [[0.0, 6.0]] * 5)
+    assert {*seen[1][:, 9:].abs().sum(1).tolist()} == {6.0}
+    assert "class_length" not in VAE(2, max_epochs=1, **SMALL).fit(images)._facts.record()
+
+
 def test_a_latent_diffusion_has_decoder_means():
     images = ramps(60)[0]
     recipe = VAE(2, max_epochs=2, **SMALL)

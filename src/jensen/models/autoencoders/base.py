@@ -264,7 +264,7 @@ class VariationalModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Gradie
         every = torch.empty((len(z), len(self._parts.inner.names))) if given is None else given
         with self._inference() as (module, device):
             if label is not None:
-                z = torch.cat([z, torch.nn.functional.one_hot(label, module.n_classes)], -1)
+                z = module.beside_class(z, torch.nn.functional.one_hot(label, module.n_classes))
             parts = []
             for rows, x in progress(list(zip(z.split(4096), every.split(4096), strict=True)), "samples"):
                 outputs, emission = module.decode(rows.to(device), x.to(device)), module.emission

@@ -141,6 +141,7 @@ class VAEFacts(Facts):
         has_missing: whether values may be missing.
         prior: π (C,), the class frequencies.
         class_weight: the weight of ln q(y|x) of a labelled row in the objective.
+        class_length: the length of the class that the decoder sees beside z; None, in files before 0.3, is 1.
         start: the initial outputs of the decoder (D,), or None for 0.
         condition_on: names of the columns that are given and not modelled.
         covariates: their values in the training rows (n, j).
@@ -151,6 +152,7 @@ class VAEFacts(Facts):
     has_missing: bool
     prior: list[float] | None = None
     class_weight: float | None = None
+    class_length: float | None = None
     start: Tensor | None = None
     condition_on: list[str | int] = field(default_factory=list)
     covariates: Tensor | None = None
@@ -197,7 +199,8 @@ def build_module(model: Arguments, parts: NetworkColumns, shape: tuple[int, ...]
     default = ConvEncoder(dropout=0.5) if len(shape) == 3 else MLP(activation="relu", dropout=0.5)
     classifier = build_network("classifier", model.classifier or default, networks.in_shape, (n_classes,))
     assert facts.class_weight is not None
-    return ClassVAEModule(made, torch.tensor(facts.prior).log(), classifier, head, facts.class_weight)
+    length = facts.class_length or 1.0
+    return ClassVAEModule(made, torch.tensor(facts.prior).log(), classifier, head, facts.class_weight, length)
 
 
 def least_variance(columns: Columns, n_rows: int, given: Collection[int]) -> Tensor:

@@ -54,7 +54,7 @@ class Parts:
 class VAEModule(nn.Module):
     """The networks of a VAE without classes."""
 
-    n_classes = 1
+    n_classes, class_length = 1, 1.0
 
     def __init__(self, parts: Parts) -> None:
         super().__init__()
@@ -97,6 +97,10 @@ class VAEModule(nn.Module):
         flat: Tensor = found[0] if len(found) == 1 else torch.cat(found)
         return flat.reshape(*z.shape[:-1], -1)
 
+    def beside_class(self, z: Tensor, y: Tensor) -> Tensor:
+        """What the decoder sees of z (..., m) and of one-hot classes y (..., C)."""
+        return torch.cat([z, self.class_length * y], -1)
+
     def latents(self, x: Tensor) -> tuple[LatentGaussian, Tensor]:
         """q(z|x,y) of every class (C, b, m), and ln q(y|x) (b, C)."""
         latent = read_posterior(self.encoder(self.view(x))[None], self.n_latent, self.is_full)
@@ -134,17 +138,25 @@ class ClassVAEModule(VAEModule):
         classifier: returns the logits of q(y|x).
         head: returns the parameters of q(z|x,y), from the summary of x and the class y.
         class_weight: α, the weight of ln q(y|x) of a labelled row in the objective.
+        class_length: the one-hot class times this number is what the decoder sees of it.
     """
 
     log_prior: Tensor
 
     def __init__(
-        self, parts: Parts, log_prior: Tensor, classifier: nn.Module, head: nn.Module, class_weight: float
+        self,
+        parts: Parts,
+        log_prior: Tensor,
+        classifier: nn.Module,
+        head: nn.Module,
+        class_weight: float,
+        class_length: float = 1.0,
     ) -> None:
         super().__init__(parts)
         self.n_classes = len(log_prior)
         self.register_buffer("log_prior", log_prior)
         self.classifier, self.head, self.class_weight = classifier, head, class_weight
+        self.class_length = class_length
 
     def forward(self, x: Tensor, label: Tensor | None = None) -> dict[str, Tensor]:
         """Terms of ln p(x, y) for labelled rows, and of ln p(x), averaged over q(y|x), for unlabelled ones."""
@@ -163,7 +175,7 @@ class ClassVAEModule(VAEModule):
         y = one_hot(number, self.n_classes).to(x)
         latent = read_posterior(self.head(torch.cat([summary[row], y], -1)), self.n_latent, self.is_full)
         z = latent.draw(torch.randn_like(latent.mean)[None])[0]
-        outputs = self.decode(torch.cat([z, y], -1), x[row])
+        outputs = self.decode(self.beside_class(z, y), x[row])
         filled = x if observed is None else x.nan_to_num()
         reconstruction = self.emission.log_prob(outputs, filled[row], None if observed is None else observed[row])
         share = torch.cat([x.new_ones(len(known)), log_q.exp()[unknown].T.reshape(-1)])
@@ -193,7 +205,7 @@ class ClassVAEModule(VAEModule):
 
     def decode_classes(self, z: Tensor, x: Tensor) -> Tensor:
         y = torch.eye(self.n_classes, dtype=z.dtype, device=z.device)[:, None].expand(*z.shape[:-1], -1)
-        return self.decode(torch.cat([z, y], -1), x)
+        return self.decode(self.beside_class(z, y), x)
 
     def inference_parameters(self) -> list[nn.Parameter]:
         return [p for part in (self.encoder, self.head, self.classifier) for p in part.parameters()]

@@ -14,6 +14,7 @@ et al. (2014). A bound, never exact.
 from __future__ import annotations
 
 import copy
+import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -48,6 +49,8 @@ from jensen.nets.recipe import Recipe
 # For images on a grid of levels: the share of the training over which the weight of the KL rises, without which z is
 # hardly used, and the number of steps if there is no max_epochs.
 WARM_UP, IMAGE_STEPS = 0.2, 1000
+# The decoder sees a one-hot class beside z, whose length is about √m: so many times as long, it is not drowned by z.
+CLASS_LENGTH = 2.0
 
 
 class VAE(VariationalModel):
@@ -293,7 +296,14 @@ class VAE(VariationalModel):
         counts = data.class_counts(len(self.classes_))
         share = float(counts.sum()) / data.total_weight
         prior = class_frequencies(counts)
-        return VAEFacts(m, len(prior), data.has_missing(), prior, self.class_weight / share, condition_on=names)
+        weight, length = self.class_weight / share, CLASS_LENGTH * math.sqrt(m)
+        return VAEFacts(m, len(prior), data.has_missing(), prior, weight, length, condition_on=names)
+
+    def _identity(self, data: TrainingData) -> dict[str, object]:
+        of_class = (
+            {"what the decoder sees of a class": f"one-hot, of length {CLASS_LENGTH} √m"} if data.has_labels else {}
+        )
+        return super()._identity(data) | of_class
 
     def _phases(self, module: VAEModule) -> list[Phase]:
         if self.training == "joint":
