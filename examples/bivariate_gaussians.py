@@ -89,7 +89,7 @@ height = np.exp(singles[1].score_samples(points)).reshape(a.shape)
 near = (slice(58, 144), slice(50, 150))
 surface.plot_surface(a[near], b[near], height[near], cmap="Blues", lw=0, rstride=1, cstride=1, vmin=-0.004)
 surface.set(xlabel="$x_1$", ylabel="$x_2$", zticks=(0, 0.01, 0.02, 0.03), xticks=(-5, 0, 5, 10), yticks=(-5, 0, 5, 10))
-surface.set_title("density, with Σ as on the right", pad=0)
+surface.set_title("density for μ = (3, 2), Σ = (10  5;  5  5)", pad=0)
 surface.view_init(32, -62)
 for ax, model, x, text in zip(others[:2], singles, draws, ("25  0;  0  9", "10  5;  5  5"), strict=True):
     ax.scatter(*x[:600].T, s=5, color=GREY, alpha=0.5, lw=0)

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import numpy as np
 from matplotlib.colors import ListedColormap
+from matplotlib.lines import Line2D
 from scipy.special import logsumexp
 
 from drawing import COLOURS, GREY, INK, figure, picture_path, save, title
@@ -85,23 +86,32 @@ for c in range(3):
     own = known & (y == c)
     axes[0].plot(*X[own][:60].T, ".", color=COLOURS[c], ms=4)
 axes[0].plot(*X[~known][:250].T, ".", color=GREY, ms=1.5)
-axes[0].set_title("regions, and Bayes' boundaries")
+axes[0].set_title("predicted regions; Bayes' boundaries (lines)")
 for ax, (w, parts) in zip(axes[1:3], drawn.items(), strict=True):
     for c, part in enumerate(parts):
         ax.plot(*part.T, ".", color=COLOURS[c], ms=2.5)
     ax.set_title(f"samples by class, guidance {w:g}")
 for ax in axes[:3]:
-    ax.set(xlim=(-2.6, 2.6), ylim=(-2.6, 2.6), aspect="equal", xticks=[], yticks=[])
-axes[3].plot(BUDGETS, [100 * agreed[budget] for budget in BUDGETS], "o-", color=COLOURS[0], label="by the bound")
-axes[3].plot(BUDGETS, [100 * value for value in agreed_simple.values()], "o--", color=COLOURS[3], label="simple loss")
+    ax.set(xlim=(-2.6, 2.6), ylim=(-2.6, 2.6), aspect="equal", xticks=(-2, 0, 2), yticks=(-2, 0, 2), xlabel="$x_1$")
+axes[0].set_ylabel("$x_2$")
+marks = [*((COLOURS[c], f"class {c + 1}") for c in range(3)), (GREY, "unlabelled")]
+handles = [Line2D([], [], ls="", marker=".", ms=9, color=colour, label=name) for colour, name in marks]
+fig.legend(handles=handles, loc="outside lower left", ncols=4, handletextpad=0.2)
+for share, by, colour, name in (
+    (agreed, 0.98, COLOURS[0], "by the bound"),
+    (agreed_simple, 1.02, COLOURS[3], "simple loss"),
+):
+    shares = np.array([*share.values()])
+    errors = 100 * np.sqrt(shares * (1 - shares) / len(test))
+    axes[3].errorbar(by * np.array(BUDGETS), 100 * shares, errors, fmt="o-", color=colour, capsize=3, label=name)
 axes[3].legend(loc="lower right", bbox_to_anchor=(1.0, 0.08))
 for budget in BUDGETS:
     axes[3].annotate(
         f"{work[budget]:.0f} of {3 * budget}",
-        (budget, 100 * agreed[budget]),
-        (6, -12),
+        (budget, 100 * (agreed[budget] + np.sqrt(agreed[budget] * (1 - agreed[budget]) / len(test)))),
+        (0, 5),
         textcoords="offset points",
-        ha="left",
+        ha="center",
         fontsize=8.5,
         color=GREY,
     )
@@ -111,9 +121,15 @@ axes[3].set(
 )
 axes[3].set_xticklabels(BUDGETS)
 low, high = axes[3].get_ylim()
-axes[3].set_ylim(low - 0.35 * (high - low), high)
+axes[3].set_ylim(low - 0.35 * (high - low), high + 0.08 * (high - low))
 axes[3].text(
-    0.98, 0.04, "grey: evaluations of the network", ha="right", transform=axes[3].transAxes, fontsize=8.5, color=GREY
+    0.98,
+    0.02,
+    "bars: one standard error; grey:\nevaluations of the network",
+    ha="right",
+    transform=axes[3].transAxes,
+    fontsize=8.5,
+    color=GREY,
 )
 title(fig, "A diffusion with classes samples them, exaggerates them by guidance, and classifies rows")
 save(fig, PICTURE)

@@ -145,7 +145,7 @@ of_likelihood.axvline(likeliest, color=COLOURS[1], lw=1, ls=":")
 of_likelihood.text(likeliest + 0.015, -2.3, f"θ = {likeliest:.3f}", color=COLOURS[1])
 of_likelihood.set(xlabel="θ of a binomial", ylabel="nats per row", ylim=(-4.6, -1.2), xlim=(0, 1))
 of_likelihood.set_title("maximum likelihood is minimum KL")
-of_likelihood.legend(loc="center", bbox_to_anchor=(0.54, 0.25))
+of_likelihood.legend(loc="upper center", bbox_to_anchor=(0.5, -0.13), ncols=2)
 
 bottom = np.full(len(models), total_correlation)
 of_bayes.bar(range(len(models)), bottom, 0.6, color=GREY, alpha=0.6, label="TC, the same for all θ")

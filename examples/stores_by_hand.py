@@ -133,13 +133,13 @@ def draw(ax: Axes, model: KMeans, rows: np.ndarray, counts: np.ndarray) -> None:
     ax.set(xlim=(0.5, 9.7), ylim=(0.3, 8), aspect="equal", xticks=range(2, 10, 2), yticks=range(2, 9, 2))
 
 
-fig = figure(13.5, 7.4)
+fig = figure(14, 7.4)
 above, below = fig.subfigures(2, 1, height_ratios=(1, 1.25))
 for n, (ax, model) in enumerate(zip(above.subplots(1, 4, sharey=True), steps, strict=True)):
     draw(ax, model, CUSTOMERS, np.ones(4, int))
     name = ("(a) first guess", "one step", "two steps", "(b) three steps, converged")[n]
     ax.set_title(f"{name}: L = {losses[n]:.2f}")
-line, *maps = below.subplots(1, 3, width_ratios=(1.5, 1, 1))
+line, whole, *maps = below.subplots(1, 4, width_ratios=(1.15, 1, 1, 1))
 line.plot(place, customers, color=COLOURS[0], label="customers (d)")
 line.plot(place, supply, color=GREY, lw=1.2, ls="--", label="supply")
 line.plot(place, customers + supply, color=COLOURS[1], label="customers + depot (f)")
@@ -154,6 +154,9 @@ line.plot(10, 0, "*", color=INK, ms=14)
 line.set(xlim=(-2, 11), ylim=(-260, 2400), xlabel="position of the store; customers at −1 and 1, depot at 10")
 line.set(ylabel="loss", title="one store on a line, without and with a depot")
 line.legend(loc="upper right")
+draw(whole, by_record, RECORDS, COUNTS)
+whole.set_xlabel("positions in (a-c) and (e) are assumed", color=GREY, fontsize=9)
+whole.set_title(f"(c) no depot: L = {by_record.inertia_:.2f}")
 for ax, (rule, model) in zip(maps, pair.items(), strict=True):
     draw(ax, model, RECORDS, COUNTS)
     ax.plot(*DEPOT, "*", color=INK, mec="white", ms=17, zorder=5)

@@ -122,7 +122,9 @@ turns, epochs, alone = fig.subplots(1, 3, width_ratios=(1.15, 1, 1))
 steps = np.arange(len(course))
 for k in steps[1:]:
     colour = COLOURS[2] if phase[k] == "E" else COLOURS[3]
-    turns.plot([k - 1, k], bounds[k - 1 : k + 1], "o-", color=colour, ms=5)
+    # The dot is the end of its own phase.
+    turns.plot([k - 1, k], bounds[k - 1 : k + 1], "o-", color=colour, ms=5, markevery=[1])
+turns.plot(0, bounds[0], "o", color=GREY, ms=5, label="start")
 for colour, name in ((COLOURS[2], "E-step: encoder"), (COLOURS[3], "M-step: decoder")):
     turns.plot([], [], "o-", color=colour, label=name + ", raises the bound")
 turns.plot(steps, evidence, "o--", color=INK, lw=1, ms=4, label="ln p(x), exact")

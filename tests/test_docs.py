@@ -20,6 +20,8 @@ from check_site import check
 from command_line import commands
 from gallery import ORDER, example_page, examples, index_page
 from jensen.registry import MODELS
+from jensen.studio.catalogue import NAMES as EXPLAINERS
+from jensen.studio.catalogue import loaded
 from pages import (
     ROOT,
     ROOT_PAGES,
@@ -281,6 +283,24 @@ class TestExercises:
             assert {f"{Path(name).name}#{place}" for text in headings for place in places(f"# {text}\n")} <= found
 
 
+class TestExplainers:
+    @pytest.mark.parametrize("name", EXPLAINERS)
+    def test_an_explainer_and_its_exercise_lead_to_each_other(self, name):
+        explainer = loaded(name)
+        assert (ROOT / "docs" / explainer.guide.replace(".html", ".md")).is_file()
+        if name == "topics":
+            assert not explainer.exercise, "there is no exercise of topics"
+            return
+        page, _, place = explainer.exercise.partition(".html#")
+        sections = re.split(r"^## ", read(f"docs/{page}.md"), flags=re.MULTILINE)[1:]
+        (found,) = [text for text in sections if place in places(f"# {text.partition(chr(10))[0]}\n")]
+        assert f"[{explainer.title}](../../src/jensen/studio/explainers/{name}.py)" in found
+
+    def test_a_link_to_an_explainer_becomes_its_page(self):
+        text = "[em](../../src/jensen/studio/explainers/em.py)"
+        assert with_links(text, "docs/exercises/regression.md", "exercises/regression.md") == "[em](../explain/em.html)"
+
+
 def nav_pages(entries) -> list[str]:
     found = []
     for entry in entries:
@@ -325,6 +345,14 @@ class TestCompleteness:
             assert example.usage.startswith(f"python examples/{example.path.name}")
             page = example_page(example, "printed", {}, {})
             assert example.source.strip() in page
+
+    def test_some_page_leads_to_every_example(self):
+        led = {Path(target).stem for path in PAGES for _, target, _ in links(path.read_text()) if "examples/" in target}
+        assert {example.name for example in examples()} - led == set()
+
+    def test_some_page_shows_every_picture(self):
+        shown = {Path(target).name for path in TEXTS for _, target, _ in links(path.read_text()) if "assets/" in target}
+        assert {path.name for path in (ROOT / "docs" / "assets").glob("*.png")} - shown == set()
 
     @pytest.mark.parametrize("name", [name for name in NAMES if name.startswith("docs/") and "/api/" not in name])
     def test_a_page_starts_with_what_to_do(self, name):

@@ -35,6 +35,8 @@ __all__ = [
 ROOT = Path(__file__).resolve().parent.parent
 # Files of the repository that are pages of the site.
 ROOT_PAGES = {"CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md", "SECURITY.md": "security.md"}
+# Each is a page with sliders.
+EXPLAINERS = "src/jensen/studio/explainers"
 LINK = re.compile(r"(?P<image>!?)\[(?P<text>[^\]]+)\]\((?P<target>[^)\s#]*)(?P<anchor>#[^)\s]*)?\)")
 FENCE = re.compile(r"^( *)(```+).*?^\1\2 *$", re.MULTILINE | re.DOTALL)
 # A Python block followed directly by a shell block.
@@ -82,6 +84,8 @@ def page_of(file: str) -> str:
         return f"gallery/{Path(file).stem}.md"
     if file.startswith("notebooks/"):
         return file.removesuffix(".ipynb") + ".md"
+    if file.startswith(f"{EXPLAINERS}/"):
+        return f"explain/{Path(file).stem}.html"
     return f"source/{file}.md"
 
 

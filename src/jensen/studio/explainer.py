@@ -132,6 +132,7 @@ class Explainer:
         controls: what sets the parameters.
         values: computes the values from the parameters: numbers, words, arrays, and lists and dictionaries of them.
         guide: the page of the documentation.
+        exercise: the exercise whose claim it shows; empty if there is none.
         needs: names of small models that are trained when the explainer is first opened.
     """
 
@@ -144,6 +145,7 @@ class Explainer:
     controls: tuple[Control, ...]
     values: Callable[..., Mapping[str, Any]]
     guide: str
+    exercise: str = ""
     needs: tuple[str, ...] = ()
 
     def read(self, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -160,7 +162,7 @@ class Explainer:
 
     def describe(self) -> dict[str, Any]:
         """All but the function."""
-        told = ("name", "title", "group", "lead", "formula", "tries", "guide")
+        told = ("name", "title", "group", "lead", "formula", "tries", "guide", "exercise")
         controls = [asdict(control) | {"still": control.stops()} for control in self.controls]
         return {name: getattr(self, name) for name in told} | {"controls": controls}
 

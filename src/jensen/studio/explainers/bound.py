@@ -73,4 +73,5 @@ EXPLAINER = Explainer(
     ),
     values=values,
     guide="one-bound.html",
+    exercise="exercises/jensens-inequality-and-em.html#the-bound-three-ways",
 )

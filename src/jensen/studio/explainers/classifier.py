@@ -55,5 +55,6 @@ EXPLAINER = Explainer(
     ),
     values=values,
     guide="diffusion.html",
+    exercise="exercises/diffusion.html#a-diffusion-as-a-classifier",
     needs=("digits-diffusion",),
 )

@@ -79,4 +79,5 @@ EXPLAINER = Explainer(
     ),
     values=values,
     guide="latent-curve.html",
+    exercise="exercises/mixtures-and-labels.html#a-latent-curve",
 )

@@ -132,4 +132,5 @@ EXPLAINER = Explainer(
     ),
     values=values,
     guide="gaussian-mixture.html",
+    exercise="exercises/jensens-inequality-and-em.html#em-never-lowers-the-log-likelihood",
 )

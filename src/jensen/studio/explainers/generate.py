@@ -57,5 +57,6 @@ EXPLAINER = Explainer(
     ),
     values=values,
     guide="diffusion.html",
+    exercise="exercises/diffusion.html#small-steps-can-be-reversed-by-gaussians",
     needs=("digits-diffusion",),
 )

@@ -72,5 +72,6 @@ EXPLAINER = Explainer(
     ),
     values=values,
     guide="vae.html",
+    exercise="exercises/variational-autoencoders.html#the-bound-of-a-vae-in-full",
     needs=("digits-vae",),
 )

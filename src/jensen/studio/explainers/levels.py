@@ -75,4 +75,5 @@ EXPLAINER = Explainer(
     ),
     values=values,
     guide="diffusion.html",
+    exercise="exercises/diffusion.html#the-bound-level-by-level",
 )

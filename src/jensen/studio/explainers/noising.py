@@ -100,4 +100,5 @@ EXPLAINER = Explainer(
     ),
     values=values,
     guide="diffusion.html",
+    exercise="exercises/diffusion.html#all-steps-at-once",
 )

@@ -80,4 +80,5 @@ EXPLAINER = Explainer(
     ),
     values=values,
     guide="probabilistic-pca.html",
+    exercise="exercises/linear-subspaces.html#the-error-of-pca",
 )

@@ -93,4 +93,5 @@ EXPLAINER = Explainer(
     ),
     values=values,
     guide="vae.html",
+    exercise="exercises/variational-autoencoders.html#reparametrisation",
 )

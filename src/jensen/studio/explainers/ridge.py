@@ -76,4 +76,5 @@ EXPLAINER = Explainer(
     ),
     values=values,
     guide="ridge-regression.html",
+    exercise="exercises/regression.html#bias-and-variance-of-ridge",
 )

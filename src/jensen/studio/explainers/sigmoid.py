@@ -57,4 +57,5 @@ EXPLAINER = Explainer(
     ),
     values=values,
     guide="gaussian-mixture.html",
+    exercise="exercises/mixtures-and-labels.html#two-gaussians-and-the-sigmoid",
 )

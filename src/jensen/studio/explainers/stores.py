@@ -94,4 +94,5 @@ EXPLAINER = Explainer(
     ),
     values=values,
     guide="kmeans.html",
+    exercise="exercises/k-means-and-stores.html#stores-with-a-depot",
 )

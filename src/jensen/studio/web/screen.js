@@ -60,7 +60,8 @@ export async function openExplainer(host, explainer, source, guides) {
         part("Formula", el("pre", { class: "formula", tabindex: 0, "aria-label": "Formula" }, explainer.formula)),
         part("Try", el("ul", { class: "tries" }, ...explainer.tries.map((text) => el("li", {}, text))))),
     ),
-    guides ? el("p", { class: "quiet" }, el("a", { href: guides + explainer.guide }, "The page of the documentation")) : "",
+    guides ? el("p", { class: "quiet" }, el("a", { href: guides + explainer.guide }, "The page of the documentation"),
+      ...(explainer.exercise ? [" · ", el("a", { href: guides + explainer.exercise }, "The exercise, with a proof")] : [])) : "",
   );
   const { draw } = await import(`studio/views/${explainer.name}.js`);
   const stage = stageOn(figures, numbers);
