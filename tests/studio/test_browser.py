@@ -151,6 +151,31 @@ def test_the_keyboard_reaches_every_control(page, server):
     assert missing == []
 
 
+# Texts of charts that lie upon each other or are cut, and boxes that do.
+CLASHES = """() => {
+  const upon = (a, b, x, y) => Math.min(a.right, b.right) - Math.max(a.left, b.left) > x
+    && Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) > y;
+  const pairs = (all, x, y) => all.flatMap((a, i) => all.slice(i + 1).filter((b) => upon(
+    a.getBoundingClientRect(), b.getBoundingClientRect(), x, y)).map((b) => `${a.textContent} | ${b.textContent}`));
+  const found = pairs([...document.querySelectorAll(".figures > figure, .side > *, .below > section")], 1, 1);
+  for (const chart of document.querySelectorAll("svg.chart")) {
+    const { left, right } = chart.getBoundingClientRect(), texts = [...chart.querySelectorAll("text")];
+    found.push(...pairs(texts, 1.5, 3), ...texts.filter((e) => e.getBoundingClientRect().left < left - 1
+      || e.getBoundingClientRect().right > right + 1).map((e) => `cut: ${e.textContent}`));
+  }
+  return found;
+}"""
+
+
+@pytest.mark.parametrize("width", [390, 800])
+def test_nothing_overlaps_or_is_cut_on_narrow_pages(page, server, width):
+    page.set_viewport_size({"width": width, "height": 800})
+    for name in ("em", "ridge", "noising"):
+        opened(page, server, name)
+        page.wait_for_timeout(200)
+        assert page.evaluate(CLASHES) == [], name
+
+
 @pytest.mark.parametrize("width", [390, 1280])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_nothing_is_wider_than_the_window(page, server, width, scheme):
@@ -212,6 +237,8 @@ def test_a_model_is_asked(page, server, folder):
     model = jensen.load(folder.root / "mixture.jensen")
     row = pd.read_csv(folder.root / "iris.csv").iloc[[0]]
     assert readings(page)["ln p(x)"] == pytest.approx(model.score_samples(row)[0])
+    shares = ", ".join(f"{k}: {100 * weight:.1f} %" for k, weight in enumerate(model.weights_))
+    assert shares in page.locator('[data-figure="posterior"]').inner_text()
 
     name = row.columns[0]
     cell = page.locator(f'[data-column="{name}"]')

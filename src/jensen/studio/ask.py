@@ -106,7 +106,7 @@ class Subject:
             "pixels": pixels(rows) if cells is None else None,
             "log_p": or_reason(lambda: float(method(model, "score_samples")(rows)[0])),
             "bound": or_reason(lambda: terms(method(model, "bound")(rows))),
-            "posterior": or_reason(lambda: posterior(method(model, "posterior")(rows))),
+            "posterior": or_reason(lambda: posterior(method(model, "posterior")(rows), model)),
             "predict": or_reason(lambda: predicted(model, rows)),
             "latent": or_reason(lambda: latent(model, rows)),
             "imputed": or_reason(lambda: self.imputed(rows, cells)),
@@ -267,18 +267,29 @@ def terms(bound: Any) -> dict[str, Any]:
     }
 
 
-def posterior(q: torch.distributions.Distribution) -> dict[str, Any]:
+def posterior(q: torch.distributions.Distribution, model: Any = None) -> dict[str, Any]:
     """q(z|x) of a row: probabilities, or means and standard deviations."""
     probs = getattr(q, "probs", None)
     if probs is not None and probs.ndim == 2:
-        return {"kind": "probabilities", "values": probs[0].detach().numpy()}
+        values = probs[0].detach().numpy()
+        return {"kind": "probabilities", "values": values, "shares": shares_of(model, len(values))}
     mixing = getattr(q, "mixture_distribution", None)
     if mixing is not None:
-        return {"kind": "probabilities", "values": mixing.probs[0].detach().numpy()}
+        values = mixing.probs[0].detach().numpy()
+        return {"kind": "probabilities", "values": values, "shares": shares_of(model, len(values))}
     mean, std = q.mean[0].detach().numpy(), q.stddev[0].detach().numpy()
     if mean.ndim != 1 or len(mean) > MOST_LATENT:
         raise ValueError(f"the latent variable has {mean.size} numbers, too many to show")
     return {"kind": type(q).__name__, "mean": mean, "std": std}
+
+
+def shares_of(model: Any, n: int) -> Any:
+    """How many rows each of the n components or clusters has, as shares of all; None where that is not known."""
+    for name in ("weights_", "cluster_weights_"):
+        found = np.asarray(getattr(model, name, ()), dtype=np.float64)
+        if found.shape == (n,) and found.sum() > 0:
+            return found / found.sum()
+    return None
 
 
 def predicted(model: Any, rows: Any) -> dict[str, Any]:

@@ -129,7 +129,7 @@ function showAnswer(stage, notes, answer, subject) {
     // Numbered from 0, as predictions are.
     const xs = posterior.values.map((_, k) => k);
     const names = isAnswer(predict) && predict.names?.length === xs.length ? predict.names : xs.map(String);
-    stage.chart("posterior", { title: "Posterior q(z | x)", x: "z", y: "probability", xlim: [-0.6, xs.length - 0.4], ylim: [0, 1.02], xticks: xs.length > 15 ? undefined : xs.map((k) => [k, names[k]]) }, [
+    stage.chart("posterior", { title: "Posterior q(z | x)", x: "z", y: "probability", xlim: [-0.6, xs.length - 0.4], ylim: [0, 1.02], xticks: xs.length > 15 ? undefined : xs.map((k) => [k, names[k]]), note: posterior.shares && xs.length <= 15 ? `Shares of all rows: ${names.map((name, k) => `${name}: ${(100 * posterior.shares[k]).toFixed(1)} %`).join(", ")}` : "" }, [
       { kind: "bars", x: xs, y: posterior.values, tone: 1 },
     ]);
   } else if (isAnswer(posterior)) {

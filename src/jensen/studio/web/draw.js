@@ -2,7 +2,7 @@
 
 import { el, shown, svg } from "studio/build.js";
 
-const PAD = { left: 54, right: 10, top: 8, bottom: 38 };
+const PAD = { left: 64, right: 15, top: 8, bottom: 42 };
 const COLOURS = { ink: "var(--ink)", quiet: "var(--quiet)", grey: "var(--grey)", ground: "var(--ground)" };
 
 /** The colour of a tone: 1 to 6, or a name. */
@@ -105,7 +105,7 @@ function axes(options, { x, y, width, height, xlim, ylim }) {
   for (const [value, text] of along) {
     group.append(
       svg("line", { class: "grid", x1: x(value), x2: x(value), y1: PAD.top, y2: bottom }),
-      svg("text", { x: x(value), y: bottom + 15, "text-anchor": "middle" }, text),
+      svg("text", { x: x(value), y: bottom + 18, "text-anchor": "middle" }, text),
     );
   }
   for (const value of options.yticks === false ? [] : ticks(...ylim, Math.max(3, height / 45))) {
@@ -117,7 +117,7 @@ function axes(options, { x, y, width, height, xlim, ylim }) {
   group.append(
     svg("line", { class: "axis", x1: PAD.left, x2: PAD.left + width, y1: bottom, y2: bottom }),
     svg("line", { class: "axis", x1: PAD.left, x2: PAD.left, y1: PAD.top, y2: bottom }),
-    svg("text", { x: PAD.left + width / 2, y: bottom + 32, "text-anchor": "middle" }, options.x ?? ""),
+    svg("text", { x: PAD.left + width / 2, y: bottom + 36, "text-anchor": "middle" }, options.x ?? ""),
     svg("text", { transform: `translate(11 ${PAD.top + height / 2}) rotate(-90)`, "text-anchor": "middle" }, options.y ?? ""),
   );
   return group;
