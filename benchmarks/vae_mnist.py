@@ -37,7 +37,7 @@ from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 import jensen
 import mnist
-from jensen import MLP, VAE, Bernoulli, Trainer
+from jensen import MLP, VAE, Bernoulli, Elbo, Trainer
 
 torch.set_num_threads(THREADS)
 
@@ -241,6 +241,7 @@ def train(options: argparse.Namespace) -> None:
         max_epochs=options.epochs,
         batch_size=options.batch_size,
         learning_rate=options.learning_rate,
+        objective=Elbo(warm_up=options.kl_warm_up),
         trainer=trainer_of(options),
         checkpoint=None if options.checkpoint is None else str(options.checkpoint),
         random_state=options.seed,
@@ -252,7 +253,8 @@ def train(options: argparse.Namespace) -> None:
     print(
         f"{options.output.name}: k={options.importance_samples}, {options.binarisation} binarisation, "
         f"{len(rows)} rows, {int(last['epoch'])} epochs of batches of {options.batch_size}, "
-        f"learning rate {options.learning_rate:g}, seed {options.seed}: {last['seconds']:.0f} s of training "
+        f"learning rate {options.learning_rate:g}, KL warm-up {options.kl_warm_up:g}, seed {options.seed}: "
+        f"{last['seconds']:.0f} s of training "
         f"({wall:.0f} s since this start), training objective {last['objective']:.2f}"
     )
 
@@ -300,6 +302,7 @@ def labels(options: argparse.Namespace) -> None:
             encoder=dropping,
             classifier=dropping,
             decoder=network,
+            class_length=options.class_length,
             max_epochs=options.epochs,
             batch_size=options.batch_size,
             learning_rate=options.learning_rate,
@@ -349,6 +352,9 @@ def main() -> None:
     part.add_argument("--epochs", type=int, default=100)
     part.add_argument("--batch-size", type=int, default=100)
     part.add_argument(
+        "--kl-warm-up", type=float, default=0.3, help="share of the training over which the KL's weight rises"
+    )
+    part.add_argument(
         "--binarisation",
         choices=("random", "fixed"),
         default="random",
@@ -369,6 +375,9 @@ def main() -> None:
     part.add_argument("--rows", type=int, default=60_000)
     part.add_argument("--seeds", type=int, nargs="+", default=[0])
     part.add_argument("--epochs", type=int, default=8)
+    part.add_argument(
+        "--class-length", type=float, default=1.0, help="of what the decoder sees of a class; 1 in the paper"
+    )
     part.add_argument("--latent", type=int, default=10, help="dimensions of z")
     part.add_argument("--batch-size", type=int, default=200)
     part.add_argument("--hidden", type=int, nargs="+", default=[500])

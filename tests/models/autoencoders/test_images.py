@@ -112,6 +112,8 @@ def test_the_decoder_sees_a_class_as_long_as_two_latent_vectors(tmp_path):
     assert_array_equal(seen[0][:, 9:], [[0.0, 6.0]] * 5)
     assert {*seen[1][:, 9:].abs().sum(1).tolist()} == {6.0}
     assert "class_length" not in VAE(2, max_epochs=1, **SMALL).fit(images)._facts.record()
+    given = VAE(9, class_length=1.5, max_epochs=1, **SMALL).fit(images, place > 2.5)
+    assert_array_equal(given.module_.beside_class(torch.zeros(1, 9), torch.ones(1, 2))[:, 9:], [[1.5, 1.5]])
 
 
 def test_a_latent_diffusion_has_decoder_means():

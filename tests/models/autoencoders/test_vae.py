@@ -573,6 +573,7 @@ def test_one_draw_has_no_spread(recwarn):
     ("arguments", "message"),
     [
         ({"class_weight": 3.0}, r"class_weight=3.0 is not used: there are no labels; pass them as y"),
+        ({"class_length": 1.0}, r"class_length=1.0 is not used: there are no labels; pass them as y"),
         ({"class_weight": 3.0, "classifier": MLP((4,))}, r"classifier is not used: there are no labels"),
         ({"objective": Elbo(beta=0, warm_up=0.5)}, r"warm_up=0.5 is not used: beta=0"),
         ({"trainer": Trainer(validation_fraction=0, patience=3)}, r"patience=3 is not used"),

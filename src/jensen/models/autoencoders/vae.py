@@ -49,8 +49,6 @@ from jensen.nets.recipe import Recipe
 # For images on a grid of levels: the share of the training over which the weight of the KL rises, without which z is
 # hardly used, and the number of steps if there is no max_epochs.
 WARM_UP, IMAGE_STEPS = 0.2, 1000
-# The decoder sees a one-hot class beside z, whose length is about √m: so many times as long, it is not drowned by z.
-CLASS_LENGTH = 2.0
 
 
 class VAE(VariationalModel):
@@ -86,6 +84,8 @@ class VAE(VariationalModel):
             images on a grid of levels Elbo(warm_up=0.2).
         class_weight: total weight of ln q(y|x) of the labelled rows in the objective, relative to the number of rows;
             α is class_weight divided by the fraction of rows with a label.
+        class_length: length of the one-hot class that the decoder sees beside z, whose length is about √m; None is 2√m,
+            so that z does not drown the class.
         scaling: "feature" standardises every column, "common" divides all columns by one number; None is "common" for
             images and "feature" for tables. "pooled" standardises every column by its rows and one more, as far from
             the mean as columns are on average: for pixels, whose unit is the same, so that a pixel that hardly varies
@@ -133,6 +133,7 @@ class VAE(VariationalModel):
         "evaluation_samples": [Interval(Integral, 2, None, closed="left")],
         "objective": [Elbo, None],
         "class_weight": [Interval(Real, 0.0, None, closed="left")],
+        "class_length": [Interval(Real, 0.0, None, closed="neither"), None],
         "scaling": [StrOptions({"feature", "pooled", "common"}), None],
         **GradientEstimator._training_constraints,
     }
@@ -153,6 +154,7 @@ class VAE(VariationalModel):
         evaluation_samples: int = 100,
         objective: Elbo | None = None,
         class_weight: float = 10.0,
+        class_length: float | None = None,
         scaling: str | None = None,
         max_epochs: int | None = None,
         batch_size: int = 128,
@@ -176,6 +178,7 @@ class VAE(VariationalModel):
         self.evaluation_samples = evaluation_samples
         self.objective = objective
         self.class_weight = class_weight
+        self.class_length = class_length
         self.scaling = scaling
         self.max_epochs = max_epochs
         self.batch_size = batch_size
@@ -266,7 +269,10 @@ class VAE(VariationalModel):
         self._validate_params()
         data = super()._training_set(X, y, sample_weight)
         if not data.has_labels:
-            warn_unused(self, dict.fromkeys(["classifier", "class_weight"], "there are no labels; pass them as y"))
+            warn_unused(
+                self,
+                dict.fromkeys(["classifier", "class_weight", "class_length"], "there are no labels; pass them as y"),
+            )
             return data
         if self.importance_samples > 1:
             raise ValueError(
@@ -296,14 +302,8 @@ class VAE(VariationalModel):
         counts = data.class_counts(len(self.classes_))
         share = float(counts.sum()) / data.total_weight
         prior = class_frequencies(counts)
-        weight, length = self.class_weight / share, CLASS_LENGTH * math.sqrt(m)
+        weight, length = self.class_weight / share, self.class_length or 2 * math.sqrt(m)
         return VAEFacts(m, len(prior), data.has_missing(), prior, weight, length, condition_on=names)
-
-    def _identity(self, data: TrainingData) -> dict[str, object]:
-        of_class = (
-            {"what the decoder sees of a class": f"one-hot, of length {CLASS_LENGTH} √m"} if data.has_labels else {}
-        )
-        return super()._identity(data) | of_class
 
     def _phases(self, module: VAEModule) -> list[Phase]:
         if self.training == "joint":
