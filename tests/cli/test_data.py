@@ -51,17 +51,21 @@ class TestFolders:
         assert told["prediction"] == jensen.load(model).predict(np.asarray(x)).tolist()
 
     def test_samples_are_a_folder_that_can_be_read(self, model, tmp_path):
-        result = run("sample", model, "-n", 12, "--seed", 1, "-o", f"{tmp_path}/new/")
-        drawn, (_, classes) = jensen.load(model).sample(12, random_state=1)
+        model_of_faces, place = jensen.load(model), tmp_path / "new"
+        result = run("sample", model, "-n", 12, "--seed", 1, "--no-mean", "-o", f"{place}/")
+        drawn, (_, classes) = model_of_faces.sample(12, random_state=1)
         counted = [f"{(classes == name).sum()} of {name}" for name in sorted(set(classes))]
         order = f"images are sorted by class: {', '.join(counted)}"
-        assert result.stderr == f"{order}\nwrote 12 images to {tmp_path / 'new'}\n"
-        assert sorted(file.name for file in (tmp_path / "new").iterdir()) == [f"{i:02}.png" for i in range(12)]
+        assert result.stderr == f"{order}\nwrote 12 images to {place}\n"
+        assert sorted(file.name for file in place.iterdir()) == [f"{i:02}.png" for i in range(12)]
         # The scale of the files that it was fitted on: what lies beyond it is cut off.
         shades = np.rint(np.clip(drawn[np.argsort(classes, kind="stable")], 0, 255))
-        np.testing.assert_array_equal(read_dataset(tmp_path / "new", images=True), shades)
-        assert json.loads(succeed("score", model, tmp_path / "new", "--json"))["rows"] == 12
-        assert "is a folder with files in it; give a new" in fail("sample", model, "-o", tmp_path / "new")
+        np.testing.assert_array_equal(read_dataset(place, images=True), shades)
+        assert json.loads(succeed("score", model, place, "--json"))["rows"] == 12
+        assert "is a folder with files in it; give a new" in fail("sample", model, "-o", place)
+        means = "the images are the decoder's means, without the noise of the pixels; --no-mean draws it, too"
+        result = run("sample", model, "-n", 12, "--seed", 1, "-o", tmp_path / "means")
+        assert result.stderr == f"{means}\n{order}\nwrote 12 images to {tmp_path / 'means'}\n"
 
     def test_models_are_compared_on_it(self, faces):
         told = json.loads(succeed("compare", faces, "--models", "kmeans", "--effort", "quick", "--json"))

@@ -46,6 +46,11 @@ SCORED = pytest.mark.parametrize("make", [vae, diffusion, latent_diffusion])
 ALL = pytest.mark.parametrize("make", [vae, diffusion, latent_diffusion, autoencoder])
 
 
+def of_seeds(model, rows, n_seeds):
+    """Bounds (n_seeds, n): within one seed, equal rows have equal draws."""
+    return np.stack([model.set_params(random_state=seed).bound(rows).total for seed in range(n_seeds)])
+
+
 def gains(n=N, seed=0):
     """60 % zeros beside numbers around 5."""
     rng = np.random.default_rng(seed)
@@ -196,13 +201,12 @@ class TestAtoms:
         columns = model.columns_
         share = model.module_.space.log_frequencies(0).exp()
         assert_allclose(share[1], (X == 0).mean(), atol=0.01)
-        rows = np.repeat([0.0, 5.0, 6.5], 400)[:, None]
-        found = model.bound(rows).total.reshape(3, -1)
+        found = of_seeds(model, np.array([[0.0], [5.0], [6.5]]), 100)
         m, s = columns.location.item(), columns.scale.item()
         expected = np.log([share[1], share[0] * norm.pdf(5.0, m, s), share[0] * norm.pdf(6.5, m, s)])
         # The bound of the level has a gap, which is the same for all rows at one level.
-        gap = expected - found.mean(1)
-        error = found.std(1) / 20
+        gap = expected - found.mean(0)
+        error = found.std(0) / 10
         assert (gap > -4 * error).all()
         assert gap.max() < 0.2
 
@@ -263,7 +267,8 @@ class TestUnseen:
         """ln p(rest) = ln Σ_l p(rest, l), of which the bound with the frequencies of levels is one."""
         X = pd.DataFrame({"size": np.random.default_rng(0).normal(size=N), "town": list("abbc") * (N // 4)})
         model = quietly(diffusion(max_epochs=10), X)
-        rows = pd.DataFrame({"size": np.zeros(200), "town": "z"})
+        # Almost equal rows, as equal ones have equal draws.
+        rows = pd.DataFrame({"size": 1e-6 * np.arange(2000), "town": "z"})
         with pytest.warns(UnseenValueWarning):
             found = model.bound(rows, levels="all").total.mean() + math.log(N + 1)
         each = [model.bound(rows.assign(town=level), levels="all").total.mean() for level in "abc"]
@@ -324,7 +329,7 @@ class TestConstants:
         X = np.tile([1.0, 2.0], (40, 1))
         model = quietly(make(), X)
         # A bound of ln 1, which the networks of z may miss.
-        assert -2 < model.bound(X).total.mean() < 0.05
+        assert -2 < of_seeds(model, X[:1], 100).mean() < 0.05
         assert_array_equal(model.sample(2)[0], X[:2])
 
 

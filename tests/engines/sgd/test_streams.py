@@ -318,6 +318,8 @@ class TestResuming:
         """Ctrl-C in a step of a training."""
         step = sgd.Training.take_step
         done = iter(range(10**6))
+        # A shell that runs the tests in the background leaves the signal ignored.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
         def counted(self, batch):
             step(self, batch)
