@@ -8,7 +8,6 @@ import pytest
 
 pytest.importorskip("uvicorn", reason="the extra studio is not installed")
 
-COOKIE = "jensen-studio"
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome", "chrome"))), None)
 QUIET = ["--no-sandbox", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-sync"]
 
@@ -19,14 +18,12 @@ class Client:
     def __init__(self, server):
         self.server = server
 
-    def ask(self, path, body=None, *, method=None, place=None, cookie=None, headers=None):
-        """The status and the text of the answer; `path` follows the place of the page."""
+    def ask(self, path, body=None, *, method=None, token=None, headers=None):
+        """The status and the text of the answer; `path` follows the token."""
         connection = http.client.HTTPConnection("127.0.0.1", self.server.port, timeout=60)
         data = None if body is None else body if isinstance(body, bytes) else json.dumps(body).encode()
         sent = {} if body is None else {"content-type": "application/json"}
-        cookie = f"{COOKIE}={self.server.guard.cookie}" if cookie is None else cookie
-        sent |= {"cookie": cookie} if cookie else {}
-        where = f"/{self.server.guard.path if place is None else place}/{path}"
+        where = f"/{self.server.token if token is None else token}/{path}"
         connection.request(method or ("GET" if body is None else "POST"), where, data, sent | (headers or {}))
         answer = connection.getresponse()
         self.headers = {name.lower(): value for name, value in answer.getheaders()}

@@ -24,11 +24,11 @@ def page(browser, server):
     yield page
     page.close()
     assert said == []
-    assert [url for url in asked if not url.startswith((server.origin, "data:"))] == []
+    assert [url for url in asked if not url.startswith((server.address, "data:"))] == []
 
 
 def opened(page, server, name):
-    page.goto(server.new_address(name))
+    page.goto(f"{server.address}#{name}")
     # A screen that was shown before may still be there.
     page.wait_for_selector(f'.host[data-screen="{name}"][data-drawn]', timeout=WAIT)
     settle(page)
@@ -67,19 +67,6 @@ def test_a_slider_changes_the_numbers_to_what_python_computes(page, server):
     assert found["b"] == pytest.approx(values["b"], rel=1e-12)
     assert found["ln p(x)"] == pytest.approx(values["log_p"], rel=1e-12)
     assert found["ln p(x)"] != before["ln p(x)"]
-
-
-def test_the_address_bar_holds_no_token_and_the_page_loads_again(page, server):
-    address = server.new_address("sigmoid")
-    page.goto(address)
-    page.wait_for_selector(".host[data-drawn]", timeout=WAIT)
-    assert page.url == f"{server.origin}{server.guard.path}/#sigmoid"
-    assert page.evaluate("document.cookie") == ""
-    page.reload()
-    page.wait_for_selector(".host[data-drawn]", timeout=WAIT)
-    with page.context.expect_page() as opened_beside:
-        page.evaluate("window.open(location.href, '_blank')")
-    opened_beside.value.wait_for_selector(".host[data-drawn]", timeout=WAIT)
 
 
 # These train a network first.
@@ -317,7 +304,7 @@ def test_a_fit_is_watched(browser, folder):
     X = pd.read_csv(folder.root / "iris.csv")
     with in_background(Server(folder, watch=watch)) as server, watched(watch):
         page = browser.new_page()
-        page.goto(server.new_address("watch"))
+        page.goto(f"{server.address}#watch")
         page.wait_for_selector("text=Waiting for the first step", timeout=WAIT)
         model = jensen.GaussianMixture(3, random_state=0, verbose=1).fit(X)
         page.wait_for_selector(f'[data-reading="step"][data-value="{model.n_iter_}"]', timeout=WAIT)

@@ -91,7 +91,7 @@ def watching(title: str | None) -> Iterator[None]:
 
     watch = Watch(title)
     with in_background(Server(folder_of(Path.cwd(), {}), watch=watch)) as server:
-        show_message(f"watch the fit: {server.new_address('watch')} (works once)")
+        show_message(f"watch the fit: {server.address}#watch")
         open_browser(server, "watch")
         try:
             with watched(watch):

@@ -34,11 +34,11 @@ VERBS: dict[str, Callable[[Subject, dict[str, Any]], Any]] = {
 EXPECTED = (ValueError, TypeError, OSError, AttributeError, ImportError)
 
 
-def studio_app(port: int, folder: Folder, watch: Watch | None) -> Guard:
+def studio_app(token: str, port: int, folder: Folder, watch: Watch | None) -> Guard:
     """All routes, behind the guard.
 
     Args:
-        port: of the server.
+        token, port: of the address.
         folder: whose files may be opened.
         watch: the fit that is shown; None if there is none.
     """
@@ -90,7 +90,7 @@ def studio_app(port: int, folder: Folder, watch: Watch | None) -> Guard:
         Route("/api/ask/{verb}", answering(asked), methods=["POST"]),
         Route("/api/watch", answering(watched), methods=["POST"]),
     ]
-    return Guard(Starlette(routes=routes, exception_handlers={HTTPException: refused}), port)
+    return Guard(Starlette(routes=routes, exception_handlers={HTTPException: refused}), token, port)
 
 
 def answered(answer: Callable[[dict[str, Any], Request], Any], given: dict[str, Any], request: Request) -> Response:

@@ -1,4 +1,4 @@
-"""Start and stop the server: on the loopback address only, under addresses that work once."""
+"""Start and stop the server: on the loopback address only, with a random token in its address."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ import uvicorn
 from jensen.runtime.watching import Watch
 from jensen.studio.app import studio_app
 from jensen.studio.folder import Folder
+from jensen.studio.guard import new_token
 from jensen.studio.trained import stop_trainings
 
 LOOPBACK = "127.0.0.1"
@@ -37,7 +38,7 @@ def bound_socket(port: int | None) -> socket.socket:
 
 
 class Server(uvicorn.Server):
-    """A server that knows its addresses.
+    """A server that knows its address.
 
     Args:
         folder: whose files the page may open.
@@ -48,20 +49,16 @@ class Server(uvicorn.Server):
     def __init__(self, folder: Folder, port: int | None = None, watch: Watch | None = None) -> None:
         self.listening = bound_socket(port)
         self.port = int(self.listening.getsockname()[1])
-        self.guard = studio_app(self.port, folder, watch)
+        self.token = new_token()
         # Answers are small and computed in threads; what hangs does not keep Ctrl-C from ending the server.
         options: dict[str, Any] = {"log_level": "error", "access_log": False, "timeout_graceful_shutdown": 1}
         options |= {"server_header": False, "date_header": False, "proxy_headers": False}
         options |= {"lifespan": "off", "ws": "none", "http": "h11", "loop": "asyncio"}
-        super().__init__(uvicorn.Config(self.guard, **options))
+        super().__init__(uvicorn.Config(studio_app(self.token, self.port, folder, watch), **options))
 
     @property
-    def origin(self) -> str:
-        return f"http://{LOOPBACK}:{self.port}/"
-
-    def new_address(self, screen: str = "") -> str:
-        """An address that opens a screen of the page, once."""
-        return f"{self.origin}{self.guard.invitation()}{'#' if screen else ''}{screen}"
+    def address(self) -> str:
+        return f"http://{LOOPBACK}:{self.port}/{self.token}/"
 
     def serve_until_stopped(self) -> None:
         """Answer until Ctrl-C."""
@@ -93,10 +90,9 @@ def in_background(server: Server) -> Iterator[Server]:
 def run(folder: Folder, port: int | None, *, opens_browser: bool, say: Callable[[str], None]) -> None:
     """Serve until Ctrl-C, and open a browser if asked to."""
     server = Server(folder, port)
-    screen = "ask" if folder.given else ""
-    say(f"jensen studio: {server.new_address(screen)} (works once; Ctrl-C ends it)")
+    say(f"jensen studio: {server.address} (Ctrl-C ends it)")
     if opens_browser:
-        open_browser(server, screen)
+        open_browser(server, "ask" if folder.given else "")
     with warnings.catch_warnings():
         # Explainers stop fits early on purpose.
         warnings.simplefilter("ignore")
@@ -104,5 +100,6 @@ def run(folder: Folder, port: int | None, *, opens_browser: bool, say: Callable[
 
 
 def open_browser(server: Server, screen: str) -> None:
-    """Show a screen in the user's browser, which may take a moment to start; the printed address stays unused."""
-    threading.Thread(target=webbrowser.open, args=(server.new_address(screen),), daemon=True).start()
+    """Show a screen in the user's browser, which may take a moment to start."""
+    address = f"{server.address}#{screen}" if screen else server.address
+    threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
