@@ -14,7 +14,7 @@ from pages import ROOT, section
 ASSETS = ROOT / "docs" / "assets"
 NAMES = re.findall(r'^    "([\w-]+)": \w+\.\w+,$', (ROOT / "tools/pictures/__init__.py").read_text(), re.MULTILINE)
 # Written by `make demo`, examples/structures.py and benchmarks/.
-OTHERS = {"digits-board", "digits-samples", "mnist-vae", "structures", "scaling"}
+OTHERS = {"digits-board", "digits-samples", "mnist-diffusion", "mnist-vae", "structures", "scaling"}
 ROWS = re.findall(
     r"^\|.*\| \[.*\]\(docs/(.*)\.md\) \|$", section((ROOT / "README.md").read_text(), "Models"), re.MULTILINE
 )
