@@ -115,7 +115,7 @@ def run(code: list[str], name: str) -> dict:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for number, block in enumerate(code, start=1):
-            exec(compile(block, f"{name}, block {number}", "exec"), namespace)
+            exec(compile(block, f"{name}, block {number}", "exec", dont_inherit=True), namespace)
     return namespace
 
 
