@@ -84,6 +84,12 @@ def address_in(process):
     return re.search(r"http://127\.0\.0\.1:\d+/[\w-]+/", line)[0]
 
 
+def ends_quietly(process):
+    process.send_signal(signal.SIGINT)
+    assert process.communicate(timeout=60) == ("", "")
+    assert process.returncode == 0
+
+
 def test_a_fit_of_the_command_line_is_watched(tmp_path):
     process = started(
         "fit", "vae", "iris", "--label", "target", "--max-epochs", "40", "--watch", "-o", "v.jensen", cwd=tmp_path
@@ -113,12 +119,9 @@ def test_the_page_ends_quietly_with_ctrl_c(tmp_path):
     try:
         with urllib.request.urlopen(address_in(process), timeout=60) as answer:
             assert answer.status == 200
-        process.send_signal(signal.SIGINT)
-        output, error = process.communicate(timeout=60)
+        ends_quietly(process)
     finally:
         process.kill()
-    assert process.returncode == 0
-    assert output == error == ""
 
 
 def test_ctrl_c_ends_a_training_too(tmp_path, monkeypatch):
@@ -133,12 +136,9 @@ def test_ctrl_c_ends_a_training_too(tmp_path, monkeypatch):
             with urllib.request.urlopen(request, timeout=60) as answer:
                 done = json.loads(answer.read())["training"]["done"]
             time.sleep(0.1)
-        process.send_signal(signal.SIGINT)
-        output, error = process.communicate(timeout=60)
+        ends_quietly(process)
     finally:
         process.kill()
-    assert process.returncode == 0
-    assert output == error == ""
     assert not (tmp_path / "cache").exists(), "half a training is not kept"
 
 
